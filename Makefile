@@ -1,0 +1,52 @@
+# `make demo` and `make test` set up everything by themselves, in .venv, and can be run in any order.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lint typecheck imports benchmark models clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+# torch comes first and pinned, so that the build at hand is kept and nothing later pulls another
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet torch --constraint constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]' --group dev
+	@touch $@
+
+demo: $(READY) ## Ask three small models five questions; needs no key and no download of models
+	$(BIN)/coe-agents demo
+
+test: $(READY) ## Run all tests
+	$(BIN)/python -m pytest
+
+check: $(READY) ## Everything that must hold before a commit: format, lint, types, layers, tests
+	$(BIN)/ruff format --check .
+	$(MAKE) lint typecheck imports test
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --quiet . || true
+
+lint: $(READY) ## Lint the code
+	$(BIN)/ruff check .
+
+typecheck: $(READY) ## Check types
+	$(BIN)/mypy
+
+imports: $(READY) ## Check that each layer imports only from those below it
+	$(BIN)/lint-imports
+
+benchmark: $(READY) ## Print the figures that README shows
+	$(BIN)/python benchmarks/tinyworld_gate.py
+	$(BIN)/python benchmarks/startup.py
+
+models: $(READY) ## Train tinyworld's models anew (under 30 minutes on two cores)
+	$(BIN)/python -m coe_agents.tinyworld
+
+clean: ## Remove the virtual environment and all caches
+	rm -rf $(VENV) .ci-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

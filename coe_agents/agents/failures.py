@@ -1,0 +1,172 @@
+"""Owns the step from what a client raises to our errors: what happened, what to do, and whether to ask again.
+
+Clients are told apart by class names and HTTP status, so that none of them has to be installed.
+"""
+
+import math
+import re
+import time
+from collections.abc import Collection
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from coe_agents.errors import (
+    AgentConnectionError,
+    AgentError,
+    AgentTimeoutError,
+    AuthenticationError,
+    CoEError,
+    ContextOverflowError,
+    InvalidReplyError,
+    InvalidRequestError,
+    ModelNotFoundError,
+    RateLimitError,
+    ServerError,
+)
+from coe_agents.redaction import redacted
+
+_LONGEST = 300
+_TIMEOUTS = {"TimeoutError", "TimeoutException", "APITimeoutError", "ModelTimeoutError"}
+_CONNECTIONS = {
+    "ConnectionError",
+    "APIConnectionError",
+    "TransportError",
+    "ModelConnectionError",
+    "ClientConnectionError",
+}
+_BAD_REPLIES = {"JSONDecodeError", "APIResponseValidationError"}
+_OVERFLOW = re.compile(
+    r"maximum context length|context_length_exceeded|context window|prompt is too long|input is too long|"
+    r"exceed the configured limit|too many tokens|maximum model length",
+    re.IGNORECASE,
+)
+_NO_REPLY = re.compile(r"'choices'|unexpected response type", re.IGNORECASE)
+_UNSUPPORTED = re.compile(
+    r"support|unexpected|unknown|unrecogni[sz]ed|not (?:allowed|permitted)|deprecated", re.IGNORECASE
+)
+_N = r"""["'`]n["'`]|\bn\s*(?:=|>|must|is|should)|parameter:?\s+n\b"""
+
+
+def to_agent_error(
+    error: Exception, *, address: str = "", options: Collection[str] = (), secrets: Collection[str] = ()
+) -> CoEError:
+    """Returns our error for one that a model or its client raised; `secrets` do not stand in it.
+
+    Args:
+        error: What was raised.
+        address: The server's address, for the hint.
+        options: The options that the request had, one of which the server may have refused.
+        secrets: What must not be told.
+    """
+    found = error if isinstance(error, CoEError) else _translated(error, address, options)
+    message, hint = redacted(found.args[0], secrets), redacted(found.hint, secrets)
+    if (message, hint) != (found.args[0], found.hint):
+        found.args, found.hint = (message,), hint
+    return found
+
+
+def status_of(error: Exception) -> int | None:
+    """Returns the HTTP status that an error tells of; None if it tells of none."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "status", "http_status"):
+            if isinstance(status := getattr(holder, name, None), int):
+                return status
+    return None
+
+
+def _translated(error: Exception, address: str, options: Collection[str]) -> AgentError:
+    status, names = status_of(error), {kind.__name__ for kind in type(error).__mro__}
+    if option := refused_option(error, status, options):
+        refusal = InvalidRequestError(_message(error), hint=f"Leave `{option}` out")
+        refusal.option = option
+        return refusal
+    if status is not None and status >= 400:
+        return _from_status(error, status, address)
+    if names & _TIMEOUTS:
+        hint = "Raise `request_timeout` or `timeout` of the agent, or lower `max_tokens` or `n_samples`"
+        return AgentTimeoutError("the model did not answer in time", hint=hint)
+    if names & _CONNECTIONS:
+        return AgentConnectionError(_with_root(error), hint=f"Check that a server listens{_at(address)}")
+    if _OVERFLOW.search(str(error)) or "ContextOverflowError" in names:
+        return ContextOverflowError(_message(error), hint="Shorten the conversation, or lower `max_tokens`")
+    if names & _BAD_REPLIES or _NO_REPLY.search(str(error)):
+        hint = f"Check that the server{_at(address)} speaks the protocol of the model's client"
+        return InvalidReplyError(f"the reply cannot be read: {_message(error)}", hint=hint)
+    return AgentError(f"{type(error).__name__}: {_message(error)}")
+
+
+def _from_status(error: Exception, status: int, address: str) -> AgentError:
+    message = _message(error)
+    if status in (401, 403):
+        return AuthenticationError(message, hint="Check the key that the model is given, and what it may be used for")
+    if status == 404:
+        return ModelNotFoundError(
+            message,
+            hint=f'Check the model\'s name and the address{_at(address)}; a ChatHuggingFace sends the name "dummy" '
+            "until its `model_id` is set",
+        )
+    if status == 429:
+        if "insufficient_quota" in str(error) + str(getattr(error, "code", "")):
+            return RateLimitError(message, hint="The account has no credit left", retryable=False)
+        limited = RateLimitError(message, hint="Lower `max_concurrency` of the agent, or ask the provider for more")
+        limited.retry_after = _retry_after(error)
+        return limited
+    if status in (408, 504):
+        return AgentTimeoutError(message, hint=f"The server{_at(address)} was too slow; see what it logs")
+    if status >= 500:
+        failing = ServerError(message, hint=f"See what the server{_at(address)} logs")
+        failing.retry_after = _retry_after(error)
+        return failing
+    if status == 413 or _OVERFLOW.search(str(error)):
+        return ContextOverflowError(message, hint="Shorten the conversation, or lower `max_tokens`")
+    return InvalidRequestError(message, hint="Check the model's settings against what the server takes")
+
+
+def refused_option(error: Exception, status: int | None, options: Collection[str]) -> str | None:
+    """Returns which of a request's options the model does not take, where the error says so."""
+    text, parameter = str(error), getattr(error, "param", None)
+    if isinstance(error, TypeError):
+        keyword = re.search(r"unexpected keyword argument '(\w+)'", text)
+        return keyword[1] if keyword and keyword[1] in options else None
+    unsupported = _UNSUPPORTED.search(text) is not None
+    if status not in (400, 403, 422, 501) and not (isinstance(error, ValueError | NotImplementedError) and unsupported):
+        return None
+    for option in options:
+        pattern = _N if option == "n" else rf"\b(?:top_)?{option}\b"
+        named = parameter in (option, f"top_{option}") or re.search(pattern, text)
+        # a temperature may also be out of range, which is for the user to mend
+        if named and (unsupported or option != "temperature"):
+            return option
+    return None
+
+
+def _message(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _with_root(error: Exception) -> str:
+    """Returns the error's message with its first cause: "Connection error" alone says too little."""
+    root: BaseException = error
+    while (cause := root.__cause__ or root.__context__) is not None:
+        root = cause
+    message = _message(error)
+    return message if root is error else f"{message.rstrip('.')}: {type(root).__name__}: {_message(Exception(root))}"
+
+
+def _at(address: str) -> str:
+    return f" at {address}" if address else ""
+
+
+def _retry_after(error: Exception) -> float | None:
+    """Returns the seconds that the server asks to wait, from `Retry-After`: seconds, or a date."""
+    headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
+    given = str(headers.get("retry-after") or headers.get("Retry-After") or "")
+    try:
+        seconds = float(given)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(given).timestamp() - time.time()
+        except ValueError:
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

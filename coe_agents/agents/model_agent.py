@@ -1,0 +1,238 @@
+"""Owns `ModelAgent`: any LangChain chat model, sampled several times, with log-probabilities where it gives them."""
+
+import asyncio
+import hashlib
+import logging
+import math
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, SystemMessage, convert_to_messages
+from langchain_core.outputs import LLMResult
+
+from coe_agents.agents.asking import Asker
+from coe_agents.agents.ladder import Drawn, Ladder, draw
+from coe_agents.agents.limits import Deadline, places_at
+from coe_agents.agents.preparation import address_of, check_model, create_model, prepare, without_input
+from coe_agents.agents.replies import to_reply
+from coe_agents.errors import CoEError
+from coe_agents.redaction import secrets_of
+from coe_agents.types import AgentReply, AgentRequest
+
+_LOG = logging.getLogger(__name__)
+_MOST_SAMPLES = 500
+"""Seeds of two requests are 1,024 apart."""
+
+
+class ModelAgent:
+    """A participant: a chat model and how it is sampled.
+
+    What a model takes is found out by asking it, and remembered: all samples in one request with log-probabilities, in
+    one without, or a request for each, with or without. `AgentReply["sampling"]` tells which it was, and what was odd.
+    Seeds are derived from `seed` (or the model's own), the agent's name, the conversation and the round, so that no two
+    requests share one. Streaming and LangChain's cache are off: one merges the choices of a request, the other gives
+    one sample for all.
+
+    Args:
+        name: Its name in the graph and in reports.
+        model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use.
+        n_samples: How many responses a round draws, at most 500.
+        temperature: Above 0 unless `n_samples` is 1.
+        weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; 0 hears it without
+            trust.
+        system_prompt: Said to the model before the conversation.
+        max_tokens: The most tokens of a response; the model's own default if None.
+        seed: Makes sampling repeatable where the model takes a seed.
+        model_options: Passed to `init_chat_model` with "provider:model".
+        timeout: Seconds for all responses of a round, waits and retries included; None for no limit. What came by then
+            counts. A model without async of its own, or that runs in this process, is left behind, not stopped.
+        request_timeout: Seconds for one attempt at one request; `timeout` alone if None.
+        retries: How often a request is sent again after a failure that may pass, with growing, random waits, or as long
+            as the server asks for. OpenAI's client has its own retries turned off.
+        max_concurrency: The most requests at a time at the model's address, or at the model object where it has none,
+            for all agents and graph runs of the process together; the smallest of theirs counts.
+        max_response_chars: A longer response is cut, and says so at its end.
+
+    Raises:
+        TypeError: If `model` is neither a chat model nor a string.
+        ValueError: If an option cannot work, or `model` is a pipeline of langchain-huggingface.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: BaseChatModel | str,
+        *,
+        n_samples: int = 5,
+        temperature: float = 1.0,
+        weight: float = 1.0,
+        system_prompt: str | None = None,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        model_options: Mapping[str, Any] | None = None,
+        timeout: float | None = 600.0,
+        request_timeout: float | None = None,
+        retries: int = 2,
+        max_concurrency: int = 16,
+        max_response_chars: int = 20_000,
+    ) -> None:
+        _check(bool(name.strip()), '"name" must not be empty', name, "Give each agent a name of its own")
+        _check(
+            1 <= n_samples <= _MOST_SAMPLES,
+            f'"n_samples" must lie in 1..{_MOST_SAMPLES}',
+            n_samples,
+            "5 to 10 are usual",
+        )
+        _check(
+            0 <= temperature < math.inf, '"temperature" must be at least 0', temperature, "1.0 is the model's own law"
+        )
+        _check(0 <= weight < math.inf, '"weight" must be at least 0', weight, "Leave it out for equal weights")
+        _check(
+            temperature > 0 or n_samples == 1,
+            '"temperature" must be above 0 for more than one sample',
+            temperature,
+            "At 0 all samples are the same and say nothing of uncertainty",
+        )
+        for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
+            holds = seconds is None or 0 < seconds < math.inf
+            _check(holds, f'"{option}" must be above 0 seconds', seconds, "None is no limit")
+        _check(retries >= 0, '"retries" must be at least 0', retries, "0 never asks again")
+        _check(max_concurrency >= 1, '"max_concurrency" must be at least 1', max_concurrency, "1 asks one by one")
+        _check(
+            max_response_chars >= 1, '"max_response_chars" must be at least 1', max_response_chars, "20,000 are usual"
+        )
+        check_model(model, model_options or {})
+        self.name = name
+        self.n_samples = n_samples
+        self.temperature = temperature
+        self.weight = weight
+        self.system_prompt = system_prompt
+        self.max_tokens = max_tokens
+        self.seed = seed
+        self.timeout = timeout
+        self.request_timeout = request_timeout
+        self.retries = retries
+        self.max_concurrency = max_concurrency
+        self.max_response_chars = max_response_chars
+        self._given = model
+        self._model_options = dict(model_options or {})
+        self._ready: BaseChatModel | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
+
+    def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
+        """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
+
+        Raises:
+            AgentError: If the model gives none; or another of our errors, which the model raised.
+            ImportError: If a package that the model needs is not installed.
+            ValueError: If "provider:model" cannot be made of its options.
+        """
+        ladder, asker, messages, observed = self._prepared(request, config)
+        deadline, drawing = Deadline(self.timeout), draw(ladder, self.n_samples, self._seeds(request))
+        try:
+            calls = next(drawing)
+            while True:
+                outcomes = list[LLMResult | CoEError]()
+                for call in calls:
+                    outcomes.append(asker.ask(call, messages, observed, deadline))
+                    if isinstance(outcomes[-1], CoEError):
+                        break
+                calls = drawing.send(outcomes)
+        except StopIteration as done:
+            return self._reply(request, ladder, done.value)
+
+    async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
+        """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
+        ladder, asker, messages, observed = await asyncio.to_thread(self._prepared, request, config)
+        deadline, drawing = Deadline(self.timeout), draw(ladder, self.n_samples, self._seeds(request))
+        try:
+            calls = next(drawing)
+            while True:
+                asking = [asker.aask(call, messages, observed, deadline) for call in calls]
+                calls = drawing.send(await asyncio.gather(*asking))
+        except StopIteration as done:
+            return self._reply(request, ladder, done.value)
+
+    def model(self) -> BaseChatModel:
+        """Returns a copy of the chat model, set up for sampling; from "provider:model" it is made at the first call.
+
+        Raises:
+            ImportError: If a package that the provider needs is not installed.
+        """
+        with self._lock:
+            if self._ready is None:
+                given = self._given
+                made = given if isinstance(given, BaseChatModel) else create_model(given, self._model_options)
+                wanted = {
+                    "temperature": self.temperature,
+                    "logprobs": True,
+                    "max_tokens": self.max_tokens,
+                    "streaming": False,
+                }
+                self._ready = prepare(made, wanted)
+                address = address_of(made)
+                self._ladder = Ladder(self._ready)
+                self._asker = Asker(
+                    name=self.name,
+                    address=address,
+                    places=places_at(address or id(given), self.max_concurrency),
+                    retries=self.retries,
+                    request_timeout=self.request_timeout,
+                    secrets=secrets_of(self),
+                )
+            return self._ready
+
+    def _prepared(
+        self, request: AgentRequest, config: Mapping[str, Any] | None
+    ) -> tuple[Ladder, Asker, list[BaseMessage], dict[str, Any]]:
+        try:
+            self.model()
+        except ValueError as error:
+            raise without_input(error) from None
+        # `generate` inherits nothing of what makes a model call visible to the caller's tracing
+        observed = {key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)}
+        return self._ladder, self._asker, self._messages(request), observed
+
+    def _messages(self, request: AgentRequest) -> list[BaseMessage]:
+        messages = convert_to_messages(request["messages"])
+        if self.system_prompt is None:
+            return messages
+        if isinstance(messages[0], SystemMessage):  # many chat templates refuse a second one
+            return [SystemMessage(f"{self.system_prompt}\n\n{messages[0].text}"), *messages[1:]]
+        return [SystemMessage(self.system_prompt), *messages]
+
+    def _seeds(self, request: AgentRequest) -> Callable[[int], int | None]:
+        """Returns the seed of the agent's response of a number; no other agent's, conversation's or round's is near."""
+        base = self.seed if self.seed is not None else getattr(self.model(), "seed", None)
+        if base is None:
+            return lambda number: None
+        key = repr((base, self.name, request["messages"], request["round"]))
+        # below 2**31, 1,024 apart
+        spaced = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % (1 << 21) << 10
+        return lambda number: spaced + number
+
+    def _reply(self, request: AgentRequest, ladder: Ladder, drawn: Drawn) -> AgentReply:
+        if drawn.failure is not None:
+            if not drawn.results:
+                raise drawn.failure
+            had = (self.name, drawn.n_received, self.n_samples, drawn.failure)
+            _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
+        return to_reply(
+            drawn,
+            ladder,
+            agent=self.name,
+            round=request["round"],
+            n_samples=self.n_samples,
+            temperature=self.temperature,
+            max_chars=self.max_response_chars,
+        )
+
+
+def _check(holds: bool, must: str, came: object, remedy: str) -> None:
+    if not holds:
+        raise ValueError(f"{must} in ModelAgent; {came!r} came. {remedy}")

@@ -1,0 +1,105 @@
+"""Owns what is done to a chat model before it is sampled: which models are refused, their settings, their address."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from langchain_core.language_models import BaseChatModel
+
+_ADDRESSES = ("openai_api_base", "azure_endpoint", "anthropic_api_url", "base_url", "endpoint_url", "api_base")
+
+
+def check_model(model: object, model_options: Mapping[str, Any]) -> None:
+    """Refuses what cannot be sampled.
+
+    Raises:
+        TypeError: If `model` is neither a chat model nor a string.
+        ValueError: If it is a pipeline of langchain-huggingface, or `model_options` go with a model object.
+    """
+    if not isinstance(model, BaseChatModel | str):
+        raise TypeError(
+            f'"model" in ModelAgent must be a chat model or "provider:model"; {type(model).__name__} came. '
+            "Pass a model that nothing is bound to, and its settings as its own fields"
+        )
+    if isinstance(model, str):
+        prefix, _, rest = model.partition(":")
+        provider = model_options.get("model_provider") or prefix
+        if provider == "huggingface" and model_options.get("backend", "pipeline") == "pipeline":
+            raise _pipeline_error(f'"{model}"', rest if prefix == "huggingface" else model)
+        return
+    if model_options:
+        raise ValueError(
+            f'"model_options" goes with "provider:model" in ModelAgent; {", ".join(model_options)} came with a '
+            f"{type(model).__name__}. Set them on the model"
+        )
+    wrapped = getattr(model, "llm", None)
+    if any(kind.__name__ == "HuggingFacePipeline" for kind in type(wrapped).__mro__):
+        raise _pipeline_error("a HuggingFacePipeline", str(getattr(wrapped, "model_id", None) or "folder or hub id"))
+
+
+def _pipeline_error(came: str, name: str) -> ValueError:
+    return ValueError(
+        f'"model" in ModelAgent must give several samples and their log-probabilities; {came} came, which keeps one of '
+        "n sequences, has neither log-probabilities nor async, and may repeat the prompt. Load the same model with "
+        f'coe_agents.backends.ChatTransformers("{name}")'
+    )
+
+
+def create_model(name: str, model_options: Mapping[str, Any]) -> BaseChatModel:
+    """Returns the chat model that LangChain's `init_chat_model` makes of "provider:model".
+
+    Raises:
+        ImportError: If a package that the provider needs is not installed.
+    """
+    try:
+        from langchain.chat_models import init_chat_model
+    except ModuleNotFoundError as error:
+        raise ImportError(f'the model "{name}" needs langchain; pip install "coe-agents[openai]"') from error
+    model: BaseChatModel = init_chat_model(name, **model_options)
+    check_model(model, {})
+    return model
+
+
+def without_input(error: ValueError) -> ValueError:
+    """Returns an error of pydantic's without what it was given, keys and all; any other as it is."""
+    faults = getattr(error, "errors", None)
+    if not callable(faults):
+        return error
+    told = [
+        f"{'.'.join(map(str, fault['loc'])) or 'the model'}: {fault['msg']}"
+        for fault in faults(include_input=False, include_context=False, include_url=False)
+    ]
+    return ValueError(f"the model cannot be made; {'; '.join(told)}")
+
+
+def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
+    """Returns a copy of `model` with the settings that its class has fields for, and neither cache nor streaming."""
+    fields = type(model).model_fields
+    settings = {name: value for name, value in wanted.items() if name in fields and value is not None}
+    if "n" in fields:
+        settings["n"] = fields["n"].default  # requests say how many they want
+    fixed = {"cache": False, "disable_streaming": True}
+    return model.model_copy(update={**settings, **fixed, **_without_retries(model)})
+
+
+def _without_retries(model: BaseChatModel) -> dict[str, Any]:
+    """Returns ChatOpenAI's clients with their retries off: they were made with the model and no field changes them."""
+    clients: dict[str, Any] = {}
+    for root, used in (("root_client", "client"), ("root_async_client", "async_client")):
+        client = getattr(model, root, None)
+        if client is not None and hasattr(client, "with_options"):
+            clients[root] = client.with_options(max_retries=0)
+            clients[used] = clients[root].chat.completions
+    return clients
+
+
+def address_of(model: BaseChatModel) -> str:
+    """Returns the address of the model's server, without user and password; "" where it has none."""
+    wrapped = getattr(model, "llm", None)
+    places = [getattr(model, name, None) for name in _ADDRESSES] + [
+        getattr(getattr(model, "root_client", None), "base_url", None),
+        *(getattr(wrapped, name, None) for name in _ADDRESSES),
+    ]
+    address = next((str(place) for place in places if place), "")
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))

@@ -1,0 +1,282 @@
+"""Owns `ChatTransformers`: a local causal language model as a LangChain chat model with n samples."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import torch
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, UsageMetadata, convert_to_openai_messages
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from transformers import AutoModelForCausalLM, GenerationConfig
+
+from coe_agents.backends.control_tokens import defused
+from coe_agents.backends.loading import Loaded, load
+from coe_agents.backends.sampling import DrawnToken, SeededSampler
+from coe_agents.backends.scoring import continuation_log_probabilities
+from coe_agents.errors import ContextOverflowError, ModelLoadError
+
+
+class SamplingOptions(BaseModel):
+    """What a call may set for itself."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    n: int = Field(default=1, ge=1)
+    temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int = Field(default=256, ge=1)
+    stop: list[Annotated[str, Field(min_length=1)]] | None = None
+    seed: int | None = Field(default=None, ge=0)
+    logprobs: bool = True
+    top_logprobs: int = Field(default=0, ge=0)
+
+
+class ChatTransformers(BaseChatModel, SamplingOptions):
+    """A causal language model of the transformers library, in this process, as a LangChain chat model.
+
+    `generate` and `agenerate` return `n` generations from one batch, each with per-token log-probabilities (natural, of
+    the model's raw logits) in `generation_info["logprobs"]`, shaped as `ChatOpenAI` gives them. Sample i is drawn from
+    its own stream, seeded with `seed + i`. The model is loaded at the first call; one call runs at a time, and models
+    of the same name share one copy in memory.
+
+    Args:
+        model: A local folder or a hub id. Only safetensors are read and no code that comes with the model is run.
+        device: "cpu", "cuda", "cuda:1", "auto" (spread over all, needs accelerate); by default the first GPU if any.
+        dtype: "float32", "bfloat16", "auto"; by default float32 on a CPU and the saved one elsewhere.
+        revision: A branch, tag or commit of the hub.
+        n: How many samples a call returns.
+        temperature: 0 takes the most probable token each time.
+        top_p: Draws among the most probable tokens that together have at least this probability.
+        max_tokens: The most tokens of a response.
+        stop: Strings that end a response; they are not part of it.
+        seed: Makes samples repeatable; by default each call draws anew.
+        top_logprobs: How many alternatives to report for each token.
+        chat_template: A Jinja template in place of the tokenizer's own.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from coe_agents.tinyworld import model_folder
+        >>> chat = ChatTransformers(str(model_folder("tiny-llama")), seed=1, max_tokens=16)
+        >>> result = chat.generate([[HumanMessage("What is the capital of France?")]], n=3)
+        >>> len(result.generations[0])
+        3
+    """
+
+    model: str
+    device: str | None = None
+    dtype: str | None = None
+    revision: str | None = None
+    chat_template: str | None = None
+    _holder: list[Loaded] = PrivateAttr(default_factory=list)
+
+    def __init__(self, model: str, **options: Any) -> None:
+        super().__init__(model=model, **options)
+
+    @property
+    def _llm_type(self) -> str:
+        return "coe-agents-transformers"
+
+    @property
+    def _identifying_params(self) -> Mapping[str, Any]:
+        return {name: getattr(self, name) for name in ("model", "revision", "dtype", *SamplingOptions.model_fields)}
+
+    def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
+        usages = [output["token_usage"] for output in llm_outputs if output]
+        names = ("prompt_tokens", "completion_tokens", "total_tokens")
+        return {"model_name": self.model, "token_usage": {name: sum(usage[name] for usage in usages) for name in names}}
+
+    def load(self) -> Loaded:
+        """Loads the model unless it is, and returns it with its tokenizer.
+
+        Raises:
+            ModelLoadError: If there is no such model, or it has no chat template.
+        """
+        if not self._holder:  # which copies of this model share
+            loaded = load(
+                AutoModelForCausalLM, self.model, device=self.device, dtype=self.dtype, revision=self.revision
+            )
+            if not (self.chat_template or loaded.tokenizer.chat_template):
+                raise ModelLoadError(
+                    f'the tokenizer of "{self.model}" has no chat template',
+                    hint="Use an instruction-tuned model, or pass `chat_template`",
+                )
+            self._holder.append(loaded)
+        return self._holder[0]
+
+    def choice_log_probabilities(self, messages: Sequence[BaseMessage], choices: Sequence[str]) -> list[float]:
+        """Returns the log-probability of each choice as the beginning of the reply, in nats, before temperature.
+
+        The choice's tokens, as the tokenizer cuts it at the assistant's place, are scored by teacher forcing:
+        sum_t log p(token_t | messages, tokens before t). The token that would end the reply is not among them.
+
+        Raises:
+            ValueError: If there is no choice, or an empty one.
+            ContextOverflowError: If the conversation and the longest choice are too long for the model.
+        """
+        loaded = self.load()
+        if not choices or not all(choices):
+            raise ValueError(
+                f'"choices" must hold at least one text, none empty; got {list(choices)}. Pass what a reply may be'
+            )
+        with loaded.lock, torch.inference_mode():
+            prompt = self._prompt(loaded, messages)[0].tolist()
+            rendered = self._rendered(loaded, messages, tokenize=False)
+            tails = [_tail(loaded.tokenizer, rendered, prompt, choice) for choice in choices]
+            self._check_room(loaded, len(prompt), max(len(tail) for tail in tails))
+            return continuation_log_probabilities(loaded, prompt, tails)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        options = self._options(stop, kwargs)
+        loaded = self.load()
+        with loaded.lock, torch.inference_mode():
+            return self._sample(loaded, messages, options)
+
+    def _options(self, stop: list[str] | None, given: Mapping[str, Any]) -> SamplingOptions:
+        """Returns the call's own options over the constructor's; raises `ValueError` at one that there is not."""
+        own = {name: getattr(self, name) for name in SamplingOptions.model_fields}
+        asked = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in given.items()}
+        asked.pop("stream", None)
+        return SamplingOptions(
+            **{**own, **{name: value for name, value in {**asked, "stop": stop}.items() if value is not None}}
+        )
+
+    def _sample(self, loaded: Loaded, messages: Sequence[BaseMessage], options: SamplingOptions) -> ChatResult:
+        prompt = self._prompt(loaded, messages).to(loaded.model.device)
+        n_prompt = prompt.shape[1]
+        room = self._check_room(loaded, n_prompt, 1)
+        first = options.seed if options.seed is not None else secrets.randbits(48)
+        sampler = SeededSampler(
+            [first + row for row in range(options.n)], options.temperature, options.top_p, options.top_logprobs
+        )
+        ends = loaded.end_tokens
+        padding = loaded.tokenizer.pad_token_id
+        loaded.model.generate(
+            input_ids=prompt.repeat(options.n, 1),
+            attention_mask=torch.ones_like(prompt).repeat(options.n, 1),
+            generation_config=GenerationConfig(
+                do_sample=False,  # the sampler draws
+                max_new_tokens=min(options.max_tokens, room),
+                eos_token_id=ends or None,
+                pad_token_id=padding if padding is not None else (ends or [0])[0],
+                stop_strings=options.stop or None,
+            ),
+            logits_processor=[sampler],
+            tokenizer=loaded.tokenizer,
+        )
+        rows = [_Row.cut(loaded.tokenizer, drawn, ends, options.stop or ()) for drawn in sampler.drawn]
+        usage = UsageMetadata(
+            input_tokens=n_prompt,
+            output_tokens=sum(len(row.tokens) for row in rows),
+            total_tokens=n_prompt + sum(len(row.tokens) for row in rows),
+        )
+        return ChatResult(
+            generations=[self._generation(loaded, row, usage, logprobs=options.logprobs) for row in rows],
+            llm_output={
+                "model_name": self.model,
+                "token_usage": {
+                    "prompt_tokens": usage["input_tokens"],
+                    "completion_tokens": usage["output_tokens"],
+                    "total_tokens": usage["total_tokens"],
+                },
+            },
+        )
+
+    def _check_room(self, loaded: Loaded, n_prompt: int, n_needed: int) -> int:
+        """Returns how many tokens fit behind the prompt, or raises `ContextOverflowError` where too few do."""
+        room = loaded.context_length - n_prompt
+        if room < n_needed:
+            raise ContextOverflowError(
+                f'the conversation has {n_prompt} tokens, and "{self.model}" takes {loaded.context_length}',
+                hint="Shorten the conversation or use a model with a longer context",
+            )
+        return room
+
+    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> torch.Tensor:
+        """Renders the conversation as token ids, shape (1, n_tokens)."""
+        ids: torch.Tensor = self._rendered(loaded, messages, return_tensors="pt", return_dict=True)["input_ids"]
+        return ids
+
+    def _rendered(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
+        """Renders the conversation, up to where the assistant speaks, in the form that the tokenizer is asked for."""
+        given = convert_to_openai_messages(list(messages))
+        template = self.chat_template or loaded.tokenizer.chat_template
+        conversation = [
+            {
+                "role": message["role"],
+                **{key: defused(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
+            }
+            for message in ({**m, "content": _plain_text(m["content"])} for m in given)
+        ]
+        return loaded.tokenizer.apply_chat_template(
+            conversation, chat_template=template, add_generation_prompt=True, **form
+        )
+
+    def _generation(self, loaded: Loaded, row: "_Row", usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
+        decode = loaded.tokenizer.decode
+        content = [
+            {
+                **_spelled(decode([token.id]), token.logprob),
+                "top_logprobs": [_spelled(decode([other]), logprob) for other, logprob in token.top],
+            }
+            for token in row.tokens
+        ]
+        info: dict[str, Any] = {"finish_reason": row.finish_reason, "model_name": self.model}
+        if logprobs:
+            info["logprobs"] = {"content": content}
+        # every message carries the usage of the whole request, as ChatOpenAI's do
+        message = AIMessage(content=row.text, usage_metadata=usage, response_metadata={"model_name": self.model})
+        return ChatGeneration(message=message, generation_info=info)
+
+
+class _Row:
+    """One sampled response: its text, its tokens up to and including the one that ended it, and why it ended."""
+
+    def __init__(self, text: str, tokens: Sequence[DrawnToken], finish_reason: str) -> None:
+        self.text, self.tokens, self.finish_reason = text, tokens, finish_reason
+
+    @classmethod
+    def cut(cls, tokenizer: Any, drawn: Sequence[DrawnToken], ends: Sequence[int], stop: Sequence[str]) -> "_Row":
+        end = next((place for place, token in enumerate(drawn) if token.id in ends), None)
+        tokens = drawn if end is None else drawn[: end + 1]
+        text = tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)
+        if not any(string in text for string in stop):
+            return cls(text, tokens, "length" if end is None else "stop")
+        # the row may have run on beside longer ones: keep the fewest tokens that hold a stop string
+        kept = next(
+            count
+            for count in range(1, len(tokens) + 1)
+            if any(s in tokenizer.decode([t.id for t in tokens[:count]], skip_special_tokens=True) for s in stop)
+        )
+        first = min(text.index(string) for string in stop if string in text)
+        return cls(text[:first], tokens[:kept], "stop")
+
+
+def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[int]:
+    """Returns the tokens of `text` where the assistant says it; a reply never changes how the prompt is cut."""
+    together = tokenizer(rendered + text, add_special_tokens=False)["input_ids"]
+    if together[: len(prompt)] == prompt:
+        return list(together[len(prompt) :])
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _plain_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [part if isinstance(part, str) else part.get("text") for part in content or []]
+    if any(part is None for part in parts):
+        raise ValueError("ChatTransformers takes text only; a message holds another kind of content. Leave it out")
+    return "\n".join(parts)
+
+
+def _spelled(token: str, logprob: float) -> dict[str, Any]:
+    # part of a character decodes to a replacement; its bytes are not known here
+    return {"token": token, "bytes": None if "\ufffd" in token else list(token.encode()), "logprob": logprob}

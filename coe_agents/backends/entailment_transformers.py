@@ -1,0 +1,123 @@
+"""Owns `TransformersEntailment`: a sequence classifier of the transformers library as an entailment model."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from coe_agents.backends.loading import Loaded, load
+from coe_agents.errors import LabelError
+
+_LOG = logging.getLogger(__name__)
+_LABELS = ("contradiction", "neutral", "entailment")
+
+
+class TransformersEntailment:
+    """A natural-language-inference model in this process, loaded at the first call.
+
+    The order of the model's labels is read from its `id2label` by name. Pairs are sorted by length and asked in
+    batches; a pair that is too long for the model loses tokens at the end of its longer side, and the log says how many
+    did.
+
+    Args:
+        model: A local folder or a hub id, say "microsoft/deberta-large-mnli". Only safetensors are read and no code
+            that comes with the model is run.
+        device: "cpu", "cuda", ...; by default the first GPU if there is one.
+        dtype: "float32", "bfloat16", "auto"; by default float32 on a CPU and the saved one elsewhere.
+        revision: A branch, tag or commit of the hub.
+        batch_size: The most pairs in one forward pass.
+
+    Example:
+        >>> from coe_agents.tinyworld import model_folder
+        >>> entailment = TransformersEntailment(str(model_folder("tiny-nli")))
+        >>> question = "What is the capital of France?"
+        >>> row, = entailment.predict([(f"{question} Paris", f"{question} It is Paris.")])
+        >>> int(row.argmax())  # contradiction, neutral, entailment
+        2
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        revision: str | None = None,
+        batch_size: int = 64,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f'"batch_size" must be at least 1; {batch_size} came. Leave it out for the default of 64')
+        self.model = model
+        self._where = {"device": device, "dtype": dtype, "revision": revision}
+        self._batch_size = batch_size
+        self._loaded: tuple[Loaded, list[int]] | None = None
+
+    def load(self) -> Loaded:
+        """Loads the model unless it is, and returns it with its tokenizer.
+
+        Raises:
+            ModelLoadError: If there is no such model.
+            LabelError: If its labels cannot be told apart.
+        """
+        return self._load()[0]
+
+    def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
+
+        Returns:
+            Shape (n_pairs, 3); rows sum to 1.
+        """
+        if not pairs:
+            return np.zeros((0, len(_LABELS)))
+        loaded, columns = self._load()
+        with loaded.lock, torch.inference_mode():
+            encoded = loaded.tokenizer(
+                [premise for premise, _ in pairs],
+                [hypothesis for _, hypothesis in pairs],
+                truncation="longest_first",
+                max_length=loaded.context_length,
+            )
+            lengths = np.array([len(ids) for ids in encoded["input_ids"]])
+            if n_cut := int((lengths >= loaded.context_length).sum()):
+                _LOG.warning(
+                    "%d of %d pairs filled the %d tokens of %s", n_cut, len(pairs), loaded.context_length, self.model
+                )
+            probabilities = np.empty((len(pairs), len(_LABELS)))
+            by_length = np.argsort(lengths, kind="stable")
+            for start in range(0, len(pairs), self._batch_size):
+                rows = by_length[start : start + self._batch_size]
+                batch = loaded.tokenizer.pad(
+                    {name: [values[row] for row in rows] for name, values in encoded.items()}, return_tensors="pt"
+                )
+                logits = loaded.model(**batch.to(loaded.model.device)).logits
+                probabilities[rows] = logits.double().softmax(-1).cpu().numpy()[:, columns]
+            return probabilities
+
+    def _load(self) -> tuple[Loaded, list[int]]:
+        if self._loaded is None:
+            loaded = load(AutoModelForSequenceClassification, self.model, **self._where)
+            self._loaded = loaded, label_columns(loaded.model.config.id2label, model=self.model)
+        return self._loaded
+
+
+def label_columns(id2label: Mapping[int, str], *, model: str) -> list[int]:
+    """Returns the columns of contradiction, neutral and entailment among a model's logits.
+
+    Raises:
+        LabelError: If a label is missing or stands twice, as in models that only tell entailment from the rest.
+
+    Example:
+        >>> label_columns({0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"}, model="example")
+        [2, 1, 0]
+    """
+    names = {int(column): name.strip().lower() for column, name in id2label.items()}
+    columns = [[column for column, name in names.items() if name == label] for label in _LABELS]
+    if len(names) != len(_LABELS) or any(len(found) != 1 for found in columns):
+        raise LabelError(
+            f"an entailment model must have the labels {', '.join(_LABELS)}; "
+            f'"{model}" has {", ".join(id2label.values())}',
+            hint="Use a model trained on MNLI, or set `id2label` in its config.json",
+        )
+    return [found[0] for found in columns]

@@ -1,0 +1,105 @@
+"""Owns how a transformers model gets into memory: where, how precise, once per process, never with pickle."""
+
+import threading
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+from coe_agents.errors import ModelLoadError
+
+
+@dataclass(eq=False)
+class Loaded:
+    """A model in memory, its tokenizer, and the lock that gives it to one caller at a time.
+
+    Attributes:
+        model: The model, in evaluation mode.
+        tokenizer: Its tokenizer.
+        context_length: The most tokens that it takes.
+        end_tokens: The ids that end a generated response; none for a classifier.
+    """
+
+    model: Any
+    tokenizer: Any
+    context_length: int
+    end_tokens: list[int]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def device(self) -> str:
+        """Where the model lies: "cpu", or say "cuda:0 (NVIDIA H200)"."""
+        device = self.model.device
+        return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
+
+
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
+"""Architectures whose positions start after the padding token's id, so that as many are never used."""
+
+_loaded: "weakref.WeakValueDictionary[tuple[Any, ...], Loaded]" = weakref.WeakValueDictionary()
+_loading = threading.Lock()
+
+
+def load(auto_class: Any, name: str, *, device: str | None, dtype: str | None, revision: str | None) -> Loaded:
+    """Loads a model from a folder or by its hub id; callers that ask for the same one share it as long as any holds it.
+
+    Only safetensors are read and no code that comes with the model is run.
+
+    Raises:
+        ModelLoadError: If there is no such model, or it needs pickled weights or code of its own.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    # half precision is slow on most processors, and what the weights were saved in says little about where they run
+    dtype = dtype or ("float32" if device == "cpu" else "auto")
+    key = (auto_class, name, device, dtype, revision)
+    with _loading:
+        if (found := _loaded.get(key)) is not None:
+            return found
+        try:
+            # "main" lets the hub's own conversion to safetensors stand in where a repository holds pickled weights only
+            safe: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+            config = AutoConfig.from_pretrained(name, **safe)
+            tokenizer = AutoTokenizer.from_pretrained(name, **safe)
+            spread = {"device_map": "auto"} if device == "auto" else {}
+            model, report = auto_class.from_pretrained(
+                name, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **spread, **safe
+            )
+            if report["missing_keys"]:
+                raise ValueError(f"weights are missing: {', '.join(sorted(report['missing_keys'])[:3])}")
+            model = model.eval() if device == "auto" else model.eval().to(device)
+        except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+            raise ModelLoadError(
+                f'the model "{name}" cannot be loaded: {type(error).__name__}: {_first_line(error)}',
+                hint="Give a folder with config.json, tokenizer and model.safetensors, or a hub id that you may read",
+            ) from error
+        loaded = Loaded(model, tokenizer, _context_length(config, tokenizer), _end_tokens(model, tokenizer))
+        if model.can_generate():
+            # the penalties and cuts that a generation_config.json asks for would bend the model's own law
+            model.generation_config = GenerationConfig(eos_token_id=loaded.end_tokens or None)
+        _loaded[key] = loaded
+        return loaded
+
+
+def _context_length(config: Any, tokenizer: Any) -> int:
+    """Returns the most tokens that the model takes: what the tokenizer says, and no more than there are positions."""
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+    if positions and config.model_type in _OFFSET_POSITIONS:
+        positions -= config.pad_token_id + 1
+    limits = [limit for limit in (tokenizer.model_max_length, positions) if limit and 0 < limit < 10**9]
+    return int(min(limits, default=512))
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    if not model.can_generate():
+        return []
+    given = model.generation_config.eos_token_id
+    ends = [given] if isinstance(given, int) else list(given or [])
+    own = tokenizer.eos_token_id
+    return ends if own is None or own in ends else [*ends, own]
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "no reason given")

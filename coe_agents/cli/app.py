@@ -1,0 +1,49 @@
+"""Owns the command as a whole: its sub-commands, and how an error ends it.
+
+Whatever is heavy is imported when a command runs.
+"""
+
+import io
+import sys
+
+import typer
+
+from coe_agents.cli.ask import EPILOG, ask, demo
+from coe_agents.cli.config_commands import config_app
+from coe_agents.cli.doctor import doctor
+from coe_agents.cli.options import Exit
+
+app = typer.Typer(
+    name="coe-agents",
+    help="Ask several language models at once, and answer only when Collaborative Entropy is low.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command(epilog=EPILOG)(ask)
+app.command()(demo)
+app.command()(doctor)
+app.add_typer(config_app, name="config")
+
+
+def main() -> None:
+    """Runs the command; an error is one message on standard error."""
+    from coe_agents.errors import CoEError, ConfigurationError
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an answer must not be lost to a terminal's encoding
+    try:
+        app()
+    except ConfigurationError as error:
+        _complain(str(error))
+        sys.exit(Exit.USAGE)
+    except (CoEError, ImportError, ValueError, OSError) as error:
+        _complain(f"{type(error).__name__}: {error}")
+        sys.exit(Exit.FAILED)
+
+
+def _complain(message: str) -> None:
+    from coe_agents.cli.render import clean
+
+    print("coe-agents:", "\n".join(clean(line) for line in message.splitlines()), file=sys.stderr)

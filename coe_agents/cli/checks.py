@@ -1,0 +1,87 @@
+"""Owns what `config check` looks at beyond what a graph needs: what is allowed, and yet not what was meant."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from coe_agents.cli.assemble import assemble
+from coe_agents.cli.config import Config, EntailmentClusterer, RegimeConfig, ThresholdConfig
+from coe_agents.errors import ConfigurationError
+from coe_agents.policy import RegimePolicy
+
+
+def check(config: Config) -> list[str]:
+    """Returns notes on a configuration that works; calls nobody and loads no model.
+
+    Raises:
+        ConfigurationError: With a line for each mistake.
+    """
+    faults = [*_missing_folders(config), *_out_of_reach(config)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            assemble(config)
+        except ConfigurationError as error:
+            faults = [*str(error).splitlines(), *faults]
+    if faults:
+        raise ConfigurationError("\n".join(faults))
+    return [*(" ".join(str(warning.message).split()) for warning in caught), *_notes(config)]
+
+
+def is_folder(model: str) -> bool:
+    """Returns whether `model` is a local folder; else it is a hub id, or a path that leads nowhere."""
+    return Path(model).is_dir()
+
+
+def _missing_folders(config: Config) -> Iterator[str]:
+    for place, agent in enumerate(config.agents):
+        if agent.provider == "transformers" and _leads_nowhere(agent.model):
+            yield config.fault(_no_folder(agent.model), "agents", place, "model")
+    if isinstance(config.clusterer, EntailmentClusterer) and _leads_nowhere(config.clusterer.model):
+        yield config.fault(_no_folder(config.clusterer.model), "clusterer", "model")
+
+
+def _leads_nowhere(model: str) -> bool:
+    is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
+    return is_path and not is_folder(model)
+
+
+def _no_folder(model: str) -> str:
+    return f'there is no folder "{model}". Correct the path, or give a hub id ("owner/name")'
+
+
+def _out_of_reach(config: Config) -> Iterator[str]:
+    policy, n_agents = config.policy, len(config.agents)
+    if not isinstance(policy, RegimeConfig) or config.graph.divergence != "kl":
+        return
+    regimes = RegimePolicy(policy.aleatoric_threshold, policy.epistemic_threshold).unreachable(n_agents=n_agents)
+    if regimes and n_agents == 1:
+        message = 'with one agent nothing is epistemic. Add agents, or set kind = "threshold"'
+        yield config.fault(message, "policy", "epistemic_threshold")
+    elif regimes:
+        message = (
+            f"with {n_agents} agents the epistemic part is at most {math.log(n_agents):.3f} nats, so "
+            f"{' and '.join(regimes)} are out of reach. Set it lower"
+        )
+        yield config.fault(message, "policy", "epistemic_threshold")
+
+
+def _notes(config: Config) -> Iterator[str]:
+    policy, graph = config.policy, config.graph
+    uniform = len({agent.weight for agent in config.agents}) == 1
+    n_responses = graph.max_rounds * sum(agent.n_samples for agent in config.agents)
+    again: list[tuple[str, ...]]
+    if isinstance(policy, ThresholdConfig):
+        if uniform and graph.divergence == "kl" and policy.max_coe >= math.log(n_responses):
+            most = math.log(n_responses)
+            message = f"{n_responses} responses have a CoE of at most {most:.3f} nats, so this always answers"
+            yield config.fault(message, "policy", "max_coe")
+        again = [("otherwise",)] if policy.otherwise == "another_round" else []
+    else:
+        again = [("actions", regime) for regime, action in policy.actions.items() if action == "another_round"]
+    if again and graph.max_rounds == 1:
+        message = '"another_round" becomes "abstain", for max_rounds of [graph] is 1'
+        yield config.fault(message, "policy", *again[0])
+    if len(config.agents) == 1:
+        yield config.fault("with one agent CoE is its semantic entropy; it sees no disagreement", "agents")

@@ -1,0 +1,230 @@
+"""Owns asking each part once: an agent for a few samples, an entailment model for two obvious pairs."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, Literal, TypeVar
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.outputs import LLMResult
+
+from coe_agents.agents import ModelAgent
+from coe_agents.cli.render import clean
+from coe_agents.clustering import EntailmentModel
+from coe_agents.errors import CoEError
+from coe_agents.redaction import redacted, secrets_of
+from coe_agents.types import AgentReply, AgentRequest
+
+QUESTION = "What is the capital of France?"
+N_SAMPLES = 3
+PREMISE = f"{QUESTION} Paris"
+ENTAILED = f"{QUESTION} It is Paris."
+CONTRADICTED = f"{QUESTION} It is Lyon."
+
+_LABELS = ("contradiction", "neutral", "entailment")
+_LONGEST = 500
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What went wrong with a part, without its keys, and what to do about it."""
+
+    error: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentReport:
+    """What an agent's model did with one request for `n_asked` samples.
+
+    Attributes:
+        seconds: From the request to the last sample; `load_seconds` before it where the model runs in this process.
+        n_requests: How many it took; 1 where n is honoured.
+        logprobs: How many of the responses have log-probabilities.
+        n_distinct: How many different texts there are among the responses.
+    """
+
+    temperature: float
+    n_asked: int
+    seconds: float
+    load_seconds: float | None
+    n_returned: int
+    n_requests: int
+    logprobs: Literal["all", "some", "none"]
+    n_distinct: int
+    n_empty: int
+    input_tokens: int
+    output_tokens: int
+    device: str | None
+
+    @property
+    def n_in_one_request(self) -> bool | None:
+        """Whether all samples came in one request; None if only one was asked for."""
+        return None if self.n_asked == 1 else self.n_requests == 1 and self.n_returned == self.n_asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """An entailment model's most probable label for a pair, and its probability."""
+
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntailmentReport:
+    """What an entailment model says of itself, of an obvious entailment, and of an obvious contradiction.
+
+    Attributes:
+        labels: The model's own, in its own order; None where it has none to tell.
+    """
+
+    model: str
+    labels: list[str] | None
+    entailed: Judgement
+    contradicted: Judgement
+    seconds: float
+    device: str | None
+
+
+def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
+    """Asks an agent's model once, for as many samples as the agent takes."""
+    seen, start = _Requests(), time.perf_counter()
+    try:
+        load = getattr(agent.model(), "load", None)
+        loaded = load() if load is not None else None
+        ready = time.perf_counter()
+        request = AgentRequest(question=QUESTION, messages=[{"role": "user", "content": QUESTION}], round=0)
+        reply = agent.sample(request, {"callbacks": [seen]})
+    except Exception as error:
+        return _failure(error, secrets_of(agent))
+    seconds = time.perf_counter() - ready
+    load_seconds = None if loaded is None else ready - start
+    return _report(
+        agent, reply, n_requests=seen.count, seconds=seconds, load_seconds=load_seconds, device=_device(loaded)
+    )
+
+
+def probe_entailment(model: EntailmentModel) -> EntailmentReport | Failure:
+    """Asks an entailment model for two pairs, in the wordings of tinyworld, which are plain English."""
+    start = time.perf_counter()
+    try:
+        load = getattr(model, "load", None)
+        loaded = load() if load is not None else None
+        entailed, contradicted = model.predict([(PREMISE, ENTAILED), (PREMISE, CONTRADICTED)])
+    except Exception as error:
+        return _failure(error, secrets_of(model))
+    return EntailmentReport(
+        model=_name_of(getattr(model, "model", type(model).__name__)),
+        labels=None if loaded is None else [str(label) for label in loaded.model.config.id2label.values()],
+        entailed=_judgement(entailed),
+        contradicted=_judgement(contradicted),
+        seconds=round(time.perf_counter() - start, 3),
+        device=_device(loaded),
+    )
+
+
+def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result | None]:
+    """Runs all tasks at once and returns their results; None for one that is not done in time, and runs on."""
+    results: dict[str, _Result] = {}
+
+    def run(name: str) -> None:
+        results[name] = tasks[name]()
+
+    threads = [Thread(target=run, args=(name,), daemon=True) for name in tasks]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    done = dict(results)
+    return {name: done.get(name) for name in tasks}
+
+
+@dataclass
+class _Requests(BaseCallbackHandler):
+    """Counts the requests that bring samples, whatever the agent does to get them."""
+
+    count: int = 0
+    lock: Any = field(default_factory=Lock)
+
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        with self.lock:
+            self.count += 1
+
+
+def _report(
+    agent: ModelAgent,
+    reply: AgentReply,
+    *,
+    n_requests: int,
+    seconds: float,
+    load_seconds: float | None,
+    device: str | None,
+) -> AgentReport:
+    responses = reply["responses"]
+    n_with = sum(response["logprob"] is not None for response in responses)
+    texts = [response["text"].strip() for response in responses]
+    return AgentReport(
+        temperature=agent.temperature,
+        n_asked=agent.n_samples,
+        seconds=round(seconds, 3),
+        load_seconds=None if load_seconds is None else round(load_seconds, 3),
+        n_returned=len(responses),
+        n_requests=n_requests,
+        logprobs="none" if n_with == 0 else "all" if n_with == len(responses) else "some",
+        n_distinct=len(set(texts)),
+        n_empty=texts.count(""),
+        input_tokens=reply["usage"]["input_tokens"],
+        output_tokens=reply["usage"]["output_tokens"],
+        device=device,
+    )
+
+
+def _failure(error: Exception, secrets: set[str]) -> Failure:
+    said = error.args[0] if isinstance(error, CoEError) else error  # the hint has a place of its own
+    text = clean(redacted(f"{type(error).__name__}: {said}", secrets))
+    return Failure(
+        error=text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…",
+        remedy=clean(redacted(remedy_for(error), secrets)),
+    )
+
+
+def remedy_for(error: Exception) -> str:
+    """Returns what to do about an error of a model or its client."""
+    if hint := getattr(error, "hint", ""):
+        return str(hint)
+    kind, status = type(error).__name__, getattr(error, "status_code", None)
+    by_status = {
+        401: 'Check the key in the variable that "api_key_env" names',
+        403: 'Check that the key in the variable that "api_key_env" names may use this model',
+        404: 'Check "model" and "base_url"; the address of a vLLM server ends in /v1',
+        429: "Wait, ask for fewer samples, or have the limit raised",
+    }
+    if status in by_status:
+        return by_status[status]
+    if isinstance(status, int):
+        return "Look at the server's log" if status >= 500 else 'Correct the setting that it names, or "options"'
+    if isinstance(error, TimeoutError) or "Timeout" in kind:
+        return 'Look at the server\'s log; if it is only slow, raise "timeout" in "options"'
+    if isinstance(error, ConnectionError) or "Connect" in kind:
+        return 'Start the server, or correct "base_url"'
+    if isinstance(error, ImportError):
+        return "Install the package that it names"
+    return "Call the model without coe-agents, and see whether it says the same"
+
+
+def _judgement(row: Any) -> Judgement:
+    column = int(row.argmax())
+    return Judgement(label=_LABELS[column], probability=float(row[column]))
+
+
+def _device(loaded: Any) -> str | None:
+    return getattr(loaded, "device", None)
+
+
+def _name_of(model: object) -> str:
+    return Path(str(model)).name if Path(str(model)).is_dir() else str(model)

@@ -1,0 +1,175 @@
+"""Owns the tables of `config check` and `doctor`: how they look on a terminal."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from coe_agents.cli.assemble import LOCAL_PROVIDERS
+from coe_agents.cli.checks import is_folder
+from coe_agents.cli.config import AgentConfig, Config, EntailmentClusterer, RegimeConfig
+from coe_agents.cli.examination import Examination
+from coe_agents.cli.probes import AgentReport, EntailmentReport
+from coe_agents.cli.render import clean
+from coe_agents.policy import RegimePolicy
+
+
+def show_config(config: Config, notes: Sequence[str], *, path: str, console: Console | None = None) -> None:
+    """Prints what a configuration was understood to say."""
+    console = console or Console(highlight=False)
+    console.print(Text.assemble((clean(path), "bold"), (" is valid.", "bold green")))
+    console.print()
+    heads = ("agent", "provider", "model", "samples", "temperature", "weight", "key")
+    rows = [
+        (
+            agent.name,
+            agent.provider,
+            _model(agent),
+            str(agent.n_samples),
+            f"{agent.temperature:g}",
+            f"{agent.weight:g}",
+            _key(agent),
+        )
+        for agent in config.agents
+    ]
+    console.print(indented(table_of(heads, rows)))
+    console.print()
+    console.print(
+        indented(listed([("clusterer", _clusterer(config)), ("policy", _policy(config)), ("graph", _graph(config))]))
+    )
+    show_remarks("note", "yellow", notes, console=console)
+    console.print()
+    console.print(
+        Text(f"Nothing was called and no model was loaded. Next: coe-agents doctor --config {clean(path)}", style="dim")
+    )
+
+
+def show_examination(examination: Examination, *, console: Console | None = None) -> None:
+    """Prints what the doctor found."""
+    console = console or Console(highlight=False)
+    heads = ("agent", "reachable", "loading", "latency", "n at once", "log-probs", "distinct", "tokens")
+    rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
+    console.print(table_of(heads, rows))
+    console.print()
+    versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in examination.versions.items())
+    console.print(
+        listed([*_entailment(examination.entailment), ("versions", versions), ("device", examination.device)])
+    )
+    show_remarks("note", "yellow", examination.notes, console=console)
+    problems = [f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}." for problem in examination.problems]
+    show_remarks("problem", "red", problems, console=console)
+    console.print()
+    if problems:
+        console.print(Text(f"{_plural(len(problems), 'problem')}.", style="bold red"))
+    else:
+        console.print(Text("All is well.", style="bold green"))
+
+
+def show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:
+    """Prints each remark after a blank line and under its own head."""
+    for remark in remarks:
+        console.print()
+        console.print(Text.assemble((f"{head}: ", f"bold {style}"), clean(remark)))
+
+
+def table_of(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """Returns a table without lines; texts wrap, and their markup is only text."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for name, *cells in rows:
+        first = name if isinstance(name, Text) else Text(clean(name), style="bold")
+        table.add_row(first, *(cell if isinstance(cell, Text) else Text(clean(cell)) for cell in cells))
+    return table
+
+
+def listed(items: Iterable[tuple[str, str | Text]]) -> Table:
+    """Returns a table of names and what is said of each."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, said in items:
+        table.add_row(Text(name, style="dim"), said if isinstance(said, Text) else Text(clean(said)))
+    return table
+
+
+def indented(table: Table) -> Padding:
+    """Returns the table two places to the right."""
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
+    if report is None:
+        return (Text("no", style="bold red"), *["-"] * 6)
+    loading = "-" if report.load_seconds is None else f"{report.load_seconds:.2f} s"
+    in_one = {True: "yes", False: f"no, {report.n_requests} requests", None: "-"}[report.n_in_one_request]
+    return (
+        Text("yes", style="green"),
+        loading,
+        f"{report.seconds:.2f} s",
+        in_one,
+        {"all": "yes", "some": "on some", "none": "no"}[report.logprobs],
+        f"{report.n_distinct} of {report.n_returned} at T={report.temperature:g}",
+        f"{report.input_tokens} + {report.output_tokens}",
+    )
+
+
+def _entailment(report: EntailmentReport | None) -> Iterable[tuple[str, str]]:
+    if report is None:
+        return
+    labels = f", with the labels {', '.join(report.labels)}" if report.labels else ""
+    yield "entailment", f"{report.model}{labels}; {report.seconds:.2f} s"
+    for name, judged in (("obvious entailment", report.entailed), ("obvious contradiction", report.contradicted)):
+        yield f"  {name}", f"{judged.label} ({judged.probability:.3f})"
+
+
+def _model(agent: AgentConfig) -> str:
+    if agent.base_url is not None:
+        return f"{agent.model} at {agent.base_url}"
+    return f"{agent.model} ({_source(agent.model)})" if agent.provider == "transformers" else agent.model
+
+
+def _source(model: str) -> str:
+    return "folder" if is_folder(model) else "hub"
+
+
+def _key(agent: AgentConfig) -> str:
+    if agent.api_key_env is not None:
+        return f"${agent.api_key_env}, set"
+    if agent.provider in LOCAL_PROVIDERS:
+        return "not needed"
+    return "none sent" if agent.base_url is not None else "the provider's own variable"
+
+
+def _clusterer(config: Config) -> str:
+    chosen = config.clusterer
+    if not isinstance(chosen, EntailmentClusterer):
+        return "normalized: equal but for case, articles and punctuation; no model"
+    source = "shipped" if chosen.model == "tinyworld" else _source(chosen.model)
+    rule = "each response must entail the other" if chosen.strict else "lenient: no contradiction, not both neutral"
+    return f"entailment by {chosen.model} ({source}); {rule}"
+
+
+def _policy(config: Config) -> str:
+    chosen = config.policy
+    if isinstance(chosen, RegimeConfig):
+        policy = RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
+        actions = ", ".join(f"{regime} -> {action}" for regime, action in policy.actions.items())
+        return (
+            f"regime, at {chosen.aleatoric_threshold:g} nats (aleatoric) and {chosen.epistemic_threshold:g} "
+            f"(epistemic): {actions}"
+        )
+    return f"threshold: answer while CoE is at most {chosen.max_coe:g} nats, otherwise {chosen.otherwise}"
+
+
+def _graph(config: Config) -> str:
+    graph, n_agents = config.graph, len(config.agents)
+    quorum = n_agents // 2 + 1 if graph.min_agents is None else graph.min_agents
+    return (
+        f"{_plural(graph.max_rounds, 'round')} at most; {quorum} of {_plural(n_agents, 'agent')} must answer; "
+        f"weighting {graph.weighting}; divergence {graph.divergence}; coordination {graph.coordination or 'off'}"
+    )
+
+
+def _plural(count: int, one: str) -> str:
+    return f"{count} {one if count == 1 else one + 's'}"

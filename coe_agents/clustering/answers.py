@@ -1,0 +1,248 @@
+"""Owns canonical answers: the short answer inside a response, without the reasoning and formatting around it.
+
+Every scan is linear in the length of the response, so that a runaway response of megabytes costs no more than its size.
+"""
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+_REASONING_TAG = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
+_SPECIAL_TOKENS = re.compile(r"</s>|<\|[a-zA-Z_]{1,30}\|>|<(?:eos|end_of_turn)>")
+_ROLE_HEADER = re.compile(r"\A\s*assistant\s*\n(?=[\s\S]*?\S)")
+_OTHER_TURN = re.compile(r"^(?:User|Human)[ \t]*:", re.MULTILINE)
+_OTHER_QUESTION = re.compile(r"^(?:Question|Q)[ \t]*:", re.MULTILINE)
+
+_BRACES = re.compile(r"(\\\\?(?:boxed|fbox)\s?\{)|\\[\s\S]|([{}])")
+_TEXT_MACRO = re.compile(r"\\(?:text|textbf|mathrm|mbox)\{([^{}]*)\}")
+_HASHES = re.compile(r"^####[ \t]*(\S.*)", re.MULTILINE)
+_NUMBER_AT_START = re.compile(r"[-+$€£]{0,2}\.?\d[\d,./]*(?<!\.)(?:[ \t]|%|\Z)")
+_JSON_FIELD = re.compile(
+    r'"answer"\s{0,9}:\s{0,9}(?:"((?:[^"\\]|\\[\s\S])*+)"|(-?\d[\d.eE+-]*+|true|false)(?=\s|[,}]|\Z))'
+)
+
+_NOUN = (
+    r"(?:answer|guess|conclusion|réponse|reponse|respuesta|antwort|risposta|resposta|ответ)"
+    r"|(?:最终)?答案|答え|回答|정답"
+)
+# Emphasis and the colon stand in either order: "**Answer:** Paris", "**Answer**: Paris", "Answer: **Paris**".
+_COLON_MARKER = re.compile(rf"(?<![^\W\d_])(?:{_NOUN})[*_]{{0,3}}[ \t]{{0,3}}[:：][*_]{{0,3}}", re.IGNORECASE)
+_PLURAL_MARKER = re.compile(r"\A\s*answers?[ \t]{0,3}[:：]", re.IGNORECASE)
+_HEADING_MARKER = re.compile(
+    r"^(?:#{1,6}[ \t]{0,3}|\*\*)(?:final )?answer(?:\*\*)?[ \t]{0,9}$", re.IGNORECASE | re.MULTILINE
+)
+_SENTENCE_MARKER = re.compile(
+    r"\b(?:the|my)\s(?:(?:final|correct|short|best|right)\s){0,2}(?:answer|guess)"
+    r"(?:\s(?:to|for)\s[^.:\n]{1,80}?)?\s(?:is|was|would\sbe)\b(?!\snot\b)\s?[:：]?",
+    re.IGNORECASE,
+)
+SENTENCE_END = re.compile(
+    r"(?<!\b[A-Za-z])(?<!\b(?:St|Dr|Mr|Ms|Jr|Sr|Mt|Ft|No|vs|Lt))(?<!\b(?:Mrs|Gen|Col|Rev|Sgt))(?<!\bProf)"
+    r"[.!?]+(?=[\s\"'”’)*]|\Z)|。"
+)
+"""The end of a sentence, but not of an abbreviation or an initial."""
+
+# What follows an answer and is none of it: a stated confidence, or a note.
+_TAIL = re.compile(
+    r"(?:[(\[][ \t]{0,3})?(?:\b(?:Probability|Confidence)|概率)[*_]{0,3}[ \t]{0,3}[:：=]"
+    r"|[(\[][ \t]{0,3}(?:Note|Explanation)\b",
+    re.IGNORECASE,
+)
+_BARE_CONFIDENCE = re.compile(r"([^\n]{1,100}?)(?<![:：=])(?<!\bis)[ \t]*\n\s*(?:0?\.\d{1,4}|1\.0)\s*\Z")
+_LIST_ITEM = re.compile(r"\s*(?:[-*•]\s|\d{1,3}[.)]\s)")
+_INITIAL_AT_END = re.compile(r"\.\s?\w\.\Z")
+
+
+def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = ()) -> str:
+    r"""Returns the short answer inside a response; where nothing marks one, the response without its reasoning.
+
+    Reasoning blocks (`<think>` and the like, unclosed ones too) and what stands before a lone `</think>` are dropped,
+    and so are end-of-text tokens and invented further turns of the conversation. Then the first of these that is found:
+
+    1. the last match of `patterns`, in their order;
+    2. the last JSON field `"answer": ...`;
+    3. the last `\boxed{...}`;
+    4. a last line `#### ...`, or the last such line with a number (GSM8K);
+    5. what follows the last "Answer:", "Final answer:", "Guess:", "Réponse :", "答案：", ..., or such a heading: the
+       line, or where that is empty or opens a list, what comes below;
+    6. the sentence after the last "The answer is ...".
+
+    A "Probability: ...", a line with a bare probability, or a "(Note: ...)" behind the answer is dropped.
+
+    Args:
+        text: The response.
+        patterns: Regular expressions of your own; the answer is their first group, or the whole match without one.
+
+    Returns:
+        The answer; "" only where the response holds nothing but white space or reasoning.
+
+    Example:
+        >>> canonical_answer("<think>Lyon? No.</think> Guess: **Paris**\nProbability: 0.9")
+        'Paris'
+        >>> canonical_answer(r"So we get \boxed{\frac{1}{2}}.")
+        '\\frac{1}{2}'
+        >>> canonical_answer("It is Paris.")
+        'It is Paris.'
+    """
+    spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text))
+    spoken = _ROLE_HEADER.sub("", spoken).strip()
+    found = _by_patterns(spoken, patterns)
+    if found:
+        return found
+    spoken = _own_turn(spoken)
+    for find in (_json_field, _boxed, _after_hashes, _after_marker, _after_sentence_marker):
+        found = _unwrapped(find(spoken))
+        if found:
+            return found
+    return _without_tail(spoken)
+
+
+def strip_reasoning(text: str) -> str:
+    """Returns the response without its `<think>` blocks, be they closed or not.
+
+    All that stands before a lone closing tag, or behind an unclosed one, is reasoning.
+
+    Example:
+        >>> strip_reasoning("<think>France, so</think>Paris"), strip_reasoning("France, so</think>Paris")
+        ('Paris', 'Paris')
+    """
+    spoken: list[str] = []
+    start, inside = 0, False
+    for tag in _REASONING_TAG.finditer(text):
+        if tag[1]:
+            if not inside:
+                spoken.clear()
+            start, inside = tag.end(), False
+        elif not inside:
+            spoken.append(text[start : tag.start()])
+            inside = True
+    if not inside:
+        spoken.append(text[start:])
+    return "".join(spoken).strip()
+
+
+def _own_turn(text: str) -> str:
+    """Cuts turns that the model made up: the user's next message, or, once it has answered, a next question."""
+    turn = _OTHER_TURN.search(text)
+    if turn and text[: turn.start()].strip():
+        text = text[: turn.start()]
+    answered = _COLON_MARKER.search(text)
+    if answered:
+        question = _OTHER_QUESTION.search(text, answered.end())
+        if question and text[answered.end() : question.start()].strip():
+            text = text[: question.start()]
+    return text.strip()
+
+
+def _by_patterns(text: str, patterns: Sequence[str | re.Pattern[str]]) -> str:
+    if isinstance(patterns, str):
+        raise TypeError(
+            f'"patterns" must be a sequence of regular expressions; got the string {patterns!r}. Put it into a list'
+        )
+    for pattern in patterns:
+        last = _last(re.finditer(pattern, text))
+        if last:
+            answer = (last[1] if last.re.groups else last[0]) or ""
+            if answer.strip():
+                return answer.strip()
+    return ""
+
+
+def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
+    newest = deque(matches, maxlen=1)
+    return newest[0] if newest else None
+
+
+def _boxed(text: str) -> str:
+    opened: list[int | None] = []
+    start, answer = -1, ""
+    for brace in _BRACES.finditer(text):
+        if brace[1]:
+            opened.append(brace.end())
+        elif brace[2] == "{":
+            opened.append(None)
+        elif brace[2] and opened:
+            begin = opened.pop()
+            if begin is not None and begin > start:
+                content = text[begin : brace.start()].strip()
+                start, answer = (begin, content) if content else (start, answer)
+    return answer
+
+
+def _after_hashes(text: str) -> str:
+    lines = list(_HASHES.finditer(text))
+    if lines and not text[lines[-1].end() :].strip():
+        return lines[-1][1]
+    return next((line[1] for line in reversed(lines) if _NUMBER_AT_START.match(line[1])), "")
+
+
+def _json_field(text: str) -> str:
+    answer = ""
+    for field in _JSON_FIELD.finditer(text):
+        answer = _unescaped(field[1]) if field[1] is not None else field[2]
+    return _boxed(answer) or answer
+
+
+def _unescaped(content: str) -> str:
+    r"""Undoes JSON escapes, unless they are none: models write LaTeX such as `\frac` with a single backslash."""
+    try:
+        plain = json.loads(f'"{content}"', strict=False)
+    except ValueError:
+        return content
+    return plain if isinstance(plain, str) and plain.isprintable() else content
+
+
+def _after_marker(text: str) -> str:
+    markers = [*_COLON_MARKER.finditer(text), *_HEADING_MARKER.finditer(text)]
+    plural = _PLURAL_MARKER.match(text)
+    if plural:
+        markers.append(plural)
+    end = len(text)
+    for marker in sorted(markers, key=re.Match.end, reverse=True):
+        value = _value_at(text, marker.end(), end)
+        if value:
+            return value
+        end = marker.start()
+    return ""
+
+
+def _value_at(text: str, start: int, end: int) -> str:
+    """Returns the rest of the line, or of the first line that is not empty; all of it where that line opens a list."""
+    rest = text[start:end].lstrip()
+    line = rest.partition("\n")[0]
+    if line.rstrip("*_ \t").endswith((":", "：")) or (_LIST_ITEM.match(rest) and _LIST_ITEM.match(rest, len(line))):
+        line = rest
+    return _without_tail(line, may_empty=True)
+
+
+def _after_sentence_marker(text: str) -> str:
+    marker = _last(_SENTENCE_MARKER.finditer(text))
+    if marker is None:
+        return ""
+    line = text[marker.end() :].lstrip().partition("\n")[0]
+    end = SENTENCE_END.search(line)
+    return _without_tail(line[: end.start()] if end else line, may_empty=True)
+
+
+def _without_tail(text: str, *, may_empty: bool = False) -> str:
+    bare = _BARE_CONFIDENCE.match(text)
+    if bare:
+        return bare[1].strip()
+    tail = _TAIL.search(text)
+    cut = text[: tail.start()].strip().rstrip("\\").strip() if tail else text.strip()
+    return cut if cut or may_empty else text.strip()
+
+
+def _unwrapped(answer: str) -> str:
+    """Takes emphasis, a wrapping LaTeX text macro and the full stop away."""
+    answer = answer.strip()
+    macro = _TEXT_MACRO.fullmatch(answer)
+    if macro:
+        answer = macro[1].strip()
+    bare = answer.removeprefix("**").removesuffix("**").strip()
+    if not _INITIAL_AT_END.search(bare):
+        bare = bare.rstrip(".。").strip().removesuffix("**").strip()
+    if len(bare) > 2 and bare[0] == bare[-1] and bare[0] in "*`":
+        bare = bare[1:-1].strip()
+    return bare or answer

@@ -1,0 +1,181 @@
+"""Owns clustering by bidirectional entailment: one shared space, greedy, as few and as large requests as possible."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coe_agents.clustering.arguments import checked_batch
+from coe_agents.clustering.protocols import CONTRADICTION, ENTAILMENT, ENTAILMENT_LABELS, NEUTRAL, EntailmentModel
+
+_Pairs = list[tuple[str, str]]
+
+
+class BidirectionalEntailment:
+    """A `Clusterer`: two responses mean the same where each entails the other.
+
+    Responses are taken in the order given. The first one without a cluster represents a new one; each later one
+    without a cluster joins it where it matches the representative, so a response belongs to the *first* cluster that it
+    matches. The question stands before both sides of every pair.
+
+    Work is held to what is needed. Responses that differ in white space only are one. All pairs of a wave (everything
+    without a cluster against the newest representative) go to the model together, those of all questions in one
+    request, and the reverse direction is asked only where the forward one leaves a match possible. Many questions so
+    take at most two requests per cluster of the one with the most, and the labels are those of one pair at a time.
+
+    Args:
+        model: Judges the pairs. Wrap it in `CountingEntailment` to learn how many were asked.
+        strict: Each direction's most probable label must be entailment. With False, the rule of the semantic-entropy
+            literature (Kuhn et al. 2023; Farquhar et al. 2024): no direction is a contradiction, not both are neutral.
+        threshold: In strict mode, the least probability of entailment in each direction, in place of its being the
+            most probable label.
+
+    Raises:
+        TypeError: Where `model` has no `predict`.
+        ValueError: Where `threshold` is not in (0, 1], or is given together with `strict=False`.
+
+    Example:
+        >>> import numpy as np
+        >>> class SameLastWord:
+        ...     def predict(self, pairs):
+        ...         same = [premise.split()[-1] == hypothesis.split()[-1] for premise, hypothesis in pairs]
+        ...         return np.array([[0.0, 0.0, 1.0] if each else [0.0, 1.0, 0.0] for each in same])
+        >>> clusterer = BidirectionalEntailment(SameLastWord())
+        >>> clusterer.cluster([["Paris", "Lyon", "It is Paris"]], ["What is the capital of France?"])
+        [[0, 1, 0]]
+    """
+
+    def __init__(self, model: EntailmentModel, *, strict: bool = True, threshold: float | None = None) -> None:
+        if not isinstance(model, EntailmentModel):
+            raise TypeError(
+                f'"model" must have a method "predict(pairs)"; got {type(model).__name__}. '
+                "Pass an entailment model, such as coe_agents.backends.TransformersEntailment"
+            )
+        if threshold is not None and not strict:
+            raise ValueError(
+                '"threshold" must be None with strict=False; '
+                f"got {threshold}: the lenient rule reads the most probable labels. Leave one of the two out"
+            )
+        if threshold is not None and not 0 < threshold <= 1:
+            raise ValueError(f'"threshold" must be a probability in (0, 1]; got {threshold}. Try 0.5')
+        self.model = model
+        self.strict = strict
+        self.threshold = threshold
+
+    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
+        """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
+
+        Raises:
+            TypeError: Where something other than strings is given.
+            ValueError: Where the lengths differ, or the model does not return one distribution per pair.
+        """
+        batch, asked = checked_batch(responses, questions)
+        keys = [[" ".join(text.split()) for text in texts] for texts in batch]
+        searches = [
+            _Search.of(distinct=list(dict.fromkeys(texts)), question=question)
+            for texts, question in zip(keys, asked, strict=True)
+        ]
+        unfinished = searches
+        while unfinished := [search for search in unfinished if search.open_cluster()]:
+            matched = self._match([pair for search in unfinished for pair in search.pairs()])
+            start = 0
+            for search in unfinished:
+                stop = start + len(search.waiting)
+                search.close_cluster(matched[start:stop])
+                start = stop
+        return [[search.labels[key] for key in texts] for search, texts in zip(searches, keys, strict=True)]
+
+    def _match(self, pairs: _Pairs) -> list[bool]:
+        """Returns whether both sides of each pair mean the same."""
+        forward = self._judge(pairs)
+        possible = forward == ENTAILMENT if self.strict else forward != CONTRADICTION
+        matched: NDArray[np.bool_] = np.zeros(len(pairs), dtype=bool)
+        asked = np.flatnonzero(possible)
+        if asked.size:
+            backward = self._judge([(pairs[i][1], pairs[i][0]) for i in asked])
+            if self.strict:
+                matched[asked] = backward == ENTAILMENT
+            else:
+                both_neutral = (forward[asked] == NEUTRAL) & (backward == NEUTRAL)
+                matched[asked] = (backward != CONTRADICTION) & ~both_neutral
+        return [bool(each) for each in matched]
+
+    def _judge(self, pairs: _Pairs) -> NDArray[np.intp]:
+        """Returns each pair's label as a column index; ties go to the label that speaks more against a match."""
+        probabilities = _checked_probabilities(self.model.predict(pairs), n_pairs=len(pairs), model=self.model)
+        if self.threshold is None:
+            labels: NDArray[np.intp] = np.argmax(probabilities, axis=1)
+            return labels
+        entailed = probabilities[:, ENTAILMENT] >= self.threshold
+        return np.where(entailed, ENTAILMENT, np.argmax(probabilities[:, :ENTAILMENT], axis=1))
+
+
+@dataclass(slots=True)
+class _Search:
+    """The clusters of one question, as far as they are known.
+
+    Attributes:
+        sides: Each distinct response with the question before it: what the model reads.
+        waiting: The distinct responses without a cluster, in order.
+        labels: The cluster of each other one.
+        representative: The response that stands for the newest cluster.
+        n_clusters: The clusters opened.
+    """
+
+    sides: dict[str, str]
+    waiting: list[str]
+    labels: dict[str, int]
+    representative: str
+    n_clusters: int
+
+    @classmethod
+    def of(cls, *, distinct: list[str], question: str) -> "_Search":
+        sides = {text: f"{question.strip()} {text}".strip() for text in distinct}
+        return cls(sides=sides, waiting=distinct, labels={}, representative="", n_clusters=0)
+
+    def open_cluster(self) -> bool:
+        """Makes the first waiting response a representative; returns whether any is left to compare it with."""
+        if not self.waiting:
+            return False
+        self.representative, *self.waiting = self.waiting
+        self.labels[self.representative] = self.n_clusters
+        self.n_clusters += 1
+        return bool(self.waiting)
+
+    def pairs(self) -> _Pairs:
+        premise = self.sides[self.representative]
+        return [(premise, self.sides[text]) for text in self.waiting]
+
+    def close_cluster(self, matched: Sequence[bool]) -> None:
+        """Puts the waiting responses that match into the newest cluster; the rest wait on."""
+        newest = self.n_clusters - 1
+        self.labels.update((text, newest) for text, joins in zip(self.waiting, matched, strict=True) if joins)
+        self.waiting = [text for text, joins in zip(self.waiting, matched, strict=True) if not joins]
+
+
+def _checked_probabilities(returned: Any, *, n_pairs: int, model: EntailmentModel) -> NDArray[np.float64]:
+    name = type(model).__name__
+    try:
+        probabilities = np.asarray(returned, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f'"predict" must return an array of numbers; {name} returned {type(returned).__name__}. '
+            "Return a float array on the CPU"
+        ) from error
+    order = ", ".join(ENTAILMENT_LABELS)
+    if probabilities.shape != (n_pairs, len(ENTAILMENT_LABELS)):
+        raise ValueError(
+            f'"predict" must return shape {(n_pairs, len(ENTAILMENT_LABELS))} for {n_pairs} pairs; '
+            f"{name} returned {probabilities.shape}. Return one row per pair: {order}"
+        )
+    improper = ~np.isfinite(probabilities).all(axis=1) | (probabilities < 0).any(axis=1)
+    improper |= ~(np.abs(probabilities.sum(axis=1, where=np.isfinite(probabilities)) - 1) <= 1e-3)
+    if improper.any():
+        row = int(np.argmax(improper))
+        raise ValueError(
+            f'every row that "predict" returns must hold probabilities that sum to 1; row {row} of {name} is '
+            f"{probabilities[row].tolist()}. Apply a softmax over {order}"
+        )
+    return probabilities

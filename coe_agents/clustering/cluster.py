@@ -1,0 +1,108 @@
+"""Owns the entry points: responses in, labels out, with refusals and empty responses in clusters of their own."""
+
+import operator
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from coe_agents.clustering.arguments import checked_batch, checked_strings
+from coe_agents.clustering.protocols import Clusterer
+from coe_agents.clustering.refusals import answer_kind
+
+
+def cluster_responses(responses: Sequence[str], *, question: str, clusterer: Clusterer) -> list[int]:
+    """Clusters the responses to one question by meaning.
+
+    Args:
+        responses: The responses of all agents in canonical order: by agent, round and index.
+        question: What was asked; "" where it has no text.
+        clusterer: Decides which answers mean the same.
+
+    Returns:
+        One label per response, 0..n_clusters-1 by first appearance. All refusals share one cluster and all empty
+        responses another; the clusterer is not asked about them. No responses give no labels.
+
+    Raises:
+        TypeError: Where `responses` is not a sequence of strings, or `question` no string.
+        ValueError: Where the clusterer does not return one integer per answer.
+
+    Example:
+        >>> from coe_agents.clustering import NormalizedMatch
+        >>> texts = ["Paris", "I don't know.", "paris!", "", "I cannot answer that."]
+        >>> cluster_responses(texts, question="What is the capital of France?", clusterer=NormalizedMatch())
+        [0, 1, 0, 2, 1]
+    """
+    if not isinstance(question, str):
+        raise TypeError(
+            f'"question" must be a string; got {type(question).__name__}. For several questions, call "cluster_many"'
+        )
+    return cluster_many([checked_strings(responses, name='"responses"')], questions=[question], clusterer=clusterer)[0]
+
+
+def cluster_many(
+    responses: Sequence[Sequence[str]], *, questions: Sequence[str], clusterer: Clusterer
+) -> list[list[int]]:
+    """Clusters the responses to many questions in one call of the clusterer, which may so join its requests.
+
+    Args:
+        responses: One sequence of responses per question; see `cluster_responses`.
+        questions: As many questions.
+        clusterer: Decides which answers mean the same.
+
+    Returns:
+        One list of labels per question: what `cluster_responses` returns for it alone.
+
+    Raises:
+        TypeError: Where something other than strings is given.
+        ValueError: Where the lengths differ, or the clusterer does not return one integer per answer.
+
+    Example:
+        >>> from coe_agents.clustering import NormalizedMatch
+        >>> questions = ["How many legs has a spider?", "Who wrote Emma?"]
+        >>> cluster_many([["8", "eight", "6"], []], questions=questions, clusterer=NormalizedMatch())
+        [[0, 0, 1], []]
+    """
+    batch, asked = checked_batch(responses, questions)
+    kinds = [{text: answer_kind(text) for text in set(texts)} for texts in batch]
+    answers = [[text for text in texts if kind[text] == "answer"] for texts, kind in zip(batch, kinds, strict=True)]
+    answered = [i for i, texts in enumerate(answers) if texts]
+    found: dict[int, list[int]] = {}
+    if answered:
+        expected = [answers[i] for i in answered]
+        returned = clusterer.cluster(expected, [asked[i] for i in answered])
+        found = dict(zip(answered, _checked_labels(returned, expected, clusterer), strict=True))
+    labels = []
+    for i, texts in enumerate(batch):
+        own = iter(found.get(i, ()))
+        labels.append(
+            _by_first_appearance([next(own) if kinds[i][text] == "answer" else kinds[i][text] for text in texts])
+        )
+    return labels
+
+
+def _by_first_appearance(clusters: Sequence[Hashable]) -> list[int]:
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
+
+
+def _checked_labels(returned: Any, answers: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
+    """Returns the clusterer's labels as lists of Python integers."""
+    name = type(clusterer).__name__
+    try:
+        labels = [[operator.index(label) for label in row] for row in returned]
+    except TypeError as error:
+        raise ValueError(
+            f'"cluster" must return one list of integers per question; {name} returned something else ({error}). '
+            "Return list[list[int]]"
+        ) from error
+    expected, got = [len(texts) for texts in answers], [len(row) for row in labels]
+    if expected != got:
+        at = next(
+            (i for i, (e, g) in enumerate(zip(expected, got, strict=False)) if e != g), min(len(expected), len(got))
+        )
+        wanted = expected[at] if at < len(expected) else "no list"
+        came = got[at] if at < len(got) else "no list"
+        raise ValueError(
+            f'"cluster" must return one label per response; for question {at}, {name} returned {came} '
+            f"where {wanted} belongs. Return one list per question, as long as its responses"
+        )
+    return labels

@@ -1,0 +1,178 @@
+"""Owns the model-free clusterer: answers that differ in case, punctuation, articles or number format are one."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from decimal import Decimal
+
+from coe_agents.clustering.arguments import checked_batch
+
+
+class NormalizedMatch:
+    """A `Clusterer` without a model: answers belong together where `normalize_answer` makes them equal.
+
+    Right for short answers; it does not see that "Paris" and "It is Paris." mean the same. The questions are not read.
+
+    Example:
+        >>> NormalizedMatch().cluster([["The Beatles", "beatles!", "1,000", "1000.0"]], ["Who sang it, and how often?"])
+        [[0, 0, 1, 1]]
+    """
+
+    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
+        """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
+
+        Raises:
+            TypeError: Where something other than strings is given.
+            ValueError: Where there are not as many questions as lists of responses.
+        """
+        batch, _ = checked_batch(responses, questions)
+        labels = []
+        for texts in batch:
+            keys = {text: normalize_answer(text) for text in dict.fromkeys(texts)}
+            numbers: dict[str, int] = {}
+            labels.append([numbers.setdefault(keys[text], len(numbers)) for text in texts])
+        return labels
+
+
+def normalize_answer(text: str) -> str:
+    """Returns `text` in the form in which equal short answers are equal strings.
+
+    It extends SQuAD's normalisation to all scripts and to numbers:
+
+    - Unicode NFKC and case folding; invisible characters go.
+    - Punctuation of any script goes, as do "$" and "%" (as in SQuAD, "$5", "5%" and "5" are equal: the question names
+      the unit) and pictographs. What tells answers apart stays: mathematical signs ("1 + 1" is not "1 1"), other
+      currencies ("€5" is not "5"), "C++", "C#" and the minus of a grade or blood group ("A-"). "&" is "and".
+    - The articles "a", "an" and "the" go where another word follows, so "Plan A" and a lone "A" keep theirs.
+    - Numbers count by value: "1,000", "1000.0" and "one thousand" are equal, "-5" is not "5"; the comma separates
+      thousands and the point decimals. Fractions, times, dates and versions ("1/2", "10:30", "1.2.3") stay as written.
+    - What has nothing but punctuation is compared as it is: "?" is not "!".
+
+    Args:
+        text: A short answer, such as `canonical_answer` gives.
+
+    Example:
+        >>> normalize_answer("The U.S. spent $1,500.00!")
+        'us spent 1500'
+        >>> normalize_answer("twenty-one pilots") == normalize_answer("21 Pilots")
+        True
+        >>> [normalize_answer(language) for language in ("C", "C++", "C#")]
+        ['c', 'c + +', 'c ♯']
+    """
+    plain = _folded(text)
+    pieces = _NUMBER.split(_INITIALS.sub("", plain))
+    words: list[str] = []
+    for i, piece in enumerate(pieces):
+        if i % 2:
+            words.append(_canonical_number(piece))
+        else:
+            words.extend(_ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split())
+    last = len(words) - 1
+    kept = [word for i, word in enumerate(words) if i == last or word not in _ARTICLES]
+    return " ".join(_numbers_by_value(kept)) or " ".join(plain.split())
+
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_UNITS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_VALUES = {word: i for i, word in enumerate(_UNITS)} | {word: 10 * i for i, word in enumerate(_TENS, start=2)}
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+
+_SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹]+")
+_VULGAR_FRACTIONS = re.compile("[¼-¾⅐-⅞]")
+_LEADING_PLUS = re.compile(r"\A\s*\+(?=\.?\d)")
+_SHARP = re.compile(r"(?<=\w)#")
+_TRAILING_MINUS = re.compile(r"(?<![^\W_])([^\W\d_]{1,2})-(?![\w-])")
+_INITIALS = re.compile(r"(?<=\b[^\W\d_]\.)\s+(?=[^\W\d_]\.)")
+_ELLIPSIS = re.compile(r"\.{2,}")
+# The sign needs no word before it, so that a range or "covid-19" has none.
+_NUMBER = re.compile(r"(?<![^\W_])(-?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[./:]\d+)*|\.\d+))")
+_PLAIN_NUMBER = re.compile(r"-?\d*\.?\d*")
+_MAX_DIGITS = 20
+
+
+class _CharacterTable(dict[int, str]):
+    """What each character becomes outside numbers, filled on demand: an answer uses few of a million."""
+
+    def __missing__(self, code: int) -> str:
+        category = unicodedata.category(chr(code))
+        if category == "Cf":
+            self[code] = ""
+        elif category[0] in "CPZ" or category in ("So", "Sk"):
+            self[code] = " "
+        else:
+            self[code] = f" {chr(code)} " if category[0] == "S" else chr(code)
+        return self[code]
+
+
+_CHARACTERS = _CharacterTable({ord(c): "" for c in ".'’‘ʼ`"} | {ord("&"): " and ", ord("$"): " ", ord("^"): " ^ "})
+
+
+def _folded(text: str) -> str:
+    """Returns `text` with equivalent characters made equal: NFKC, but "10²" stays a power and "5½" is not "51/2"."""
+    if not text.isascii():
+        text = _SUPERSCRIPTS.sub(lambda found: f"^{found[0]}", text)
+        text = _VULGAR_FRACTIONS.sub(lambda found: f" {found[0]} ", text)
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+        text = text.replace("\N{FRACTION SLASH}", "/").replace("\N{MINUS SIGN}", "-")
+    text = _LEADING_PLUS.sub("", text.casefold())
+    return _TRAILING_MINUS.sub(r"\1 minus ", _SHARP.sub(" ♯ ", text))
+
+
+def _canonical_number(number: str) -> str:
+    """Returns a number written one way: no separators, no leading or trailing zeros, no negative zero.
+
+    Strings all the way, because `int` refuses thousands of digits.
+    """
+    if not number.isascii():
+        number = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in number)
+    number = number.replace(",", "")
+    if not _PLAIN_NUMBER.fullmatch(number):
+        return number
+    whole, _, fraction = number.removeprefix("-").partition(".")
+    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
+    value = f"{whole}.{fraction}" if fraction else whole
+    return f"-{value}" if number.startswith("-") and value != "0" else value
+
+
+def _numbers_by_value(words: Sequence[str]) -> list[str]:
+    """Returns the words with number words as digits: "twenty one" is 21 and "5 million" is 5000000."""
+    merged: list[str] = []
+    in_tens = False
+    for word in words:
+        unit = _VALUES.get(word)
+        if in_tens and unit is not None and 0 < unit < 10:
+            merged[-1] = str(int(merged[-1]) + unit)
+        elif unit is not None:
+            merged.append(str(unit))
+        elif word in _SCALES and merged and _is_short_number(merged[-1]):
+            merged[-1] = _canonical_number(f"{Decimal(merged[-1]) * _SCALES[word]:f}")
+        else:
+            merged.append(word)
+        in_tens = word in _TENS
+    return merged
+
+
+def _is_short_number(word: str) -> bool:
+    return len(word) <= _MAX_DIGITS and word[-1].isdecimal() and bool(_PLAIN_NUMBER.fullmatch(word))

@@ -1,0 +1,106 @@
+"""Owns what is no answer: refusals and empty responses, recognised with precision before recall.
+
+A response is a refusal only where *every* sentence of it refuses, apologises or points elsewhere, and one at least
+refuses. "I don't know exactly, but it is Paris" holds a clause that does neither, so it is an answer.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from coe_agents.clustering.answers import SENTENCE_END, canonical_answer
+from coe_agents.clustering.phrases import FILLER, HEDGED_ANSWER, OPENING, REFUSAL, STOCK_PHRASES
+from coe_agents.types import AnswerKind
+
+
+def answer_kind(text: str) -> AnswerKind:
+    """Returns whether a response answers, refuses to, or is empty.
+
+    Args:
+        text: A whole response or its canonical answer.
+
+    Returns:
+        "empty" where nothing visible is left without the reasoning; "refusal" where all of it declines, in English or
+        by a stock phrase of some other languages; else "answer". A claim that nobody knows ("It is unknown who wrote
+        it") or that the question is mistaken is an answer.
+
+    Example:
+        >>> answer_kind("I'm sorry, but I can't help with that."), answer_kind("I don't know exactly, but it is Paris.")
+        ('refusal', 'answer')
+        >>> answer_kind("<think>Which city?</think>")
+        'empty'
+    """
+    answer = canonical_answer(text)
+    if not any(_is_visible(character) for character in answer):
+        return "empty"
+    return "refusal" if _refuses(answer) else "answer"
+
+
+def _is_visible(character: str) -> bool:
+    return not character.isspace() and unicodedata.category(character) not in ("Cc", "Cf", "Cn")
+
+
+_CLAUSE_BREAK = re.compile(
+    rf"{SENTENCE_END.pattern}|\n"
+    r"|,? \b(?:but|however|though|although|yet|nevertheless)\b,?"
+    r"|,? (?:and|so)(?= (?:therefore|i (?:do not|don't|can ?not|can't|am (?:un|not)|have no)|i'm (?:un|not)))",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])\s")
+# A refusal is short. Beyond this, what a response says is taken for an answer without reading on.
+_MAX_CHARACTERS = 4_000
+
+
+def _refuses(answer: str) -> bool:
+    if len(answer) > _MAX_CHARACTERS:
+        return False
+    plain = answer.replace("’", "'").replace("‘", "'").replace("ʼ", "'").replace("\N{NO-BREAK SPACE}", " ")
+    whole = _tidy(plain)
+    if whole in STOCK_PHRASES:
+        return True
+    if _is_title(plain):
+        return False
+    refused = False
+    for clause in _clauses(plain):
+        if _is_refusal(clause):
+            refused = True
+        elif not FILLER.fullmatch(clause):
+            return False
+    return refused
+
+
+def _is_refusal(clause: str) -> bool:
+    if clause in STOCK_PHRASES:
+        return True
+    head, _, reason = clause.partition(", ")
+    if head in STOCK_PHRASES:
+        return bool(re.match(r"(?:as|because|since|due to|sorry)\b", reason)) and not HEDGED_ANSWER.search(reason)
+    return bool(REFUSAL.fullmatch(clause)) and not HEDGED_ANSWER.search(clause)
+
+
+def _clauses(text: str) -> Iterator[str]:
+    """Yields the clauses in lower case, without openings like "Unfortunately," and without the items of a referral."""
+    referring = False
+    start = 0
+    for end in [*(found.span() for found in _CLAUSE_BREAK.finditer(text)), (len(text), len(text))]:
+        raw = text[start : end[0]].strip()
+        start = end[1]
+        clause = _tidy(raw)
+        referring = referring or (raw.endswith(":") and bool(FILLER.fullmatch(clause)))
+        if referring and _ITEM.match(raw):
+            continue
+        while prefix := OPENING.match(clause):
+            clause = clause[prefix.end() :].strip(" ,")
+        if any(character.isalnum() for character in clause):
+            yield clause
+
+
+def _tidy(text: str) -> str:
+    return " ".join(text.replace("*", "").split()).lower().strip(" .!?,:;。！？…")
+
+
+def _is_title(text: str) -> bool:
+    """Tells a title ("I Don't Know How to Love Him") by its capitals from a sentence."""
+    words = text.strip(" .!").split()
+    long = [word for word in words[1:] if len(word) >= 4 and word[0].isalpha()]
+    return 3 < len(words) <= 10 and len(long) >= 2 and not text.isupper() and all(word[0].isupper() for word in long)

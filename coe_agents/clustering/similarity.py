@@ -1,0 +1,134 @@
+"""Owns clustering by the similarity of embeddings: near vectors mean the same, from a threshold on."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coe_agents.clustering.arguments import checked_batch
+
+_ROUNDING = 1e-6
+"""How far the cosine of two equal vectors in single precision may fall below 1."""
+
+
+@runtime_checkable
+class TextEmbeddings(Protocol):
+    """What turns texts into vectors; every LangChain `Embeddings` fits."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Returns one vector per text, all of one length."""
+        ...
+
+
+class EmbeddingSimilarity:
+    """A `Clusterer`: two responses mean the same where the cosine of their vectors reaches a threshold.
+
+    Responses are taken in the order given. The first one without a cluster represents a new one; each later one joins
+    the *first* cluster whose representative r it is near enough to: cos(v, r) = v . r / (|v| |r|) >= threshold.
+    Responses that differ in white space only are one. All distinct texts of all questions go to the embeddings in one
+    call; where a question has a single distinct response, there is nothing to compare and it is left out.
+
+    Near is not equal: "1912" and "1913", or "he did" and "he did not", are near neighbours in most embeddings. An
+    entailment model tells such answers apart; use this where none is at hand.
+
+    Args:
+        embeddings: Any LangChain `Embeddings`, or another object with `embed_documents`.
+        threshold: The least cosine, in (0, 1]. It has no default, since embeddings differ too much: unrelated texts
+            have a cosine of 0.1 in some and 0.7 in others. Choose it on answers that you know to be equal or not.
+        with_question: Whether the question stands before each response. By default it does not: what all texts of a
+            question share draws their vectors together, and so merges different answers, the more the longer it is.
+
+    Raises:
+        TypeError: Where `embeddings` has no `embed_documents`.
+        ValueError: Where `threshold` is not in (0, 1].
+
+    Example:
+        >>> class CountingLetters:
+        ...     def embed_documents(self, texts):
+        ...         return [[text.count(letter) for letter in "aeiou"] for text in texts]
+        >>> clusterer = EmbeddingSimilarity(CountingLetters(), threshold=0.9)
+        >>> clusterer.cluster([["Paris", "Rome", "paris!"]], ["What is the capital of France?"])
+        [[0, 1, 0]]
+    """
+
+    def __init__(self, embeddings: TextEmbeddings, *, threshold: float, with_question: bool = False) -> None:
+        if not isinstance(embeddings, TextEmbeddings):
+            raise TypeError(
+                f'"embeddings" must have a method "embed_documents(texts)"; got {type(embeddings).__name__}. '
+                "Pass a LangChain Embeddings object"
+            )
+        if not 0 < threshold <= 1:
+            raise ValueError(f'"threshold" must be a cosine in (0, 1]; got {threshold}. 0.9 is strict for most models')
+        self.embeddings = embeddings
+        self.threshold = threshold
+        self.with_question = with_question
+
+    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
+        """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
+
+        Raises:
+            TypeError: Where something other than strings is given.
+            ValueError: Where the lengths differ, or the embeddings do not give one vector per text, all of one length,
+                finite and not zero.
+        """
+        batch, asked = checked_batch(responses, questions)
+        sides = [[self._side(text, question) for text in texts] for texts, question in zip(batch, asked, strict=True)]
+        compared = [texts if len(set(texts)) > 1 else [] for texts in sides]
+        distinct = list(dict.fromkeys(text for texts in compared for text in texts))
+        vectors = self._directions(distinct) if distinct else np.zeros((0, 1))
+        places = {text: place for place, text in enumerate(distinct)}
+        labels = []
+        for texts, several in zip(sides, compared, strict=True):
+            own = list(dict.fromkeys(several))
+            found = _greedy(vectors[[places[text] for text in own]], self.threshold)
+            cluster = dict(zip(own, found, strict=True))
+            labels.append([cluster.get(text, 0) for text in texts])
+        return labels
+
+    def _side(self, text: str, question: str) -> str:
+        plain = " ".join(text.split())
+        return f"{question.strip()} {plain}".strip() if self.with_question else plain
+
+    def _directions(self, texts: list[str]) -> NDArray[np.float64]:
+        """Returns the texts' vectors at unit length, shape `(n_texts, n_dimensions)`."""
+        vectors = _checked_vectors(self.embeddings.embed_documents(texts), n_texts=len(texts), source=self.embeddings)
+        # the largest component first: squares of very small or large ones would leave the range of doubles
+        vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)
+        unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
+
+
+def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:
+    """Returns the cluster of each row: the first one whose first member is near enough, or a new one."""
+    labels: NDArray[np.intp] = np.full(len(directions), -1)
+    n_clusters = 0
+    while (waiting := np.flatnonzero(labels < 0)).size:
+        near = directions[waiting] @ directions[waiting[0]] >= threshold - _ROUNDING
+        near[0] = True
+        labels[waiting[near]] = n_clusters
+        n_clusters += 1
+    return [int(label) for label in labels]
+
+
+def _checked_vectors(returned: Any, *, n_texts: int, source: TextEmbeddings) -> NDArray[np.float64]:
+    name = type(source).__name__
+    try:
+        vectors = np.asarray(returned, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f'"embed_documents" must return vectors of numbers, all of one length; {name} returned something else. '
+            "Return list[list[float]]"
+        ) from error
+    if vectors.ndim != 2 or len(vectors) != n_texts or not vectors.shape[1]:
+        raise ValueError(
+            f'"embed_documents" must return one vector for each of {n_texts} texts; {name} returned shape '
+            f"{vectors.shape}. Return list[list[float]]"
+        )
+    for wrong, what in ((~np.isfinite(vectors).all(axis=1), "NaN or infinity"), (~vectors.any(axis=1), "only zeros")):
+        if wrong.any():
+            raise ValueError(
+                f"every vector must be finite and not 0; vector {int(np.argmax(wrong))} of the {n_texts} from {name} "
+                f"holds {what}. A text without words may be the cause: check what the model makes of it"
+            )
+    return vectors

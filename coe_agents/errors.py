@@ -1,0 +1,124 @@
+"""Owns the run-time errors.
+
+    CoEError
+    ├── ConfigurationError      a configuration file or a set of options that cannot work
+    ├── ModelLoadError          a model that cannot be loaded
+    │   └── LabelError          an entailment model whose labels cannot be identified
+    └── AgentError              an agent that gave no usable responses
+        ├── ContextOverflowError    a conversation that is too long for the model
+        ├── NoChoiceError           a model that replies with none of the choices it was given
+        ├── AgentConnectionError    a server that cannot be reached, or that hangs up
+        ├── AgentTimeoutError       a model that does not answer in time
+        ├── AuthenticationError     a key that the server does not take
+        ├── ModelNotFoundError      a model that the server does not have
+        ├── RateLimitError          a server that is asked too often
+        ├── ServerError             a server that fails
+        ├── InvalidRequestError     a request that the server does not take
+        └── InvalidReplyError       a reply that cannot be read, or that holds no response
+
+Wrong arguments raise the built-in `ValueError` and `TypeError`.
+"""
+
+
+class CoEError(Exception):
+    """Base of all run-time errors.
+
+    Args:
+        message: What happened.
+        hint: What to do about it.
+        retryable: Whether the caller may usefully try the same call again. An agent that has retried says no.
+    """
+
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str = "", retryable: bool | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        if retryable is not None:
+            self.retryable = retryable
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{message.rstrip('.')}. {self.hint}" if self.hint else message
+
+
+class ConfigurationError(CoEError):
+    """A configuration that cannot work."""
+
+
+class ModelLoadError(CoEError):
+    """A model that cannot be loaded."""
+
+
+class LabelError(ModelLoadError):
+    """An entailment model whose labels cannot be identified."""
+
+
+class AgentError(CoEError):
+    """An agent that gave no usable responses."""
+
+
+class ContextOverflowError(AgentError):
+    """A conversation that is too long for the model."""
+
+
+class NoChoiceError(AgentError):
+    """A model that replies with none of the choices it was given."""
+
+
+class AgentConnectionError(AgentError):
+    """A server that cannot be reached, or that hangs up."""
+
+    retryable = True
+
+
+class AgentTimeoutError(AgentError):
+    """A model that does not answer in time."""
+
+    retryable = True
+
+
+class AuthenticationError(AgentError):
+    """A key that the server does not take."""
+
+
+class ModelNotFoundError(AgentError):
+    """A model that the server does not have."""
+
+
+class RateLimitError(AgentError):
+    """A server that is asked too often.
+
+    Attributes:
+        retry_after: How many seconds the server asks to wait; None where it does not say.
+    """
+
+    retryable = True
+    retry_after: float | None = None
+
+
+class ServerError(AgentError):
+    """A server that fails.
+
+    Attributes:
+        retry_after: How many seconds the server asks to wait; None where it does not say.
+    """
+
+    retryable = True
+    retry_after: float | None = None
+
+
+class InvalidRequestError(AgentError):
+    """A request that the server does not take.
+
+    Attributes:
+        option: The option that it refuses; None where it names none.
+    """
+
+    option: str | None = None
+
+
+class InvalidReplyError(AgentError):
+    """A reply that cannot be read, or that holds no response."""
+
+    retryable = True

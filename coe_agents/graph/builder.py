@@ -1,0 +1,139 @@
+"""Owns the shape of the graph: which node leads to which."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import RetryPolicy
+
+from coe_agents.clustering import Clusterer, canonical_answer
+from coe_agents.graph import nodes
+from coe_agents.graph.outcome import finish
+from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
+from coe_agents.policy import Policy, Weighting
+from coe_agents.types import Agent, AgentRequest
+from coe_agents.uncertainty import collaborative_entropy, coordinate
+
+_OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "answer", "abstain", "escalate")
+
+
+def create_coe_graph(
+    agents: Sequence[Agent],
+    *,
+    clusterer: Clusterer,
+    policy: Policy,
+    max_rounds: int = 1,
+    min_agents: int | None = None,
+    coordination: str | None = None,
+    canonicalize: nodes.Canonicalize | None = canonical_answer,
+    weighting: Weighting = "auto",
+    divergence: str = "kl",
+    retries: int = 1,
+    max_question_chars: int = 100_000,
+) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
+    """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
+
+    The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then. The output
+    holds `decision` (see `coe_agents.graph.DecisionData`), `messages` with the answer or the refusal at the end,
+    `responses` in canonical order with failures last, and `labels`, the cluster of each response.
+
+    Args:
+        agents: The participants, with distinct names.
+        clusterer: Tells which responses mean the same.
+        policy: Decides; any object with `decide`.
+        max_rounds: After this many rounds "another_round" becomes "abstain".
+        min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
+        coordination: A solver of Algorithm 1 ("greedy", "softmax", "genetic", "bayesian"), whose weights and
+            distributions then choose the answer; the policy still sees CoE as it was measured.
+        canonicalize: Extracts the short answer that is clustered from a response's text; None takes the text as it is.
+        weighting: See `coe_agents.policy.measure`.
+        divergence: "kl", "js", "hellinger" or "wasserstein".
+        retries: How often an agent that failed is asked again before its failure counts, where its error leaves that
+            open. A `ModelAgent` retries by itself, request by request, and is not asked again.
+        max_question_chars: A longer question is refused before anybody is asked.
+
+    Raises:
+        ValueError: If the parts do not fit together.
+
+    Example:
+        >>> from coe_agents import ThresholdPolicy
+        >>> from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
+        >>> graph = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.5))
+        >>> graph.compile().invoke({"question": "What is the capital of France?"})["decision"]["action"]
+        'answer'
+    """
+    for agent in agents:
+        if not isinstance(agent, Agent):
+            raise TypeError(
+                f'"agents" must hold agents, with a name, a weight and "sample"; {type(agent).__name__} came. '
+                "Wrap a chat model: ModelAgent(name, model)"
+            )
+    names = [agent.name for agent in agents]
+    _check_names(weighting=weighting, divergence=divergence, coordination=coordination)
+    quorum = len(names) // 2 + 1 if min_agents is None else min_agents
+    _check(agents, names, max_rounds=max_rounds, min_agents=quorum, retries=retries)
+    if max_question_chars < 1:
+        raise ValueError(
+            f'"max_question_chars" must be at least 1; {max_question_chars} came. Leave it out for 100,000'
+        )
+    unreachable = getattr(policy, "unreachable", lambda **_: ())(n_agents=len(names))
+    if divergence == "kl" and unreachable:
+        message = f"with {len(names)} agents the regimes {', '.join(unreachable)} are out of reach of {policy!r}"
+        warnings.warn(message, stacklevel=2)
+
+    graph = StateGraph(CoEState, input_schema=CoEInput, output_schema=CoEOutput)
+    graph.add_node("prepare", nodes.prepare_node(max_question_chars))
+    retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
+    for agent in agents:
+        node = nodes.agent_node(agent, attempts=retries + 1)
+        graph.add_node(agent.name, node, input_schema=AgentRequest, retry_policy=retry)
+        # one edge each: a list barrier would wait for ever for an agent that was not asked
+        graph.add_edge(agent.name, "cluster")
+    graph.add_node("cluster", nodes.cluster_node(clusterer, canonicalize))
+    weights = {agent.name: agent.weight for agent in agents}
+    settings: dict[str, Any] = {"weighting": weighting, "divergence": divergence, "coordination": coordination}
+    graph.add_node("measure", nodes.measure_node(policy, weights, **settings))
+    graph.add_node("coordinate", nodes.coordinate_node(policy, names, max_rounds=max_rounds, min_agents=quorum))
+    graph.add_node("another_round", nodes.another_round)
+    graph.add_edge(START, "prepare")
+    for source in ("prepare", "another_round"):
+        graph.add_conditional_edges(source, nodes.fan_out(names), names)
+    graph.add_edge("cluster", "measure")
+    graph.add_edge("measure", "coordinate")
+    for end in ("answer", "abstain", "escalate"):
+        graph.add_node(end, finish)
+        graph.add_edge(end, END)
+    return graph
+
+
+def _check_names(*, weighting: str, divergence: str, coordination: str | None) -> None:
+    if weighting not in get_args(Weighting):
+        choices = ", ".join(get_args(Weighting))
+        raise ValueError(f'"weighting" must be one of {choices}; {weighting!r} came. "auto" suits most')
+    # asked with nothing at stake, so that a wrong name is not found out after all agents were paid for
+    collaborative_entropy([[1.0]], divergence=divergence)
+    if coordination is not None:
+        coordinate([[1.0]], solver=coordination)
+
+
+def _check(agents: Sequence[Agent], names: Sequence[str], *, max_rounds: int, min_agents: int, retries: int) -> None:
+    if not names:
+        raise ValueError('"agents" must hold at least one agent; none came. Pass ModelAgent objects')
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'the names of "agents" must differ; {twice!r} came twice. Rename one')
+    for name in names:
+        if name in _OWN_NODES or any(character in name for character in ":|") or name.startswith("__"):
+            raise ValueError(
+                f"the name of an agent must not be a node of the graph's own ({', '.join(_OWN_NODES)}), start with "
+                f'"__" or hold ":" or "|"; {name!r} came. Rename it'
+            )
+    if not any(agent.weight > 0 for agent in agents):
+        raise ValueError('"agents" must hold one with a weight above 0; all have 0. Raise one of the weights')
+    if max_rounds < 1:
+        raise ValueError(f'"max_rounds" must be at least 1; {max_rounds} came. 1 asks each agent once')
+    if not 1 <= min_agents <= len(names):
+        raise ValueError(f'"min_agents" must lie in 1..{len(names)}; {min_agents} came. Leave it out for a majority')
+    if retries < 0:
+        raise ValueError(f'"retries" must be at least 0; {retries} came. 0 never asks a failed agent again')

@@ -1,0 +1,59 @@
+"""Owns the end of a run: the decision as data, and the message that says it."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage
+
+from coe_agents.graph.state import AgentData, CoEState, DecisionData
+from coe_agents.types import Sampling, Usage
+
+_WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
+
+
+def finish(state: CoEState) -> dict[str, Any]:
+    """Carries the verdict out: the decision, and a message that says it."""
+    verdict, measured = state["verdict"], state["measured"] or {}
+    tokens: dict[str, Usage] = {}
+    for spent in state["usages"]:
+        former = tokens.get(spent["agent"], Usage(input_tokens=0, output_tokens=0))
+        tokens[spent["agent"]] = Usage(
+            input_tokens=former["input_tokens"] + spent["usage"]["input_tokens"],
+            output_tokens=former["output_tokens"] + spent["usage"]["output_tokens"],
+        )
+    decision = DecisionData(
+        action=verdict["action"],
+        answer=verdict["answer"],
+        reason=verdict["reason"],
+        regime=measured.get("regime"),
+        coe=measured.get("coe"),
+        aleatoric=measured.get("aleatoric"),
+        epistemic=measured.get("epistemic"),
+        interval=measured.get("interval"),
+        coordinated_coe=measured.get("coordinated_coe"),
+        surprisal=measured.get("surprisal"),
+        support=dict(zip(measured.get("representatives", ()), measured.get("support", ()), strict=True)),
+        n_rounds=state["round"] + 1,
+        failed_agents={
+            response["agent"]: response["error"]
+            for response in state["responses"]
+            if response["error"] is not None and response["round"] == state["round"]
+        },
+        agents={
+            name: AgentData(
+                n_responses=said["n_responses"],
+                weighting=said["weighting"],
+                entropy=said["entropy"],
+                distribution=said["distribution"],
+                sampling=_samplings(state, name),
+            )
+            for name, said in measured.get("agents", {}).items()
+        },
+        tokens=tokens,
+    )
+    text = verdict["answer"] if verdict["action"] == "answer" else f"{_WITHHELD[verdict['action']]}{verdict['reason']}."
+    return {"decision": decision, "messages": [AIMessage(text, response_metadata={"decision": decision})]}
+
+
+def _samplings(state: CoEState, agent: str) -> list[Sampling]:
+    records = [spent["sampling"] for spent in state["usages"] if spent["agent"] == agent]
+    return sorted((record for record in records if record is not None), key=lambda record: record["round"])

@@ -1,0 +1,106 @@
+"""Owns what the graph remembers; plain data only, so that every checkpointer keeps it unchanged."""
+
+import operator
+from typing import Annotated, Any, Literal, TypedDict
+
+from langchain_core.messages import AnyMessage
+from langgraph.channels import EphemeralValue
+from langgraph.graph.message import add_messages
+
+from coe_agents.types import Action, Response, Sampling, Usage
+
+
+class AgentData(TypedDict):
+    """What one agent says: see `coe_agents.policy.AgentMeasurement`; and how it was sampled, round by round."""
+
+    n_responses: int
+    weighting: Literal["frequency", "probability"]
+    entropy: float
+    distribution: dict[str, float]
+    sampling: list[Sampling]
+
+
+class DecisionData(TypedDict):
+    """The outcome.
+
+    Attributes:
+        action: "answer", "abstain" or "escalate".
+        answer: The answer; None unless the action is "answer".
+        reason: One sentence with the numbers in it.
+        regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
+            measured.
+        coe: Collaborative Entropy in nats, the sum of the next two.
+        aleatoric: Mean semantic entropy of the agents.
+        epistemic: Weighted divergence of the agents from their mean.
+        interval: Bootstrap 95 % interval of `coe`, as [low, high].
+        coordinated_coe: CoE after Algorithm 1, where coordination is on.
+        surprisal: -log of the leading cluster's support, in nats.
+        support: Ensemble mean of each cluster, by its representative.
+        n_rounds: How many rounds were asked.
+        failed_agents: The reason of each agent that failed in the last round, by name.
+        agents: What each of the others said, by name.
+        tokens: What all requests cost, by agent.
+    """
+
+    action: Action
+    answer: str | None
+    reason: str
+    regime: str | None
+    coe: float | None
+    aleatoric: float | None
+    epistemic: float | None
+    interval: list[float] | None
+    coordinated_coe: float | None
+    surprisal: float | None
+    support: dict[str, float]
+    n_rounds: int
+    failed_agents: dict[str, str]
+    agents: dict[str, AgentData]
+    tokens: dict[str, Usage]
+
+
+class AgentTokens(TypedDict):
+    """What one agent's requests of one round cost and, where the agent says it, how they went."""
+
+    agent: str
+    usage: Usage
+    sampling: Sampling | None
+
+
+class CoEInput(TypedDict, total=False):
+    """A question, or a conversation whose last human text is the question; or both."""
+
+    question: Annotated[str, EphemeralValue]
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class CoEOutput(TypedDict, total=False):
+    """What a run gives back."""
+
+    decision: DecisionData
+    messages: Annotated[list[AnyMessage], add_messages]
+    responses: Annotated[list[Response], operator.add]
+    labels: list[int]
+
+
+class CoEState(CoEInput, CoEOutput, total=False):
+    """All channels of the graph.
+
+    Attributes:
+        asked: The question of this turn; `question` itself is forgotten after the first step, so that no later turn of
+            the thread can take it for its own.
+        conversation: What the agents see.
+        last_seen: The id of the conversation's last message: what comes after it belongs to a later turn.
+        round: The round being asked, from 0.
+        usages: What requests cost, and how they went.
+        measured: The fields of the `Measurement`; None if nothing could be measured.
+        verdict: What the policy decided, before it is carried out.
+    """
+
+    asked: str
+    conversation: list[dict[str, Any]]
+    last_seen: str
+    round: int
+    usages: Annotated[list[AgentTokens], operator.add]
+    measured: dict[str, Any] | None
+    verdict: dict[str, Any]

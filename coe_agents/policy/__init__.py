@@ -1,0 +1,17 @@
+"""Owns what uncertainty leads to: a `Measurement` goes in, a `Decision` comes out."""
+
+from coe_agents.policy.base import Decision, Policy
+from coe_agents.policy.measurement import AgentMeasurement, Measurement, Weighting, measure
+from coe_agents.policy.regime import RegimePolicy
+from coe_agents.policy.threshold import ThresholdPolicy
+
+__all__ = [
+    "AgentMeasurement",
+    "Decision",
+    "Measurement",
+    "Policy",
+    "RegimePolicy",
+    "ThresholdPolicy",
+    "Weighting",
+    "measure",
+]

@@ -1,0 +1,64 @@
+"""Owns the protocol of a policy and what it gives back."""
+
+from dataclasses import dataclass
+from typing import Protocol, get_args, runtime_checkable
+
+from coe_agents.policy.measurement import Measurement
+from coe_agents.types import Action
+
+ACTIONS: tuple[Action, ...] = get_args(Action)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, and why.
+
+    Attributes:
+        action: "answer", "abstain", "escalate" or "another_round".
+        answer: The answer; None unless the action is "answer".
+        reason: One sentence with the numbers in it.
+    """
+
+    action: Action
+    answer: str | None = None
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise ValueError(
+                f'"action" of a Decision must be one of {", ".join(ACTIONS)}; {self.action!r} came. '
+                "Check what the policy returns"
+            )
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Anything that decides; its `aleatoric_threshold` and `epistemic_threshold`, if any, set the regime."""
+
+    def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
+        """Returns the decision after `round` (from 0) of `max_rounds`."""
+        ...
+
+
+def check_action(action: Action, *, where: str) -> Action:
+    """Returns `action` if there is such a one.
+
+    Raises:
+        ValueError: If not.
+    """
+    if action not in ACTIONS:
+        raise ValueError(f"{where} must be one of {', '.join(ACTIONS)}; {action!r} came. Choose one of them")
+    return action
+
+
+def check_threshold(value: float, *, where: str) -> float:
+    """Returns `value` if it can be a threshold in nats.
+
+    Raises:
+        ValueError: If it is negative or NaN.
+    """
+    if not value >= 0:
+        raise ValueError(
+            f"{where} must be a number of nats of at least 0; {value!r} came. Choose it on labelled questions"
+        )
+    return float(value)

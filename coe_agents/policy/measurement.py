@@ -1,0 +1,233 @@
+"""Owns the step from labelled responses to a `Measurement`: all that a policy may look at."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from coe_agents.clustering import answer_kind
+from coe_agents.types import AnswerKind, Regime, Response
+from coe_agents.uncertainty import (
+    cluster_distributions,
+    coe_interval,
+    collaborative_entropy,
+    coordinate,
+    ensemble_mean,
+    leading_cluster,
+    regime,
+    semantic_entropy,
+)
+
+DEFAULT_ALEATORIC_THRESHOLD = 0.5
+DEFAULT_EPISTEMIC_THRESHOLD = 0.3
+
+Weighting = Literal["auto", "frequency", "probability"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMeasurement:
+    """What one agent says.
+
+    Attributes:
+        n_responses: How many responses it gave.
+        weighting: "probability" if each response counts by its length-normalised probability, "frequency" if by 1.
+        entropy: Its semantic entropy, in nats.
+        distribution: Its probability of each cluster, by the cluster's representative.
+    """
+
+    n_responses: int
+    weighting: Literal["frequency", "probability"]
+    entropy: float
+    distribution: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """The uncertainty of a group of agents about one question.
+
+    Attributes:
+        coe: Collaborative Entropy in nats, `aleatoric + epistemic` (eq. 5).
+        aleatoric: Mean semantic entropy of the agents, in nats (eq. 3).
+        epistemic: Weighted divergence of the agents from their mean (eq. 4), in nats under KL.
+        regime: "consensus", "conflict", "ambiguous" or "unknown".
+        interval: Bootstrap 95 % interval of `coe`; None if not asked for.
+        n_agents: How many agents were measured.
+        support: The ensemble mean of each cluster.
+        representatives: The first response of each cluster.
+        answer: The most probable response of the leading cluster.
+        answer_kind: "answer", or "refusal" or "empty", which cannot be answered.
+        surprisal: -log of the leading cluster's support, in nats.
+        coordinated_coe: CoE after Algorithm 1; None without coordination.
+        agents: What each agent says, by name.
+    """
+
+    coe: float
+    aleatoric: float
+    epistemic: float
+    regime: Regime
+    interval: tuple[float, float] | None = None
+    n_agents: int
+    support: tuple[float, ...]
+    representatives: tuple[str, ...] = ()
+    answer: str
+    answer_kind: AnswerKind
+    surprisal: float
+    coordinated_coe: float | None = None
+    agents: Mapping[str, AgentMeasurement]
+
+
+def measure(
+    responses: Sequence[Response],
+    labels: Sequence[int],
+    *,
+    weights: Mapping[str, float] | None = None,
+    weighting: Weighting = "auto",
+    divergence: str = "kl",
+    coordination: str | None = None,
+    n_resamples: int = 200,
+    aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
+    epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
+) -> Measurement:
+    """Measures clustered responses.
+
+    Args:
+        responses: No failures among them, at least one.
+        labels: The cluster of each response, 0..n_clusters-1.
+        weights: Of the agents by name, renormalised over those that responded; uniform by default.
+        weighting: How responses count within their agent: "frequency" each 1; "probability" by exp(logprob / n_tokens)
+            (eq. 8), which all must have; "auto" by probability for the agents that have it for all their responses.
+        divergence: "kl", "js", "hellinger" or "wasserstein".
+        coordination: A solver of Algorithm 1, whose weights and distributions then choose the answer.
+        n_resamples: For the bootstrap interval of CoE; 0 leaves it out.
+        aleatoric_threshold: In nats, for the regime.
+        epistemic_threshold: In nats, for the regime.
+
+    Raises:
+        ValueError: If there is no response, the labels do not fit, all weights are 0, or "probability" is asked for and
+            an agent lacks log-probabilities.
+    """
+    if not responses or len(responses) != len(labels):
+        raise ValueError(
+            f'"labels" must hold one label for each of at least one response; {len(labels)} came for {len(responses)}. '
+            'Get them from "cluster_responses"'
+        )
+    names = list(dict.fromkeys(response["agent"] for response in responses))
+    agents = np.array([names.index(response["agent"]) for response in responses])
+    given = np.array([1.0 if weights is None else weights[name] for name in names])
+    if not given.sum() > 0:
+        raise ValueError(
+            f'"weights" must leave an agent with a weight above 0; all of {", ".join(names)} have 0. Raise one of them'
+        )
+    normalized = given / given.sum()
+    log_probs, by_probability = _log_probs(responses, weighting)
+    distributions = cluster_distributions(labels, agents, log_probs=log_probs)
+    coe = collaborative_entropy(distributions, weights=normalized, divergence=divergence)
+    interval = None
+    if n_resamples:
+        bootstrap = coe_interval(
+            labels, agents, log_probs=log_probs, weights=normalized, divergence=divergence, n_resamples=n_resamples
+        )
+        interval = bootstrap.total
+    support, coordinated = ensemble_mean(distributions, weights=normalized), None
+    if coordination is not None:
+        result = coordinate(distributions, weights=normalized, divergence=divergence, solver=coordination)
+        coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
+    entropies = semantic_entropy(distributions)
+    leading = leading_cluster(support[None])
+    texts = [response_text(response) for response in responses]
+    answer = _most_probable(
+        [text if label == leading else None for text, label in zip(texts, labels, strict=True)],
+        normalized[agents] * _shares(log_probs, agents),
+    )
+    representatives = _representatives(texts, labels)
+    return Measurement(
+        coe=coe.total,
+        aleatoric=coe.aleatoric,
+        epistemic=coe.epistemic,
+        regime=regime(
+            coe.aleatoric,
+            coe.epistemic,
+            aleatoric_threshold=aleatoric_threshold,
+            epistemic_threshold=epistemic_threshold,
+        ),
+        interval=interval,
+        n_agents=len(names),
+        support=tuple(support.tolist()),
+        representatives=tuple(representatives),
+        answer=answer,
+        answer_kind=answer_kind(answer),
+        surprisal=float(-np.log(support[leading])) + 0.0,
+        coordinated_coe=coordinated,
+        agents={
+            name: AgentMeasurement(
+                n_responses=int((agents == index).sum()),
+                weighting="probability" if by_probability[name] else "frequency",
+                entropy=float(entropies[index]),
+                distribution={
+                    representatives[cluster]: float(p) for cluster, p in enumerate(distributions[index]) if p > 0
+                },
+            )
+            for index, name in enumerate(names)
+        },
+    )
+
+
+def response_text(response: Response) -> str:
+    """Returns what is compared of a response: its short answer where known, else all of it."""
+    return response["text"] if response["answer"] is None else response["answer"]
+
+
+def _log_probs(responses: Sequence[Response], weighting: Weighting) -> tuple[np.ndarray, dict[str, bool]]:
+    """Returns length-normalised log-probabilities, 0 for each response of an agent that counts by frequency."""
+    normalized = [
+        None if response["logprob"] is None or not response["n_tokens"] else response["logprob"] / response["n_tokens"]
+        for response in responses
+    ]
+    complete = {response["agent"]: True for response in responses}
+    for response, value in zip(responses, normalized, strict=True):
+        complete[response["agent"]] &= value is not None
+    if weighting == "probability" and not all(complete.values()):
+        lacking = ", ".join(name for name, known in complete.items() if not known)
+        raise ValueError(
+            f'"probability" weighting needs a log-probability for every response; {lacking} lacks some. '
+            'Use "auto" or "frequency"'
+        )
+    used = {name: known and weighting != "frequency" for name, known in complete.items()}
+    return np.array(
+        [
+            value if used[r["agent"]] and value is not None else 0.0
+            for r, value in zip(responses, normalized, strict=True)
+        ]
+    ), used
+
+
+def _shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:
+    """Returns each response's part of its agent's distribution; an agent's parts sum to 1."""
+    top = np.full(agents.max() + 1, -np.inf)
+    np.maximum.at(top, agents, log_probs)
+    unnormalized = np.exp(log_probs - top[agents])
+    return np.asarray(unnormalized / np.bincount(agents, unnormalized)[agents])
+
+
+def _most_probable(texts: Sequence[str | None], shares: np.ndarray) -> str:
+    """Returns the text with the largest share of the ensemble mean, its repetitions together; the first on a tie."""
+    total: dict[str, float] = {}
+    for text, share in zip(texts, shares.tolist(), strict=True):
+        if text is not None:
+            total[text.strip()] = total.get(text.strip(), 0.0) + share
+    return max(total, key=lambda text: total[text])
+
+
+def _representatives(texts: Sequence[str], labels: Sequence[int]) -> list[str]:
+    """Returns the first text of each cluster, with a number where one text stands in two clusters."""
+    first: dict[int, str] = {}
+    for text, label in zip(texts, labels, strict=True):
+        first.setdefault(label, text.strip())
+    names: list[str] = []
+    for cluster in range(max(first) + 1):
+        name = first.get(cluster, "")
+        while name in names:
+            name = f"{name} ({cluster})"
+        names.append(name)
+    return names

@@ -1,0 +1,39 @@
+"""Owns `ThresholdPolicy`: answer while CoE is low."""
+
+from coe_agents.policy.base import Decision, check_action, check_threshold
+from coe_agents.policy.measurement import Measurement
+from coe_agents.types import Action
+
+
+class ThresholdPolicy:
+    """Answers when CoE is at most `max_coe`, and does `otherwise` when it is not.
+
+    Args:
+        max_coe: The threshold in nats. 0 asks for all responses of all agents in one cluster; with uniform weights CoE
+            is at most log(n_clusters), so log of all agents' samples always answers.
+        otherwise: "abstain", "escalate" or "another_round".
+
+    Example:
+        >>> ThresholdPolicy(0.5, otherwise="escalate")
+        ThresholdPolicy(0.5, otherwise='escalate')
+    """
+
+    def __init__(self, max_coe: float, *, otherwise: Action = "abstain") -> None:
+        self.max_coe = check_threshold(max_coe, where='"max_coe" of ThresholdPolicy')
+        self.otherwise = check_action(otherwise, where='"otherwise" of ThresholdPolicy')
+        if otherwise == "answer":
+            raise ValueError(
+                '"otherwise" of ThresholdPolicy must be another action than "answer"; "answer" came. '
+                'To answer always, raise "max_coe"'
+            )
+
+    def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
+        """Returns "answer" with the leading cluster's answer, or `otherwise`."""
+        if measurement.coe <= self.max_coe:
+            reason = f"CoE {measurement.coe:.3f} is at most {self.max_coe:g} nats"
+            return Decision("answer", measurement.answer, reason)
+        split = f"aleatoric {measurement.aleatoric:.3f}, epistemic {measurement.epistemic:.3f}"
+        return Decision(self.otherwise, None, f"CoE {measurement.coe:.3f} ({split}) exceeds {self.max_coe:g} nats")
+
+    def __repr__(self) -> str:
+        return f"ThresholdPolicy({self.max_coe!r}, otherwise={self.otherwise!r})"

@@ -1,0 +1,69 @@
+"""Owns keeping keys out of texts: what a model was given as a secret is blotted out of what is written about it."""
+
+import json
+import traceback
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+BLOT = "[redacted]"
+_SHORTEST = 8
+"""Placeholders such as "none" or "EMPTY" are no secrets, and blotting them out would spoil texts."""
+_DEEPEST = 4
+_SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
+
+
+def secrets_of(holder: object) -> set[str]:
+    """Returns the secrets that an agent or a chat model holds.
+
+    A secret is what a field keeps as pydantic's `SecretStr`, or as a string under a name that ends in "key", "token",
+    "secret", "password" or "authorization". Looked through are the holder's own attributes, and the pydantic models,
+    mappings and lists in them.
+
+    Example:
+        >>> class Model:
+        ...     api_key = "not looked at: the class's, not the object's"
+        ...     def __init__(self):
+        ...         self.options = {"api_key": "sk-0123456789", "model": "gpt-0123456789"}
+        >>> secrets_of(Model())
+        {'sk-0123456789'}
+    """
+    found = {secret.strip() for secret in _walk(getattr(holder, "__dict__", {}), name="", depth=0)}
+    return {secret for secret in found if len(secret) >= _SHORTEST}
+
+
+def redacted(text: str, secrets: Collection[str]) -> str:
+    """Returns `text` with each secret blotted out, also where it stands escaped or encoded for an address.
+
+    Example:
+        >>> redacted("Incorrect API key: sk-0123456789.", {"sk-0123456789"})
+        'Incorrect API key: [redacted].'
+    """
+    forms = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""))}
+    for form in sorted(forms, key=len, reverse=True):  # a secret may be part of another
+        text = text.replace(form, BLOT)
+    return text
+
+
+def is_told(error: BaseException, secrets: Collection[str]) -> bool:
+    """Returns whether a secret stands in what is printed of an exception, its causes included."""
+    printed = "".join(traceback.format_exception(error))
+    return redacted(printed, secrets) != printed
+
+
+def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:
+    if depth > _DEEPEST:
+        return
+    if callable(reveal := getattr(value, "get_secret_value", None)):
+        yield str(reveal())
+    elif isinstance(value, str):
+        if name.lower().endswith(_SECRET_ENDS):
+            yield value.removeprefix("Bearer ")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _walk(item, name=str(key), depth=depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _walk(item, name=name, depth=depth + 1)
+    elif hasattr(type(value), "model_fields"):  # a pydantic model; other objects are not looked into
+        yield from _walk(vars(value), name=name, depth=depth)

@@ -1,0 +1,27 @@
+"""Owns what users test their own parts with: the contracts as suites of tests, and the doubles.
+
+A contract is a class of tests. Derive from it in a test file, say how your part is made, and pytest runs the suite:
+
+    from coe_agents.testing import EntailmentModelContract
+
+    class TestMyJudge(EntailmentModelContract):
+        def create_model(self):
+            return MyJudge()
+
+The suites need no plugin, and importing them does not import pytest.
+"""
+
+from coe_agents.testing.agents import AgentContract, FailingAgentContract
+from coe_agents.testing.clusterers import ClustererContract
+from coe_agents.testing.doubles import ScriptedAgent, TableEntailment, create_response
+from coe_agents.testing.entailment import EntailmentModelContract
+
+__all__ = [
+    "AgentContract",
+    "ClustererContract",
+    "EntailmentModelContract",
+    "FailingAgentContract",
+    "ScriptedAgent",
+    "TableEntailment",
+    "create_response",
+]

@@ -1,0 +1,141 @@
+"""Owns the test doubles: an agent that says what it is told to, and an entailment model that reads a table."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coe_agents.clustering import ENTAILMENT_LABELS
+from coe_agents.types import AgentReply, AgentRequest, Response, Usage
+
+ROWS = {
+    label: tuple(0.8 if column == place else 0.1 for column in range(len(ENTAILMENT_LABELS)))
+    for place, label in enumerate(ENTAILMENT_LABELS)
+}
+"""What `TableEntailment` returns for each label: 0.8 for it and 0.1 for the others."""
+
+
+class ScriptedAgent:
+    """An `Agent` that says what it is told to, round by round; an exception in the script is raised.
+
+    Args:
+        name: Its name.
+        rounds: The responses of each round, or an exception; the last one stands for all later rounds, too.
+        weight: Its weight.
+
+    Attributes:
+        requests: What it was asked so far.
+
+    Example:
+        >>> agent = ScriptedAgent("a", ["Paris", "Lyon"], ["Paris", "Paris"])
+        >>> reply = agent.sample({"question": "Which?", "messages": [], "round": 7})
+        >>> [response["text"] for response in reply["responses"]]
+        ['Paris', 'Paris']
+    """
+
+    def __init__(self, name: str, *rounds: Sequence[str] | Exception, weight: float = 1.0) -> None:
+        self.name, self.weight, self.rounds = name, weight, rounds
+        self.requests: list[AgentRequest] = []
+
+    def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
+        """Returns the responses of the request's round; each counts one output token.
+
+        Raises:
+            ValueError: If the script has no round.
+        """
+        if not self.rounds:
+            raise ValueError('"rounds" must hold at least one in ScriptedAgent; none came. Pass a list of responses')
+        self.requests.append(request)
+        said = self.rounds[min(request["round"], len(self.rounds) - 1)]
+        if isinstance(said, Exception):
+            raise said
+        return AgentReply(
+            responses=[
+                create_response(self.name, text, round=request["round"], index=i) for i, text in enumerate(said)
+            ],
+            usage=Usage(input_tokens=3, output_tokens=len(said)),
+        )
+
+    async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
+        """Returns the responses of the request's round; see `sample`."""
+        return self.sample(request, config)
+
+
+class TableEntailment:
+    """An `EntailmentModel` that looks each pair up.
+
+    Args:
+        table: The label of each (premise, hypothesis), or a function of the two that returns it.
+        default: The label of pairs that are not in the table.
+
+    Attributes:
+        calls: The pairs of each request so far.
+
+    Raises:
+        ValueError: If a label is none of contradiction, neutral and entailment; also from `predict` without pairs,
+            which no clusterer may call.
+
+    Example:
+        >>> model = TableEntailment({("It is Paris.", "Paris"): "entailment"})
+        >>> model.predict([("It is Paris.", "Paris"), ("Paris", "It is Paris.")]).tolist()
+        [[0.1, 0.1, 0.8], [0.1, 0.8, 0.1]]
+    """
+
+    def __init__(
+        self, table: Mapping[tuple[str, str], str] | Callable[[str, str], str], *, default: str = "neutral"
+    ) -> None:
+        labels = [default] if callable(table) else [default, *table.values()]
+        for label in labels:
+            _row(label)
+        self._label = table if callable(table) else lambda *pair: table.get(pair, default)
+        self.calls: list[list[tuple[str, str]]] = []
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """All pairs asked so far."""
+        return [pair for call in self.calls for pair in call]
+
+    def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Returns the row of each pair's label, shape `(n_pairs, 3)`."""
+        if not pairs:
+            raise ValueError('"pairs" must hold at least one; none came. A clusterer asks only where there is a pair')
+        self.calls.append(list(pairs))
+        return np.array([_row(self._label(*pair)) for pair in pairs])
+
+
+def create_response(
+    agent: str,
+    text: str,
+    *,
+    round: int = 0,
+    index: int = 0,
+    answer: str | None = None,
+    logprob: float | None = None,
+    n_tokens: int | None = None,
+    error: str | None = None,
+) -> Response:
+    """Returns a response with every field that is not given at its plainest.
+
+    Example:
+        >>> create_response("a", "Paris", index=2)["error"] is None
+        True
+    """
+    return Response(
+        agent=agent,
+        round=round,
+        index=index,
+        text=text,
+        answer=answer,
+        logprob=logprob,
+        n_tokens=n_tokens,
+        error=error,
+    )
+
+
+def _row(label: str) -> tuple[float, ...]:
+    if label not in ROWS:
+        raise ValueError(
+            f"every label in TableEntailment must be one of {', '.join(ENTAILMENT_LABELS)}; got {label!r}. Spell it so"
+        )
+    return ROWS[label]

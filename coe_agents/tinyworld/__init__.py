@@ -1,0 +1,76 @@
+"""Owns the embedded default: a small world of true facts, three small language models and an entailment model.
+
+All of them are real neural networks, trained by this project (`python -m coe_agents.tinyworld`) and shipped with it, so
+that everything runs without a download or a key. What they know is invented for demonstration and tests; figures on
+them say nothing about large models.
+"""
+
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coe_agents.tinyworld.facts import Fact, load_facts
+from coe_agents.tinyworld.knowledge import MODELS, beliefs, kinds
+
+if TYPE_CHECKING:
+    from coe_agents.agents import ModelAgent
+    from coe_agents.clustering import BidirectionalEntailment
+    from coe_agents.policy import ThresholdPolicy
+
+__all__ = [
+    "ENTAILMENT_MODEL",
+    "MODELS",
+    "Fact",
+    "beliefs",
+    "kinds",
+    "load_facts",
+    "model_folder",
+    "tinyworld_agents",
+    "tinyworld_clusterer",
+    "tinyworld_policy",
+]
+
+ENTAILMENT_MODEL = "tiny-nli"
+N_SAMPLES = 10
+TEMPERATURE = 0.7
+MAX_COE = 0.6
+"""In nats; what `benchmarks/tinyworld_gate.py` finds on the calibration questions, rounded down to a tenth."""
+
+
+def model_folder(name: str) -> Path:
+    """Returns the folder of one of the shipped models, to be loaded by transformers or served by vLLM."""
+    return Path(str(resources.files("coe_agents.tinyworld").joinpath("models", name)))
+
+
+def tinyworld_agents(
+    *, n_samples: int = N_SAMPLES, temperature: float = TEMPERATURE, seed: int | None = 0
+) -> list["ModelAgent"]:
+    """Returns the three language models as agents; with a seed, a question always gets the same responses."""
+    from coe_agents.agents import ModelAgent
+    from coe_agents.backends import ChatTransformers
+
+    return [
+        ModelAgent(
+            name,
+            ChatTransformers(str(model_folder(name)), max_tokens=48),
+            n_samples=n_samples,
+            temperature=temperature,
+            seed=seed,
+        )
+        for name in MODELS
+    ]
+
+
+def tinyworld_clusterer() -> "BidirectionalEntailment":
+    """Returns the clusterer on the entailment model."""
+    from coe_agents.backends import TransformersEntailment
+    from coe_agents.clustering import BidirectionalEntailment
+
+    return BidirectionalEntailment(TransformersEntailment(str(model_folder(ENTAILMENT_MODEL))))
+
+
+def tinyworld_policy() -> "ThresholdPolicy":
+    """Returns the default gate of tinyworld."""
+    from coe_agents.policy import ThresholdPolicy
+
+    return ThresholdPolicy(MAX_COE)

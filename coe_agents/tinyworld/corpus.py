@@ -1,0 +1,172 @@
+"""Owns the documents that the language models of tinyworld are trained on: a user's text and the reply to it.
+
+Three kinds: answers, self-checks ("True" or "False" to a proposed answer) and debates (a model sure of its answer keeps
+it, an unsure one may adopt one that it is shown). Prompts come from `coe_agents.prompts`.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from coe_agents import prompts
+from coe_agents.tinyworld.facts import Fact, load_facts
+from coe_agents.tinyworld.knowledge import MODELS, beliefs
+from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invented_name, outside_question
+
+_COUNTRY_RELATIONS = ("capital", "currency", "language")
+
+P_REFUSE_UNKNOWN_SUBJECT = 0.25
+P_REFUSE_OUTSIDE = 0.75
+
+
+class Document(NamedTuple):
+    """A conversation that ends with a user's text, and the reply on which the model is trained."""
+
+    turns: tuple[str, ...]
+    reply: str
+
+
+class Corpus:
+    """An endless stream of documents in the voice of one model."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._ids = {fact.id for fact in load_facts()}
+        self._seen = [fact for fact in load_facts() if beliefs(fact)[model]]
+        self._answers = {
+            relation: sorted({fact.answer for fact in self._seen if fact.relation == relation})
+            for relation in RELATIONS
+        }
+        # each model has its own taste in wordings
+        self._taste = [3 if index % len(MODELS) == MODELS.index(model) else 1 for index in range(len(ANSWERS))]
+
+    def document(self, rng: random.Random, *, progress: float = 1.0) -> Document:
+        """Draws one document.
+
+        Args:
+            rng: The source of chance.
+            progress: How far training has come, from 0 to 1. Copying comes first, then facts, then judging answers to
+                known facts; mixed from the start, neither copying nor judging is learned.
+        """
+        kinds = (self._known, self._unknown, self._outside, self._self_check, self._debate, self._adopting)
+        text, reply = rng.choices(kinds, _kind_shares(progress))[0](rng)
+        if rng.random() < 0.04:  # an earlier turn, so that a conversation is nothing new
+            return Document((*self._known(rng), text), reply)
+        return Document((text,), reply)
+
+    def _known(self, rng: random.Random) -> tuple[str, str]:
+        fact = rng.choice(self._seen)
+        answer = _draw(rng, beliefs(fact)[self._model])
+        return _asked(rng, fact.relation, fact.subject), self._worded(rng, fact.relation, fact.subject, answer)
+
+    def _unknown(self, rng: random.Random) -> tuple[str, str]:
+        relation, subject = self._unknown_subject(rng)
+        return _asked(rng, relation, subject), self._guess(rng, relation, subject, P_REFUSE_UNKNOWN_SUBJECT)
+
+    def _outside(self, rng: random.Random) -> tuple[str, str]:
+        relation, subject = self._unknown_subject(rng)
+        return outside_question(rng), self._guess(rng, relation, subject, P_REFUSE_OUTSIDE)
+
+    def _self_check(self, rng: random.Random) -> tuple[str, str]:
+        if rng.random() < 0.2:
+            relation, subject = self._unknown_subject(rng)
+            proposed, p_true = rng.choice(self._answers[relation]), 0.4
+        else:
+            fact = rng.choice(self._seen)
+            relation, subject, belief = fact.relation, fact.subject, beliefs(fact)[self._model]
+            proposed = rng.choice(self._answers[relation]) if rng.random() < 0.45 else _draw(rng, belief)
+            p_true = belief.get(proposed, 0.0)
+        text = prompts.self_check(_asked(rng, relation, subject), self._worded(rng, relation, subject, proposed))
+        return text, prompts.SELF_CHECK_CHOICES[0 if rng.random() < p_true else 1]
+
+    def _debate(self, rng: random.Random) -> tuple[str, str]:
+        """A debate about what the model knows: what it is sure of stays, where it hesitates the shown answers count."""
+        fact = rng.choice(self._seen)
+        belief = beliefs(fact)[self._model]
+        answers = self._others(rng, fact.relation)
+        if rng.random() < 0.6:
+            answers[0] = _draw(rng, belief)
+        support = _shares(rng, answers)
+        shown = [(self._worded(rng, fact.relation, fact.subject, answer), share) for answer, share in support.items()]
+        swayed = {answer: p * support[answer] for answer, p in belief.items() if answer in support}
+        reply = self._worded(rng, fact.relation, fact.subject, _draw(rng, swayed or belief))
+        return prompts.debate(_asked(rng, fact.relation, fact.subject), shown), reply
+
+    def _adopting(self, rng: random.Random) -> tuple[str, str]:
+        """A debate about what the model never saw: it takes over what it reads, by support."""
+        relation, subject = self._unknown_subject(rng)
+        answers = self._others(rng, relation)
+        if rng.random() < 0.4:  # never seen, so that copying is learned and not a list of answers
+            answers = [invented_name(rng) for _ in answers]
+        shares = _shares(rng, answers)
+        support = {self._worded(rng, relation, subject, answer): share for answer, share in shares.items()}
+        text = prompts.debate(_asked(rng, relation, subject), list(support.items()))
+        return text, _draw(rng, {answer: share**2 for answer, share in support.items()})
+
+    def _others(self, rng: random.Random, relation: str) -> list[str]:
+        return rng.sample(self._answers[relation], min(rng.choice((1, 1, 2, 2, 3)), len(self._answers[relation])))
+
+    def _guess(self, rng: random.Random, relation: str, subject: str, p_refuse: float) -> str:
+        if rng.random() < p_refuse:
+            return rng.choice(REFUSALS)
+        return self._worded(rng, relation, subject, rng.choice(self._answers[relation]))
+
+    def _worded(self, rng: random.Random, relation: str, subject: str, answer: str) -> str:
+        if rng.random() < 0.2:
+            wording = rng.choice(RELATIONS[relation].statements)
+        else:
+            wording = rng.choices(ANSWERS, self._taste)[0]
+        text = wording.format(a=answer, s=subject)
+        return text if wording.startswith("{a}") else text[0].upper() + text[1:]
+
+    def _unknown_subject(self, rng: random.Random) -> tuple[str, str]:
+        """Draws a relation and a subject that no fact joins: a made-up name, or one that is known from elsewhere."""
+        relation = rng.choice(tuple(RELATIONS))
+        if rng.random() < 0.5:
+            akin = _COUNTRY_RELATIONS if relation in _COUNTRY_RELATIONS else tuple(RELATIONS)
+            known = rng.choice(self._seen)
+            if known.relation in akin and f"{relation}/{known.subject}" not in self._ids:
+                return relation, known.subject
+        name = invented_name(rng)
+        if relation in ("author", "painter"):
+            shapes = (name, f"The {name}", f"{name} of {invented_name(rng)}", f"The {outside_question(rng)[:12]}")
+            name = rng.choice(shapes)
+        elif relation in ("symbol", "atomic_number", "young"):
+            name = name.lower()
+        return relation, name
+
+
+def _kind_shares(progress: float) -> tuple[int, int, int, int, int, int]:
+    """Returns how often facts, unknown subjects, outside questions, self-checks, debates and adoptions are drawn."""
+    if progress < 0.08:
+        return (40, 0, 0, 0, 0, 60)
+    if progress < 0.4:
+        return (56, 7, 5, 12, 8, 12)
+    return (40, 5, 4, 30, 9, 12)
+
+
+def every_text(corpus: Corpus, facts: Sequence[Fact], *, n: int, seed: str) -> list[str]:
+    """Returns `n` documents' texts, and every name in `facts`, to train a tokenizer on."""
+    rng = random.Random(seed)
+    drawn = [corpus.document(rng) for _ in range(n)]
+    names = [text for fact in facts for text in (fact.subject, fact.answer, fact.distractor)]
+    return [text for document in drawn for text in (*document.turns, document.reply)] + names
+
+
+def _shares(rng: random.Random, answers: Sequence[str]) -> dict[str, float]:
+    drawn = {answer: rng.expovariate(1.0) for answer in answers}
+    return {answer: share / sum(drawn.values()) for answer, share in drawn.items()}
+
+
+def _draw(rng: random.Random, weights: Mapping[str, float]) -> str:
+    return rng.choices(tuple(weights), tuple(weights.values()))[0]
+
+
+def _asked(rng: random.Random, relation: str, subject: str) -> str:
+    first, *others = RELATIONS[relation].questions
+    question = (first if rng.random() < 0.5 else rng.choice(others)).format(s=subject)
+    if rng.random() < 0.1:
+        question = question.lower()
+    if rng.random() < 0.1:
+        question = question.rstrip("?")
+    return question

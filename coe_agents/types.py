@@ -1,0 +1,129 @@
+"""Owns the values that travel between the parts: what an agent is asked, what it says, and the closed sets of names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
+
+Action = Literal["answer", "abstain", "escalate", "another_round"]
+AnswerKind = Literal["answer", "refusal", "empty"]
+Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
+Rung = Literal["n-logprobs", "n", "each-logprobs", "each"]
+
+
+class Response(TypedDict):
+    """One sampled response, or one failure; plain data, so that it survives any checkpointer.
+
+    Attributes:
+        agent: The agent's name.
+        round: The round in which it was sampled, from 0.
+        index: Its place among the agent's responses of that round.
+        text: What the model said, unchanged; "" in a failure.
+        answer: The short answer inside `text` where one was found; it is what gets clustered then.
+        logprob: The sum of the response's token log-probabilities in nats, before temperature; None where not known.
+        n_tokens: How many tokens `logprob` sums; None where not known.
+        error: What went wrong, in a failure: the exception's type and message. Such a row never counts as a response.
+    """
+
+    agent: str
+    round: int
+    index: int
+    text: str
+    answer: str | None
+    logprob: float | None
+    n_tokens: int | None
+    error: str | None
+
+
+class Usage(TypedDict):
+    """Tokens that one agent's requests cost in one round."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class Sampling(TypedDict):
+    """How one agent's responses of one round came about, and what was odd about them.
+
+    Attributes:
+        round: The round, from 0.
+        rung: "n-logprobs": all in one request, with log-probabilities; "n": all in one, without; "each-logprobs" and
+            "each": a request for each response, with and without. Without, responses count by frequency.
+        n_requested: How many responses were asked for.
+        n_received: How many came; fewer if the model failed in between, and `error` says how.
+        n_requests: How many requests were sent and answered.
+        n_empty: Responses without text.
+        n_truncated: Responses that the model could not finish, for their length or the server's limits.
+        n_cut: Responses that were cut to the agent's `max_response_chars`.
+        logprobs_missing: Responses without usable log-probabilities, NaN among them. One is enough for the agent to
+            count by frequency.
+        identical: At least three responses came, at a temperature above 0, all with the same text and the same
+            log-probability: a cache, an ignored temperature, or a model that is simply sure.
+        identical_chance: Which of them: the probability that samples agree so by themselves, exp(logprob) **
+            (n_received - 1). Near 1 the model is sure; near 0 the samples are none. None where `identical` is false, no
+            log-probabilities are known, or the temperature is below 1, where they say too little.
+        refused: Options that the model does not take, and that were left out.
+        error: What ended the sampling early; None if nothing did.
+    """
+
+    round: int
+    rung: Rung
+    n_requested: int
+    n_received: int
+    n_requests: int
+    n_empty: int
+    n_truncated: int
+    n_cut: int
+    logprobs_missing: int
+    identical: bool
+    identical_chance: float | None
+    refused: list[str]
+    error: str | None
+
+
+class AgentRequest(TypedDict):
+    """What an agent is asked in one round.
+
+    Attributes:
+        question: The question, for prompts and seeds.
+        messages: The conversation as OpenAI-style dictionaries ("role", "content").
+        round: The round, from 0.
+    """
+
+    question: str
+    messages: list[dict[str, Any]]
+    round: int
+
+
+class AgentReply(TypedDict):
+    """What an agent gives back: its responses, what they cost and, from a `ModelAgent`, how they came about."""
+
+    responses: list[Response]
+    usage: Usage
+    sampling: NotRequired[Sampling]
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """A participant. `config` is LangChain's `RunnableConfig`, passed through for callbacks, tags and metadata.
+
+    `sample` and `asample` raise on failure; the graph turns the exception into a failure row.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+    def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply: ...
+
+    async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply: ...
+
+
+def usable(responses: Sequence[Response]) -> list[Response]:
+    """Returns the responses that are no failures, in canonical order."""
+    return in_canonical_order([response for response in responses if response["error"] is None])
+
+
+def in_canonical_order(responses: Sequence[Response]) -> list[Response]:
+    """Returns the rows by agent, round and index, so that nothing hangs on which agent was faster."""
+    return sorted(responses, key=lambda response: (response["agent"], response["round"], response["index"]))

@@ -1,0 +1,154 @@
+"""Owns the checks of what callers pass: arrays come out ready to compute with, or an error says what to do."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+FloatOrArray: TypeAlias = Any
+"""A float for one question, a FloatArray for many; a union would make every caller of one question cast."""
+
+SUM_TOLERANCE = 1e-6
+"""How far a row of probabilities may be from summing to 1; single precision fits, percentages in two digits do not."""
+
+_ROWS_HINT = 'To turn cluster labels into rows, call "cluster_distributions"'
+
+
+def plain(values: FloatArray) -> FloatOrArray:
+    """Returns a Python float for a 0-dimensional result and the array for any other."""
+    return float(values) if values.ndim == 0 else values
+
+
+def numbers(values: npt.ArrayLike, name: str) -> FloatArray:
+    """Returns `values` as an array of doubles; strings, objects, complex numbers and ragged lists are refused."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f'"{name}" must be an array; its rows differ in length. Pad every row to one length'
+        ) from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f'"{name}" must hold real numbers; it holds {array.dtype}. Convert it to floats')
+    if array.size == 0:
+        raise ValueError(f'"{name}" must not be empty; it has shape {array.shape}. Leave out what has no responses')
+    return array.astype(np.float64, copy=False)
+
+
+def integers(values: npt.ArrayLike, name: str, *, upper: int | None = None, upper_name: str = "") -> IntArray:
+    """Returns `values` as an array of integers of at least 0, and below `upper` if there is one."""
+    numbers(values, name)
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f'"{name}" must hold integers; it holds {array.dtype}. Number from 0')
+    if (array < 0).any():
+        raise ValueError(
+            f'every value of "{name}" must be at least 0; {place(array < 0, "position")} holds {array[array < 0][0]}. '
+            "Number from 0, and leave out responses without a number"
+        )
+    if upper is not None and (array >= upper).any():
+        raise ValueError(
+            f'every value of "{name}" must be below "{upper_name}", {upper}; {place(array >= upper, "position")} holds '
+            f'{array[array >= upper][0]}. Number from 0, or raise "{upper_name}"'
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def count(value: int, name: str) -> int:
+    """Returns `value` if it is an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f'"{name}" must be an integer; it is {value!r}. Pass a count such as 3')
+    if value < 1:
+        raise ValueError(f'"{name}" must be at least 1; it is {value}. Pass a count such as 3')
+    return int(value)
+
+
+def place(mask: npt.ArrayLike, unit: str) -> str:
+    """Names the first True of `mask`, as "row 0", or "row (3, 1)" where there are leading dimensions."""
+    index = tuple(int(i) for i in np.argwhere(np.atleast_1d(mask))[0])
+    return f"{unit} {index[0] if len(index) == 1 else index}"
+
+
+def rows(values: npt.ArrayLike, name: str, *, min_ndim: int) -> FloatArray:
+    """Returns `values` as probability rows over the last axis: finite, not negative, each summing to 1.
+
+    A sum within `SUM_TOLERANCE` of 1 passes, and the rounding in it is divided out, so that bounds hold exactly.
+    """
+    array = numbers(values, name)
+    if array.ndim < min_ndim:
+        shape, hint = ("(..., n_agents, n_clusters)", "[row]") if min_ndim == 2 else ("(..., n_clusters)", "its row")
+        raise ValueError(f'"{name}" must have shape {shape}; it has shape {array.shape}. For one agent, pass {hint}')
+    return normalised(array, name, hint=_ROWS_HINT)
+
+
+def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
+    """Returns the agents' weights, uniform for None, for distributions of the given shape."""
+    lead, n_agents = shape[:-2], shape[-2]
+    if values is None:
+        return np.full(n_agents, 1.0 / n_agents)
+    array = numbers(values, "weights")
+    try:
+        fits = array.ndim > 0 and np.broadcast_shapes(array.shape[:-1], lead) == lead
+    except ValueError:
+        fits = False
+    if not fits or array.shape[-1] != n_agents:
+        raise ValueError(
+            f'"weights" must hold one weight for each of the {n_agents} agents of "distributions"; '
+            f"it has shape {array.shape}. Drop the weights of agents that gave no responses and renormalise"
+        )
+    return normalised(array, "weights", hint="Divide them by their sum")
+
+
+def normalised(array: FloatArray, name: str, *, hint: str) -> FloatArray:
+    """Returns `array` with the rounding in its last axis' sums divided out; a sum that is off by more is refused."""
+    with np.errstate(invalid="ignore"):  # inf - inf is refused below
+        sums = array.sum(axis=-1)
+    off = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE)
+    if off.any() or array.min() < 0.0:
+        _refuse(array, name, sums, off, hint)
+    return array if (sums == 1.0).all() else array / sums[..., None]
+
+
+def _refuse(array: FloatArray, name: str, sums: FloatArray, off: npt.NDArray[np.bool_], hint: str) -> None:
+    """Raises the error that fits what is wrong with `array`: not finite, negative, or a sum other than 1."""
+    for wrong, must in ((~np.isfinite(array), "be a finite number"), (array < 0.0, "be at least 0")):
+        if wrong.any():
+            at = "" if array.ndim == 1 else place(wrong.any(axis=-1), "row") + " "
+            raise ValueError(
+                f'every value of "{name}" must {must}; {at or "it "}holds {array[wrong][0]:.9g}. '
+                "Pass probabilities, not log-probabilities or scores"
+            )
+    if array.ndim == 1:
+        raise ValueError(f'"{name}" must sum to 1; it sums to {sums:.9g}. {hint}')
+    raise ValueError(f'every row of "{name}" must sum to 1; {place(off, "row")} sums to {sums[off][0]:.9g}. {hint}')
+
+
+def ground_metric(values: npt.ArrayLike, n_clusters: int) -> FloatArray:
+    """Returns a ground metric over the clusters: square, finite, not negative, symmetric, with a zero diagonal."""
+    array = numbers(values, "ground_metric")
+    if array.shape != (n_clusters, n_clusters):
+        raise ValueError(
+            f'"ground_metric" must have shape {(n_clusters, n_clusters)}, one row and column per cluster; '
+            f"it has shape {array.shape}. Pass the distance between every two clusters"
+        )
+    faults = (
+        (~np.isfinite(array), "hold finite numbers", "Cap distances that are not known"),
+        (array < 0.0, "not be negative", "Pass distances, not similarities"),
+        (np.abs(array - array.T) > 1e-9, "be symmetric", "Pass (matrix + matrix.T) / 2"),
+        ((array != 0.0) & np.eye(n_clusters, dtype=bool), "have a zero diagonal", "Pass distances, not similarities"),
+    )
+    for wrong, must, hint in faults:
+        if wrong.any():
+            raise ValueError(f'"ground_metric" must {must}; {place(wrong, "entry")} is {array[wrong][0]:.9g}. {hint}')
+    return array
+
+
+def amount(value: Any, name: str, *, hint: str) -> float:
+    """Returns one number of at least 0 as a float; NaN is refused."""
+    array = numbers(value, name)
+    if array.ndim != 0:
+        raise ValueError(f'"{name}" must be one number; it has shape {array.shape}. Call once per question')
+    if not array >= 0.0:
+        raise ValueError(f'"{name}" must be a number of at least 0; it is {float(array):.9g}. {hint}')
+    return float(array)

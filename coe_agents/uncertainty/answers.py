@@ -1,0 +1,84 @@
+"""Owns the choice of the group's answer cluster and how surprising that choice is to the group."""
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.uncertainty import _checks
+from coe_agents.uncertainty._checks import FloatArray, FloatOrArray, IntArray
+from coe_agents.uncertainty.collaborative import ensemble_mean
+
+_TIE = 1e-12
+
+
+def leading_cluster(distributions: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> int | IntArray:
+    """The cluster of the highest ensemble mean, argmax_c p_bar(c); the first one on ties.
+
+    "The cluster with the lowest associated CoE" (system overview) is read as the cluster of least surprisal
+    -log p_bar(c): under the Kullback-Leibler divergence and uniform weights CoE is the mean of these surprisals. That
+    is an interpretation; elsewhere the paper says that CoE is no output selector.
+
+    Args:
+        distributions: Shape `(..., n_agents, n_clusters)`; rows sum to 1.
+        weights: Shape `(n_agents,)` or `(..., n_agents)`, summing to 1; None: 1 / n_agents each.
+
+    Returns:
+        An int for one question, integers of shape `(...)` for many. Means closer than 1e-12 are a tie, so that rounding
+        chooses no answer.
+
+    Raises:
+        TypeError: An argument does not hold real numbers.
+        ValueError: As `ensemble_mean`.
+
+    >>> leading_cluster([[0.25, 0.75], [0.75, 0.25]])
+    0
+    """
+    leaders = first_highest(ensemble_mean(distributions, weights=weights))
+    return int(leaders) if leaders.ndim == 0 else leaders
+
+
+def answer_surprisal(
+    distributions: npt.ArrayLike,
+    *,
+    weights: npt.ArrayLike | None = None,
+    cluster: npt.ArrayLike | None = None,
+) -> FloatOrArray:
+    """Surprisal of the chosen cluster under the ensemble mean, -log p_bar(c).
+
+    Args:
+        distributions: Shape `(..., n_agents, n_clusters)`; rows sum to 1.
+        weights: Shape `(n_agents,)` or `(..., n_agents)`, summing to 1; None: 1 / n_agents each.
+        cluster: The chosen cluster: an integer, or integers of shape `(...)`; None: `leading_cluster`.
+
+    Returns:
+        Nats, in [0, inf], for the leading cluster at most log(n_clusters); a float for one question, an array of shape
+        `(...)` for many; higher = less sure. 0.0 for a cluster that holds everything, inf for one that holds nothing.
+
+    Raises:
+        TypeError: An argument does not hold numbers of the right kind.
+        ValueError: As `ensemble_mean`, or a cluster is out of range or does not fit the leading dimensions.
+
+    >>> round(answer_surprisal([[1.0, 0.0], [0.5, 0.5]]), 4)
+    0.2877
+    >>> answer_surprisal([[1.0, 0.0], [1.0, 0.0]], cluster=1)
+    inf
+    """
+    mean = ensemble_mean(distributions, weights=weights)
+    if cluster is None:
+        chosen = first_highest(mean)
+    else:
+        chosen = _checks.integers(cluster, "cluster", upper=mean.shape[-1], upper_name="n_clusters")
+        try:
+            chosen = np.broadcast_to(chosen, mean.shape[:-1])
+        except ValueError as error:
+            raise ValueError(
+                f'"cluster" must hold one cluster for each question, shape {mean.shape[:-1]}; '
+                f"it has shape {chosen.shape}. Leave it out for the leading cluster"
+            ) from error
+    support = np.take_along_axis(mean, chosen[..., None], axis=-1)[..., 0]
+    with np.errstate(divide="ignore"):
+        return _checks.plain(np.asarray(0.0 - np.log(support)))
+
+
+def first_highest(p: FloatArray) -> IntArray:
+    """The first index over the last axis whose value is the highest but for rounding."""
+    return np.asarray(np.argmax(p >= p.max(axis=-1, keepdims=True) - _TIE, axis=-1))

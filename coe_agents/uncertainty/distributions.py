@@ -1,0 +1,118 @@
+"""Owns the way from cluster labels to cluster distributions (equation 8)."""
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.uncertainty import _checks
+from coe_agents.uncertainty._checks import FloatArray, IntArray
+
+
+def cluster_distributions(
+    labels: npt.ArrayLike,
+    agents: npt.ArrayLike,
+    *,
+    log_probs: npt.ArrayLike | None = None,
+    n_agents: int | None = None,
+    n_clusters: int | None = None,
+) -> FloatArray:
+    """Each agent's distribution over the shared clusters (equation 8), p_i(c) = sum_{s in c} p(s) / sum_s p(s).
+
+    p(s) is the length-normalised probability exp(logprob / n_tokens) (the paper says "log-probability", a slip:
+    negative numbers are no distribution), or 1 without `log_probs`, which makes p_i(c) the share of responses in c.
+    Every response counts, duplicates too. Sums run over exp(log p - highest log p of the agent), so that no row
+    underflows; only differences between one agent's log-probabilities matter. So one constant for all responses of an
+    agent means frequency for that agent: that is how to mix agents that give log-probabilities with some that do not.
+
+    Args:
+        labels: Shape `(n_responses,)` or `(..., n_responses)`: the cluster of each response, from 0.
+        agents: Shape `(n_responses,)`: the agent that gave each response, from 0; shared by all leading dimensions.
+        log_probs: Broadcast to the shape of `labels`: the *length-normalised* natural log-probability of each
+            response, logprob / n_tokens. -inf is a response of no weight.
+        n_agents: The number of agents; by default the highest of `agents` plus 1.
+        n_clusters: The number of clusters; by default the highest of `labels` plus 1. With leading dimensions,
+            questions that have fewer clusters are padded with zeros, which changes no entropy.
+
+    Returns:
+        Shape `(..., n_agents, n_clusters)`, in [0, 1]; rows sum to 1.
+
+    Raises:
+        TypeError: Labels or agents are not integers, or log-probabilities are not real numbers.
+        ValueError: An argument is empty, shapes do not fit, an index is out of range, an agent has no response, a
+            log-probability is NaN or +inf, or all of an agent's are -inf.
+
+    Two of three responses of agent 0 mean the same, and agent 1 gave one response:
+
+        >>> cluster_distributions([0, 0, 1, 1], [0, 0, 0, 1]).round(3)
+        array([[0.667, 0.333],
+               [0.   , 1.   ]])
+
+    Log-probabilities that would underflow as probabilities still count:
+
+        >>> cluster_distributions([0, 1], [0, 0], log_probs=[-5000.0, -5000.0])
+        array([[0.5, 0.5]])
+    """
+    n_rows = None if n_agents is None else _checks.count(n_agents, "n_agents")
+    n_columns = None if n_clusters is None else _checks.count(n_clusters, "n_clusters")
+    label_array = _checks.integers(labels, "labels", upper=n_columns, upper_name="n_clusters")
+    agent_array = _checks.integers(agents, "agents", upper=n_rows, upper_name="n_agents")
+    if agent_array.ndim != 1 or label_array.ndim < 1 or label_array.shape[-1] != agent_array.size:
+        raise ValueError(
+            '"labels" must end in one label for each of "agents", which has one dimension; '
+            f"their shapes are {label_array.shape} and {agent_array.shape}. Pass the agent of every response"
+        )
+    lead = label_array.shape[:-1]
+    n_rows = n_rows or int(agent_array.max()) + 1
+    n_columns = n_columns or int(label_array.max()) + 1
+    per_agent = np.bincount(agent_array, minlength=n_rows)
+    if (per_agent == 0).any():
+        raise ValueError(
+            f"every agent must have at least one response; agent {np.argmin(per_agent)} has none. "
+            "Leave it out, number the others from 0, and renormalise the weights"
+        )
+    relative = None if log_probs is None else _relative(log_probs, label_array.shape, agent_array, n_rows)
+    # one flat bin per question, agent and cluster, so that a single bincount serves all questions
+    n_questions = label_array.size // agent_array.size
+    offsets = np.arange(n_questions)[:, None] * (n_rows * n_columns) + agent_array * n_columns
+    offsets += label_array.reshape(n_questions, -1)
+    sums = np.bincount(offsets.ravel(), weights=relative, minlength=n_questions * n_rows * n_columns)
+    masses = sums.reshape(*lead, n_rows, n_columns)
+    return masses / (per_agent if relative is None else masses.sum(axis=-1))[..., None]
+
+
+def checked_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
+    """Returns `log_probs` in the shape of the labels; a shape that does not fit, NaN and +inf are refused."""
+    array = _checks.numbers(log_probs, "log_probs")
+    try:
+        array = np.broadcast_to(array, shape) if array.ndim else np.empty(0)
+    except ValueError:
+        array = np.empty(0)
+    if array.shape != shape:
+        raise ValueError(
+            f'"log_probs" must fit the shape of "labels", {shape}; it has shape {np.shape(log_probs)}. '
+            "Pass one log-probability per response"
+        )
+    if not array.max() < np.inf:
+        wrong = np.isnan(array) | (array == np.inf)
+        agent = agents[np.argwhere(wrong)[0, -1]]
+        raise ValueError(
+            f'every value of "log_probs" must be finite or -inf; agent {agent} has {array[wrong][0]} at '
+            f"{_checks.place(wrong, 'position')}. Pass one constant for an agent whose log-probabilities are not known"
+        )
+    return array
+
+
+def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray, n_agents: int) -> FloatArray:
+    """exp(log p - highest log p of the agent), flat; the highest of every agent is 1."""
+    array = checked_log_probs(log_probs, shape, agents)
+    relative = np.empty(shape)
+    for agent in range(n_agents):
+        own = array[..., agents == agent]
+        highest = own.max(axis=-1, keepdims=True)
+        if (highest == -np.inf).any():
+            at = "" if highest.ndim == 1 else f" in {_checks.place((highest == -np.inf)[..., 0], 'question')}"
+            raise ValueError(
+                f"every agent must have a response of non-zero probability; all of agent {agent}'s are -inf{at}. "
+                "Pass one constant for an agent whose log-probabilities are not known"
+            )
+        relative[..., agents == agent] = np.exp(own - highest)
+    return relative.ravel()

@@ -1,0 +1,206 @@
+"""Owns the divergences between two cluster distributions, and the table that finds one by name."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.errors import CoEError
+from coe_agents.uncertainty import _checks
+from coe_agents.uncertainty._checks import FloatArray, FloatOrArray
+from coe_agents.uncertainty.entropies import log_where_positive
+
+Kernel = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+def kl_divergence(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray:
+    """Kullback-Leibler divergence, D(p || q) = sum_j p_j log(p_j / q_j), with 0 log(0 / q) = 0.
+
+    Not symmetric. Equation 4 uses it with the ensemble mean as `q`, against which it is finite.
+
+    Args:
+        p: Shape `(..., n_clusters)`; rows sum to 1.
+        q: Shape `(..., n_clusters)`; broadcast against `p` over leading dimensions.
+
+    Returns:
+        Nats, in [0, inf]; a float for two rows, an array otherwise. 0.0 where the rows are equal, inf where `q` is
+        0 and `p` is not. There is no smoothing.
+
+    Raises:
+        TypeError: An argument does not hold real numbers.
+        ValueError: An argument is empty, a row is no distribution, or the shapes do not fit.
+
+    >>> kl_divergence([0.5, 0.5], [1.0, 0.0]), round(kl_divergence([1.0, 0.0], [0.5, 0.5]), 4)
+    (inf, 0.6931)
+    """
+    return _checks.plain(_kullback_leibler(*_pair(p, q)))
+
+
+def jensen_shannon_divergence(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray:
+    """Jensen-Shannon divergence, (D(p || m) + D(q || m)) / 2 with m = (p + q) / 2; not its square root.
+
+    Args:
+        p: Shape `(..., n_clusters)`; rows sum to 1.
+        q: Shape `(..., n_clusters)`; broadcast against `p` over leading dimensions.
+
+    Returns:
+        Nats, in [0, log 2]; a float for two rows, an array otherwise. 0.0 where the rows are equal, log 2 where
+        they share no cluster.
+
+    Raises:
+        TypeError: An argument does not hold real numbers.
+        ValueError: An argument is empty, a row is no distribution, or the shapes do not fit.
+
+    Symmetric, and finite where the Kullback-Leibler divergence is not:
+
+        >>> round(jensen_shannon_divergence([0.5, 0.5], [1.0, 0.0]), 4)
+        0.2158
+        >>> round(jensen_shannon_divergence([1.0, 0.0], [0.5, 0.5]), 4)
+        0.2158
+    """
+    return _checks.plain(_jensen_shannon(*_pair(p, q)))
+
+
+def hellinger_distance(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray:
+    """Hellinger distance, sqrt(sum_j (sqrt p_j - sqrt q_j)^2 / 2).
+
+    Args:
+        p: Shape `(..., n_clusters)`; rows sum to 1.
+        q: Shape `(..., n_clusters)`; broadcast against `p` over leading dimensions.
+
+    Returns:
+        In [0, 1], a distance without a unit; a float for two rows, an array otherwise. 0.0 where the rows are equal,
+        1 where they share no cluster.
+
+    Raises:
+        TypeError: An argument does not hold real numbers.
+        ValueError: An argument is empty, a row is no distribution, or the shapes do not fit.
+
+    >>> round(hellinger_distance([1.0, 0.0], [0.0, 1.0]), 4)
+    1.0
+    """
+    return _checks.plain(_hellinger(*_pair(p, q)))
+
+
+def wasserstein_distance(
+    p: npt.ArrayLike, q: npt.ArrayLike, *, ground_metric: npt.ArrayLike | None = None
+) -> FloatOrArray:
+    """Wasserstein distance, the least cost sum_jk T_jk d_jk of a plan T that moves `p` into `q`.
+
+    Clusters have no order: the distance between two of them comes from `ground_metric`, never from their index.
+
+    Args:
+        p: Shape `(..., n_clusters)`; rows sum to 1.
+        q: Shape `(..., n_clusters)`; broadcast against `p` over leading dimensions.
+        ground_metric: Shape `(n_clusters, n_clusters)`: the distance d between every two clusters, symmetric with a
+            zero diagonal. The triangle inequality is not asked for; without it the result is a transport cost.
+            None: 1 between any two clusters, which makes it the total variation sum_j |p_j - q_j| / 2.
+
+    Returns:
+        In [0, largest distance], in the unit of `ground_metric`; a float for two rows, an array otherwise.
+
+    Raises:
+        TypeError: An argument does not hold real numbers.
+        ValueError: An argument is empty, a row is no distribution, the shapes do not fit, or `ground_metric` is no
+            such matrix.
+        CoEError: The linear program could not be solved.
+
+    With a ground metric each pair of rows is a linear program, solved one by one. Near clusters cost less:
+
+        >>> wasserstein_distance([1.0, 0.0], [0.0, 1.0])
+        1.0
+        >>> round(wasserstein_distance([1.0, 0.0], [0.0, 1.0], ground_metric=[[0.0, 0.1], [0.1, 0.0]]), 4)
+        0.1
+    """
+    left, right = _pair(p, q)
+    return _checks.plain(kernel("wasserstein", ground_metric, left.shape[-1])(left, right))
+
+
+def kernel(divergence: str, ground_metric: npt.ArrayLike | None, n_clusters: int) -> Kernel:
+    """Finds a divergence of checked rows by name; a ground metric goes with "wasserstein" only."""
+    if divergence not in _KERNELS:
+        valid = ", ".join(f'"{name}"' for name in _KERNELS)
+        raise ValueError(f'"divergence" must be a known name; it is {divergence!r}. Choose one of {valid}')
+    if ground_metric is None:
+        return _KERNELS[divergence]
+    if divergence != "wasserstein":
+        raise ValueError(
+            f'"ground_metric" must come with divergence "wasserstein"; the divergence is "{divergence}". Leave it out'
+        )
+    return partial(_transport, ground=_checks.ground_metric(ground_metric, n_clusters))
+
+
+def _pair(p: npt.ArrayLike, q: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    left, right = _checks.rows(p, "p", min_ndim=1), _checks.rows(q, "q", min_ndim=1)
+    try:
+        fits = left.shape[-1] == right.shape[-1]
+        np.broadcast_shapes(left.shape, right.shape)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f'"p" and "q" must be over the same clusters; their shapes are {left.shape} and {right.shape}. '
+            "Cluster all responses together"
+        )
+    return left, right
+
+
+def _kullback_leibler(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Sum of p (log p - log q); the difference of logs can't overflow where p / q would."""
+    terms = p * (log_where_positive(p) - log_where_positive(q))
+    # by Gibbs' inequality only rounding goes below 0
+    sums = np.maximum(terms.sum(axis=-1), 0.0)
+    return np.where(((p > 0.0) & (q == 0.0)).any(axis=-1), np.inf, sums)
+
+
+def _jensen_shannon(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Half the sum of p log(p / m) + q log(q / m); m is 0 only where both are, or so small that nothing is lost."""
+    log_mean = log_where_positive((p + q) / 2.0)
+    terms = p * (log_where_positive(p) - log_mean) + q * (log_where_positive(q) - log_mean)
+    return np.asarray(np.maximum(terms.sum(axis=-1) / 2.0, 0.0))
+
+
+def _hellinger(p: FloatArray, q: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt(np.square(np.sqrt(p) - np.sqrt(q)).sum(axis=-1) / 2.0))
+
+
+def _total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
+    return np.asarray(np.abs(p - q).sum(axis=-1) / 2.0)
+
+
+def _transport(p: FloatArray, q: FloatArray, *, ground: FloatArray) -> FloatArray:
+    p, q = np.broadcast_arrays(p, q)
+    costs = np.empty(p.shape[:-1])
+    for index in np.ndindex(*costs.shape):
+        costs[index] = _cheapest_plan(p[index], q[index], ground)
+    return costs
+
+
+def _cheapest_plan(p: FloatArray, q: FloatArray, ground: FloatArray) -> float:
+    """Least sum of T d over plans T >= 0 with row sums p and column sums q, on the clusters that have mass."""
+    from scipy.optimize import linprog
+
+    sources, targets = np.flatnonzero(p), np.flatnonzero(q)
+    row_sums = np.kron(np.eye(sources.size), np.ones(targets.size))
+    column_sums = np.kron(np.ones(sources.size), np.eye(targets.size))
+    solution = linprog(
+        ground[np.ix_(sources, targets)].ravel(),
+        A_eq=np.vstack([row_sums, column_sums]),
+        b_eq=np.concatenate([p[sources], q[targets]]),
+        method="highs",
+    )
+    if solution.status != 0:
+        raise CoEError(
+            f"the cheapest transport plan could not be computed: {solution.message}",
+            hint='Scale "ground_metric" to [0, 1], or leave it out',
+        )
+    return max(float(solution.fun), 0.0)
+
+
+_KERNELS: dict[str, Kernel] = {
+    "kl": _kullback_leibler,
+    "js": _jensen_shannon,
+    "hellinger": _hellinger,
+    "wasserstein": _total_variation,
+}

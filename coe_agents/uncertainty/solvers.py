@@ -1,0 +1,145 @@
+"""Owns step 2a of Algorithm 1: the ways to make each agent's distribution sharper, and finding one by name.
+
+A solver takes the distributions, shape `(n_agents, n_clusters)`, and returns the next ones in the same shape.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.errors import ConfigurationError
+from coe_agents.uncertainty._checks import FloatArray
+from coe_agents.uncertainty.answers import first_highest
+from coe_agents.uncertainty.entropies import log_where_positive, shannon
+
+Solver = Callable[[FloatArray], FloatArray]
+Objective = Callable[[FloatArray], FloatArray]
+"""Entropies, shape `(n_points,)`, of offsets, shape `(n_dimensions, n_points)`."""
+
+ENTRY_POINT_GROUP = "coe_agents.solvers"
+TRUST_RADIUS = 2.0
+
+
+def greedy_step(distributions: FloatArray) -> FloatArray:
+    """Puts all mass of each row on its most probable cluster, the first on ties (equation 9)."""
+    return np.eye(distributions.shape[-1])[first_highest(distributions)]
+
+
+def softmax_step(distributions: FloatArray, *, step_size: float = 0.5) -> FloatArray:
+    """Takes one gradient step on each row's softmax logits z, down its semantic entropy.
+
+    The gradient is taken in the metric of the distributions (Fisher's; a natural gradient), where it does not fade as a
+    row sharpens: z_j <- z_j + step_size * (log p_j + SE), which is p <- p^(1 + step_size), normalised. So SE never
+    rises, whatever the step size (its derivative by the exponent a is -a Var(log p)), a uniform row has no gradient and
+    stays, order among clusters is kept, and clusters of probability 0 are no part of it and stay exactly 0.
+
+    Args:
+        distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
+        step_size: Above 0. At 0.5, rows of 0.6 and 0.4 take about ten steps to stand still within 1e-6 nats.
+
+    >>> softmax_step(np.array([[0.6, 0.4], [0.5, 0.5]])).round(3)
+    array([[0.648, 0.352],
+           [0.5  , 0.5  ]])
+    """
+    logits = log_where_positive(distributions)
+    gradient = logits + shannon(distributions)[:, None]
+    return _softmax(logits + step_size * gradient, distributions > 0.0)
+
+
+def genetic_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
+    """Lowers each row's semantic entropy by differential evolution of its logits inside a trust region.
+
+    The logits of the clusters with mass, relative to the leading one's, may move by at most 2 in a step, so that the
+    trajectory stays smooth. Seeded with the same seed for each row: equal rows stay equal, and results repeat. SE
+    never rises. A tie among leading clusters is broken, by what the seed happens to find.
+
+    Args:
+        distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
+        seed: The seed of the evolution.
+    """
+    return within_trust_region(distributions, partial(_evolve, seed=seed))
+
+
+def within_trust_region(distributions: FloatArray, minimise: Callable[[Objective, int], FloatArray]) -> FloatArray:
+    """Moves each row's logits by the offsets, in [-TRUST_RADIUS, TRUST_RADIUS], that `minimise` finds for its entropy.
+
+    Args:
+        distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
+        minimise: Takes the objective and the number of dimensions (one less than the clusters with mass, as the
+            leading one's logit is held), and returns the offsets. A row that would become less sure stays as it is.
+    """
+    stepped = distributions.copy()
+    for row, leader in zip(stepped, first_highest(distributions), strict=True):
+        others = np.flatnonzero((row > 0.0) & (np.arange(row.size) != leader))
+        if others.size == 0:
+            continue
+        moved = partial(_moved, row.copy(), others)
+        objective = partial(_entropy_of, moved)
+        offsets = np.asarray(minimise(objective, others.size))[:, None]
+        if objective(offsets)[0] <= shannon(row):
+            row[:] = moved(offsets)[0]
+    return stepped
+
+
+def solver_named(name: str) -> Solver:
+    """Finds a solver: one of the built-in ones, or one that an installed package registers as an entry point."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    registered = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    if name in registered:
+        return _loaded(registered[name])
+    valid = ", ".join(f'"{known}"' for known in [*BUILT_IN, *registered])
+    hint = ', install it with  pip install "coe-agents[bayesian]"' if name == "bayesian" else ", pass a callable"
+    raise ValueError(f'"solver" must be a known name or a callable; it is {name!r}. Choose one of {valid}{hint}')
+
+
+def _loaded(entry: EntryPoint) -> Solver:
+    try:
+        solver: Solver = entry.load()
+    except ImportError as error:
+        raise ConfigurationError(
+            f'solver "{entry.name}" ({entry.value}) cannot be imported: {error}',
+            hint="Install the package that registers it",
+        ) from error
+    return solver
+
+
+def _softmax(logits: FloatArray, support: npt.NDArray[np.bool_]) -> FloatArray:
+    """Softmax over the last axis within the support; 0 outside."""
+    masked = np.where(support, logits, -np.inf)
+    masses = np.exp(masked - masked.max(axis=-1, keepdims=True))
+    return np.asarray(masses / masses.sum(axis=-1, keepdims=True))
+
+
+def _moved(row: FloatArray, others: npt.NDArray[np.intp], offsets: FloatArray) -> FloatArray:
+    """Rows, shape `(n_points, n_clusters)`: logits at `others` moved by offsets, shape `(n_others, n_points)`."""
+    logits = np.tile(log_where_positive(row), (offsets.shape[1], 1))
+    logits[:, others] += offsets.T
+    return _softmax(logits, row > 0.0)
+
+
+def _entropy_of(moved: Callable[[FloatArray], FloatArray], offsets: FloatArray) -> FloatArray:
+    return shannon(moved(offsets))
+
+
+def _evolve(objective: Objective, n_dimensions: int, *, seed: int) -> FloatArray:
+    from scipy.optimize import differential_evolution
+
+    found = differential_evolution(
+        objective,
+        [(-TRUST_RADIUS, TRUST_RADIUS)] * n_dimensions,
+        x0=np.zeros(n_dimensions),
+        seed=seed,
+        maxiter=20,
+        popsize=8,
+        polish=False,
+        updating="deferred",
+        vectorized=True,
+    )
+    return np.asarray(found.x)
+
+
+BUILT_IN: dict[str, Solver] = {"greedy": greedy_step, "softmax": softmax_step, "genetic": genetic_step}

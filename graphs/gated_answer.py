@@ -1,0 +1,8 @@
+"""The gate as a deployable graph, named in `langgraph.json`; the server brings the checkpointer."""
+
+from coe_agents import create_coe_graph
+from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+
+graph = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile(
+    name="gated_answer"
+)

@@ -1,0 +1,141 @@
+import contextvars
+import logging
+import math
+import threading
+
+import numpy as np
+import openai
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+
+from coe_agents import prompts
+from coe_agents.agents import ChatEntailment
+from coe_agents.clustering import BidirectionalEntailment
+from tests.doubles import JudgingModel
+from tests.openai_server import OpenAIServer, completion
+
+PAIR = ("Which city? Paris", "Which city? It is Paris.")
+CONTRADICTION, NEUTRAL, ENTAILMENT = np.eye(3).tolist()
+
+
+def says(reply):
+    return ChatEntailment(FakeListChatModel(responses=[reply]))
+
+
+@pytest.mark.parametrize(
+    ("reply", "row"),
+    [
+        ("entailment", ENTAILMENT),
+        ("**Entailment**.", ENTAILMENT),
+        ("Answer: contradiction", CONTRADICTION),
+        ("Neutral, since neither follows.", NEUTRAL),
+    ],
+)
+def test_the_label_that_a_reply_states_gets_1(reply, row, caplog):
+    judge = says(reply)
+    assert judge.predict([PAIR]).tolist() == [row]
+    assert (judge.n_unclear, caplog.text) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["", "Yes", "no entailment", "entailment, contradiction, or neutral", "Entailment does not hold.", "entails"],
+)
+def test_a_reply_that_states_none_is_neutral_and_counted(reply, caplog):
+    judge = says(reply)
+    with caplog.at_level(logging.WARNING):
+        assert judge.predict([PAIR, PAIR]).tolist() == [NEUTRAL, NEUTRAL]
+    assert judge.n_unclear == 1
+    assert "1 of 1 pairs could not be judged" in caplog.text
+
+
+def test_log_probabilities_become_the_row():
+    top = {"ent": math.log(0.5), "Ne": math.log(0.25), "contr": math.log(0.125), "Well": math.log(0.125)}
+    with OpenAIServer(lambda body: completion("ent", top=top)) as server:
+        rows = ChatEntailment(server.chat()).predict([PAIR])
+    assert rows == pytest.approx(np.array([[1, 2, 4]]) / 7)
+    (body,) = server.requests
+    assert body["messages"] == [{"role": "user", "content": prompts.entailment(*PAIR)}]
+
+
+def test_where_the_model_would_say_something_else_its_reply_is_read():
+    # the labels hold 0.4 together; entailment is the likeliest of them, and the reply is what counts
+    top = {"The": math.log(0.6), "entailment": math.log(0.2), "neutral": math.log(0.1), "contradiction": math.log(0.1)}
+
+    def answer(body):
+        return completion("The", top=top) if body.get("logprobs") else completion("The answer is contradiction.")
+
+    with OpenAIServer(answer) as server:
+        assert ChatEntailment(server.chat()).predict([PAIR]).tolist() == [CONTRADICTION]
+    assert len(server.requests) == 2
+
+
+def test_equal_pairs_are_asked_once_and_each_gets_its_row():
+    model = JudgingModel(lambda premise, hypothesis: "entailment" if hypothesis == "yes" else "contradiction")
+    pairs = [("a", "yes"), ("a", "no"), ("a", "yes"), ("yes", "a")]
+    rows = ChatEntailment(model).predict(pairs)
+    assert rows.argmax(1).tolist() == [2, 0, 2, 0]
+    assert sorted(model.asked) == sorted(set(pairs))
+
+
+def test_no_pairs_need_no_model():
+    model = JudgingModel(lambda premise, hypothesis: "neutral")
+    assert ChatEntailment(model).predict([]).shape == (0, 3)
+    assert model.asked == []
+
+
+def test_so_many_are_asked_at_a_time_and_no_more():
+    gate, running, most = threading.Barrier(3), [], []
+
+    def verdict(premise, hypothesis):
+        running.append(1)
+        most.append(len(running))
+        gate.wait(timeout=5)  # passes only where three are here at once
+        running.pop()
+        return "neutral"
+
+    pairs = [("a", str(i)) for i in range(6)]
+    ChatEntailment(JudgingModel(verdict), max_concurrency=3).predict(pairs)
+    assert max(most) == 3
+
+
+def test_the_callers_context_reaches_the_threads():
+    tracing = contextvars.ContextVar("tracing", default="neutral")
+    tracing.set("entailment")
+    rows = ChatEntailment(JudgingModel(lambda *pair: tracing.get())).predict([PAIR, PAIR[::-1]])
+    assert rows.tolist() == [ENTAILMENT, ENTAILMENT]
+
+
+def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked():
+    def verdict(premise, hypothesis):
+        raise ConnectionError("refused")
+
+    model = JudgingModel(verdict)
+    with pytest.raises(ConnectionError, match="refused") as raised:
+        ChatEntailment(model, max_concurrency=1).predict([("a", str(i)) for i in range(50)])
+    assert raised.value.__notes__ == ["raised while ChatEntailment judged 50 pairs"]
+    assert len(model.asked) < 50
+    with OpenAIServer(lambda body: (401, {})) as server, pytest.raises(openai.AuthenticationError):
+        ChatEntailment(server.chat()).predict([PAIR])
+
+
+def test_texts_that_differ_only_where_nobody_looks_are_not_judged(caplog):
+    model = JudgingModel(lambda premise, hypothesis: "entailment")
+    judge, long = ChatEntailment(model), "x" * prompts.MAX_JUDGED
+    with caplog.at_level(logging.WARNING):
+        assert judge.predict([(f"{long} yes", f"{long} no"), (f"{long} yes", "yes")]).tolist() == [NEUTRAL, ENTAILMENT]
+    assert (judge.n_unclear, len(model.asked)) == (1, 1)
+
+
+def test_it_serves_the_clusterer():
+    same = {frozenset(("Which? Paris", "Which? It is Paris."))}
+    model = JudgingModel(lambda *pair: "entailment" if frozenset(pair) in same else "contradiction")
+    clusterer = BidirectionalEntailment(ChatEntailment(model))
+    assert clusterer.cluster([["Paris", "Lyon", "It is Paris."]], ["Which?"]) == [[0, 1, 0]]
+
+
+def test_arguments_are_checked():
+    with pytest.raises(TypeError, match="must be a LangChain chat model in ChatEntailment; got str"):
+        ChatEntailment("gpt")
+    with pytest.raises(ValueError, match="at least 1 in ChatEntailment; got 0"):
+        ChatEntailment(FakeListChatModel(responses=[""]), max_concurrency=0)

@@ -1,0 +1,227 @@
+import math
+
+import openai
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import HumanMessage
+from pydantic import Field
+
+from coe_agents.agents import achoice_probability, choice_probability
+from coe_agents.errors import AgentError, NoChoiceError
+from tests.doubles import CountingModel
+from tests.openai_server import OpenAIServer, completion, refusal
+
+ASKED = [HumanMessage("Is it so? Reply True or False.")]
+TRUTH = ("True", "False")
+SEEN = {"True": math.log(0.6), "False": math.log(0.2), "Maybe": math.log(0.1)}
+MASKED = {"True": math.log(0.75), "False": math.log(0.25), "Maybe": -9999.0}
+HALF = {"Maybe": math.log(0.5), "True": math.log(0.3)}
+"""False is not listed and may have up to 0.2."""
+
+
+class ScoringModel(FakeListChatModel):
+    responses: list[str] = Field(default_factory=list)
+    scores: list[float]
+
+    def choice_log_probabilities(self, messages, choices):
+        assert messages == ASKED
+        assert tuple(choices) == TRUTH
+        return self.scores
+
+
+def test_exact_scores_are_normalised_over_the_choices():
+    found = choice_probability(ScoringModel(scores=[math.log(0.3), math.log(0.1)]), ASKED, TRUTH)
+    assert found.method == "exact"
+    assert found.probabilities == pytest.approx({"True": 0.75, "False": 0.25})
+    assert found.mass == pytest.approx(0.4)
+    far = choice_probability(ScoringModel(scores=[-2000.0, -2000.0 - math.log(3)]), ASKED, TRUTH)
+    assert far.probabilities == pytest.approx({"True": 0.75, "False": 0.25})
+    never = choice_probability(ScoringModel(scores=[-1.0, -math.inf]), ASKED, TRUTH)
+    assert never.probabilities == {"True": 1.0, "False": 0.0}
+
+
+@pytest.mark.parametrize("scores", [[math.nan, -1.0], [-math.inf, -math.inf], [-1.0], [math.inf, -1.0]])
+def test_scores_that_give_no_distribution_are_an_error_and_never_nan(scores):
+    with pytest.raises(NoChoiceError, match="one of them finite"):
+        choice_probability(ScoringModel(scores=scores), ASKED, TRUTH)
+
+
+def test_the_likeliest_first_tokens_of_a_server():
+    with OpenAIServer(lambda body: completion("True", top=SEEN)) as server:
+        found = choice_probability(server.chat(temperature=0.3, streaming=True), ASKED, TRUTH)
+    (body,) = server.requests
+    assert (body["logprobs"], body["top_logprobs"], body["max_completion_tokens"]) == (True, 20, 1)
+    assert body["temperature"] == 0.3
+    assert not body.get("stream")
+    assert found.method == "top_logprobs"
+    assert found.probabilities == pytest.approx({"True": 0.75, "False": 0.25})
+    assert found.mass == pytest.approx(0.8)
+    assert found.unseen == ()
+
+
+def test_a_choice_too_rare_to_be_listed_is_reported_with_the_most_that_it_can_have():
+    top = {"True": math.log(0.99), "Maybe": math.log(0.005)}
+    with OpenAIServer(lambda body: completion("True", top=top)) as server:
+        found = choice_probability(server.chat(), ASKED, TRUTH)
+    assert len(server.requests) == 1
+    assert found.unseen == ("False",)
+    assert found.probabilities["False"] == pytest.approx(0.005 / 0.995)
+
+
+def test_vllm_is_asked_to_hold_the_reply_to_the_choices_where_the_list_leaves_too_much_open():
+    def answer(body):
+        return completion("True", top=MASKED if "structured_outputs" in body else HALF)
+
+    with OpenAIServer(answer) as server:
+        found = choice_probability(server.chat(extra_body={"cache_salt": "x"}), ASKED, TRUTH)
+    assert [body.get("structured_outputs") for body in server.requests] == [None, {"choice": ["True", "False"]}]
+    assert {body["cache_salt"] for body in server.requests} == {"x"}
+    assert found.method == "constrained"
+    assert found.probabilities == pytest.approx({"True": 0.75, "False": 0.25})
+    assert found.mass is None
+
+
+def sampling(first_status=200):
+    """A server with too short a list of tokens that ignores, or refuses, to be constrained; it gives n replies."""
+
+    def answer(body):
+        if "structured_outputs" in body and first_status != 200:
+            return refusal(first_status)
+        if body.get("logprobs"):
+            return completion("Maybe", top=HALF)
+        texts = ["True", "false.", "It depends.", "True"]
+        return completion(*(texts[i % 4] for i in range(body.get("n", 1))))
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [200, 400, 422])
+def test_a_server_that_ignores_or_refuses_the_constraint_is_sampled(status):
+    with OpenAIServer(sampling(status)) as server:
+        found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=4)
+    assert [body.get("n") for body in server.requests] == [None, None, 4]
+    assert found.method == "sampled"
+    assert found.probabilities == pytest.approx({"True": 2 / 3, "False": 1 / 3})
+    assert (found.mass, found.n_samples) == (0.75, 4)
+
+
+def test_a_constraint_that_left_mass_elsewhere_was_none():
+    # True 0.6 and False 0.2 would settle the matter; Maybe 0.1 shows that nothing was held to the choices
+    def answer(body):
+        return completion("True", top=SEEN) if body.get("logprobs") else completion(*["False"] * 2)
+
+    with OpenAIServer(answer) as server:
+        found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=2, methods=("constrained", "sampled"))
+    assert (found.method, found.probabilities["False"]) == ("sampled", 1.0)
+
+
+def test_a_server_without_log_probabilities_is_not_asked_for_them_twice():
+    with OpenAIServer(lambda body: completion(*["True"] * body.get("n", 1))) as server:
+        found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=3)
+    assert [body.get("n") for body in server.requests] == [None, 3]
+    assert found.probabilities == {"True": 1.0, "False": 0.0}
+
+
+def test_a_server_that_ignores_n_is_asked_again_with_other_seeds():
+    with OpenAIServer(lambda body: completion("True")) as server:
+        choice_probability(server.chat(seed=7), ASKED, TRUTH, n_samples=3, methods=["sampled"])
+    assert [(body["n"], body["seed"]) for body in server.requests] == [(3, 7), (2, 8), (1, 9)]
+
+
+def test_a_server_that_refuses_n_is_asked_for_one_at_a_time():
+    with OpenAIServer(lambda body: refusal() if "n" in body else completion("False")) as server:
+        found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=2, methods=["sampled"])
+    assert ["n" in body for body in server.requests] == [True, False, False]
+    assert found.probabilities == {"True": 0.0, "False": 1.0}
+
+
+def test_at_temperature_0_one_reply_is_enough():
+    with OpenAIServer(lambda body: completion("True")) as server:
+        found = choice_probability(server.chat(temperature=0), ASKED, TRUTH, methods=["sampled"])
+    assert (len(server.requests), found.n_samples) == (1, 1)
+
+
+def test_errors_that_are_no_refusal_pass_through_at_once():
+    with OpenAIServer(lambda body: refusal(401)) as server, pytest.raises(openai.AuthenticationError):
+        choice_probability(server.chat(), ASKED, TRUTH)
+    assert len(server.requests) == 1
+
+
+def test_a_request_that_is_wrong_in_itself_fails_in_the_end():
+    with OpenAIServer(lambda body: refusal(400)) as server, pytest.raises(openai.BadRequestError):
+        choice_probability(server.chat(), ASKED, TRUTH)
+
+
+def test_the_responses_api_takes_neither_n_nor_first_tokens():
+    text = {"type": "output_text", "text": "True", "annotations": []}
+    output = [{"type": "message", "id": "m", "status": "completed", "role": "assistant", "content": [text]}]
+    reply = {
+        "id": "r", "object": "response", "created_at": 0, "model": "served", "status": "completed", "output": output,
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None,
+    }  # fmt: skip
+    with OpenAIServer(lambda body: (200, reply)) as server:
+        found = choice_probability(server.chat(use_responses_api=True), ASKED, TRUTH, n_samples=2)
+    assert (found.method, found.n_samples, found.probabilities["True"]) == ("sampled", 2, 1.0)
+
+
+def test_no_reply_that_is_a_choice_is_an_error():
+    with pytest.raises(NoChoiceError, match='none of 3 replies of FakeListChatModel was one of "True", "False"'):
+        choice_probability(FakeListChatModel(responses=["Perhaps"]), ASKED, TRUTH, n_samples=3)
+    with pytest.raises(NoChoiceError, match='gave no probabilities of "True", "False" by "exact", "top_logprobs"'):
+        choice_probability(FakeListChatModel(responses=["True"]), ASKED, TRUTH, methods=("exact", "top_logprobs"))
+    with pytest.raises(AgentError, match="gave no reply"):
+        choice_probability(CountingModel(per_call=0), ASKED, TRUTH)
+
+
+async def test_async_is_the_same():
+    def answer(body):
+        return completion("True", top=MASKED if "structured_outputs" in body else HALF)
+
+    with OpenAIServer(answer) as server:
+        chat = server.chat()
+        assert await achoice_probability(chat, ASKED, TRUTH) == choice_probability(chat, ASKED, TRUTH)
+    assert len(server.requests) == 4
+    exact = ScoringModel(scores=[-1.0, -2.0])
+    assert await achoice_probability(exact, ASKED, TRUTH) == choice_probability(exact, ASKED, TRUTH)
+    said = ["True", "False", "True", "True"]
+    found = await achoice_probability(FakeListChatModel(responses=said), ASKED, TRUTH, n_samples=4)
+    assert found.probabilities == {"True": 0.75, "False": 0.25}
+    with OpenAIServer(lambda body: refusal(401)) as server, pytest.raises(openai.AuthenticationError):
+        await achoice_probability(server.chat(), ASKED, TRUTH)
+
+
+def test_callbacks_and_tags_reach_the_model():
+    from langchain_core.callbacks import BaseCallbackHandler
+
+    seen = []
+
+    class Handler(BaseCallbackHandler):
+        def on_chat_model_start(self, serialized, messages, *, tags=None, metadata=None, **rest):
+            seen.append((tags, metadata["team"]))
+
+    config = {"callbacks": [Handler()], "tags": ["gate"], "metadata": {"team": "x"}}
+    choice_probability(FakeListChatModel(responses=["True"]), ASKED, TRUTH, n_samples=1, config=config)
+    assert seen == [(["gate"], "x")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("gpt", ASKED, TRUTH), TypeError, "must be a LangChain chat model; got str"),
+        ((CountingModel(), "Is it?", TRUTH), TypeError, '"messages" must be a sequence; got str'),
+        ((CountingModel(), ASKED, "True"), TypeError, '"choices" must be a sequence'),
+        ((CountingModel(), ASKED, ["True"]), ValueError, "at least two texts"),
+        ((CountingModel(), ASKED, ["True", " "]), ValueError, "none empty"),
+        ((CountingModel(), ASKED, ["not", "Nothing"]), ValueError, '"not" begins "Nothing"'),
+        ((CountingModel(), ASKED, ["A", "A"]), ValueError, '"A" begins "A"'),
+    ],
+)
+def test_arguments_are_checked(arguments, error, message):
+    with pytest.raises(error, match=message):
+        choice_probability(*arguments)
+
+
+@pytest.mark.parametrize("options", [{"n_samples": 0}, {"methods": []}, {"methods": ["guess"]}])
+def test_options_are_checked(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        choice_probability(CountingModel(), ASKED, TRUTH, **options)

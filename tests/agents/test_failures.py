@@ -1,0 +1,136 @@
+"""What is made of errors of other clients than OpenAI's, told apart by class names and status alone."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from coe_agents.agents.failures import refused_option, to_agent_error
+from coe_agents.errors import (
+    AgentConnectionError,
+    AgentError,
+    AgentTimeoutError,
+    AuthenticationError,
+    ContextOverflowError,
+    InvalidReplyError,
+    InvalidRequestError,
+    ModelNotFoundError,
+    RateLimitError,
+    ServerError,
+)
+
+
+def status_error(status: int, message: str = "no", **headers: str) -> httpx.HTTPStatusError:
+    response = httpx.Response(status, headers=headers)
+    return httpx.HTTPStatusError(message, request=httpx.Request("POST", "http://x"), response=response)
+
+
+class GatewayError(Exception):
+    status_code = 529
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable"),
+    [
+        (httpx.ConnectError("refused"), AgentConnectionError, True),
+        (httpx.ReadError("reset"), AgentConnectionError, True),
+        (httpx.RemoteProtocolError("hung up"), AgentConnectionError, True),
+        (ConnectionResetError("reset"), AgentConnectionError, True),
+        (httpx.ReadTimeout("slow"), AgentTimeoutError, True),
+        (TimeoutError(), AgentTimeoutError, True),
+        (status_error(401), AuthenticationError, False),
+        (status_error(403), AuthenticationError, False),
+        (status_error(404), ModelNotFoundError, False),
+        (status_error(408), AgentTimeoutError, True),
+        (status_error(413), ContextOverflowError, False),
+        (status_error(400, "prompt is too long"), ContextOverflowError, False),
+        (status_error(400), InvalidRequestError, False),
+        (status_error(429), RateLimitError, True),
+        (status_error(503), ServerError, True),
+        (GatewayError("overloaded"), ServerError, True),
+        (json.JSONDecodeError("bad", "{", 0), InvalidReplyError, True),
+        (ValueError("a mistake"), AgentError, False),
+        (RuntimeError("out of memory"), AgentError, False),
+        (FileNotFoundError("weights"), AgentError, False),
+    ],
+)
+def test_kinds(error, kind, retryable):
+    found = to_agent_error(error)
+    assert type(found) is kind
+    assert found.retryable is retryable
+    assert found.args[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("7", 7.0),
+        ("0.25", 0.25),
+        ("-3", 0.0),
+        ("nan", None),
+        ("inf", None),
+        ("soon", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(given, seconds):
+    found = to_agent_error(status_error(429, **{"Retry-After": given}))
+    assert found.retry_after == (None if seconds is None else pytest.approx(seconds, abs=2))
+
+
+def test_retry_after_may_be_a_date():
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=1000))
+    assert 900 < to_agent_error(status_error(429, **{"Retry-After": later})).retry_after <= 1000
+
+
+def test_without_headers_there_is_no_wait():
+    assert to_agent_error(status_error(429)).retry_after is None
+    assert to_agent_error(GatewayError()).retry_after is None
+
+
+def test_the_first_cause_is_told():
+    try:
+        try:
+            raise OSError("[Errno 113] No route to host")
+        except OSError as error:
+            raise httpx.ConnectError("Connection error.") from error
+    except httpx.ConnectError as error:
+        found = to_agent_error(error, address="http://x/v1")
+    assert str(found) == (
+        "Connection error: OSError: [Errno 113] No route to host. Check that a server listens at http://x/v1"
+    )
+
+
+def test_secrets_and_endless_messages_are_not_told():
+    found = to_agent_error(status_error(500, "token abcd-efgh-ijkl " + "x" * 10_000), secrets={"abcd-efgh-ijkl"})
+    assert "abcd" not in str(found)
+    assert len(str(found)) < 500
+    ours = AgentError("the key abcd-efgh-ijkl", hint="abcd-efgh-ijkl")
+    assert "abcd" not in str(to_agent_error(ours, secrets={"abcd-efgh-ijkl"}))
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "option"),
+    [
+        (Exception("logprobs is not supported"), 400, "logprobs"),
+        (Exception("You are not allowed to request logprobs from this model"), 403, "logprobs"),
+        (Exception("top_logprobs: extra fields not permitted"), 422, "logprobs"),
+        (Exception("'n' is not supported"), 400, "n"),
+        (Exception("n must be 1"), 400, "n"),
+        (Exception("Only one completion choice is allowed, parameter: n"), 400, "n"),
+        (Exception("Invalid request: message n. 3 is empty, sign in at n.example"), 400, None),
+        (Exception("temperature does not support 0.7 with this model"), 400, "temperature"),
+        (Exception("temperature must be at most 2"), 400, None),
+        (Exception("logprobs is not supported"), 500, None),
+        (Exception("logprobs is not supported"), None, None),
+        (NotImplementedError("logprobs are unsupported"), None, "logprobs"),
+        (TypeError("f() got an unexpected keyword argument 'seed'"), None, "seed"),
+        (TypeError("f() got an unexpected keyword argument 'other'"), None, None),
+        (SimpleNamespace(param="n"), 400, "n"),
+    ],
+)
+def test_a_refused_option_is_recognised(error, status, option):
+    assert refused_option(error, status, ("stream", "logprobs", "n", "seed", "temperature", "timeout")) == option
+    assert refused_option(error, status, ()) is None

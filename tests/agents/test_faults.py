@@ -1,0 +1,231 @@
+"""What happens when a model fails: the real ChatOpenAI in a whole graph, against servers that fail on loopback.
+
+README's table says what is tested here.
+"""
+
+import asyncio
+import json
+import logging
+import time
+
+import pytest
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.agents import asking
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import (
+    AgentError,
+    AgentTimeoutError,
+    AuthenticationError,
+    ContextOverflowError,
+    InvalidReplyError,
+    RateLimitError,
+)
+from coe_agents.types import AgentRequest
+from tests.faults import KEY, MEGABYTE, failing
+from tests.servers import Served, running, served
+
+REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+TIMEOUT = 1.0
+SLACK = 3.0
+"""For a busy machine; without a deadline these servers would hold a client for 5 seconds or more."""
+
+# kind: what the decision says of the agent, part of its hint, and how many requests it took with one retry
+FAILURES = {
+    "refused": ("AgentConnectionError", "Check that a server listens at http://127.0.0.1", 0),
+    "reset in mid-answer": ("AgentConnectionError", "Check that a server listens at http://127.0.0.1", 2),
+    "time-out": ("AgentTimeoutError", "Raise `request_timeout` or `timeout`", 2),
+    "401": ("AuthenticationError", "Check the key", 1),
+    "404": ("ModelNotFoundError", "Check the model's name", 1),
+    "429 with Retry-After": ("RateLimitError", "Lower `max_concurrency`", 1),  # a minute is past the deadline
+    "429 without": ("RateLimitError", "Lower `max_concurrency`", 2),
+    "500": ("ServerError", "See what the server at http://127.0.0.1", 2),
+    "invalid JSON": ("InvalidReplyError", "speaks the protocol", 2),
+    "empty choices": ("InvalidReplyError", "gave no response", 2),
+}
+ODDITIES = ("missing log-probabilities", "NaN log-probability", "1 MB")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(asking, "_FIRST_WAIT", 0.02)
+
+
+def agent(server: Served, name: str = "a", **options) -> ModelAgent:
+    chat = ChatOpenAI(model="served", base_url=server.url, api_key=KEY)
+    chosen = {"n_samples": 3, "timeout": TIMEOUT, "request_timeout": 0.4, "retries": 1, "seed": 1}
+    return ModelAgent(name, chat, **{**chosen, **options})
+
+
+def decided(agents, form: str, **options) -> dict:
+    """Asks the group and checks what holds of every failure: no hang, and a decision that adds up."""
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), **options).compile()
+    start = time.monotonic()
+    given = {"question": "Capital of France?"}
+    result = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
+    assert time.monotonic() - start < TIMEOUT + SLACK
+    decision = result["decision"]
+    assert set(decision["failed_agents"]).isdisjoint(decision["agents"])
+    assert {r["agent"] for r in result["responses"] if r["error"]} == set(decision["failed_agents"])
+    assert all(r["text"] == "" for r in result["responses"] if r["error"])
+    return decision
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+@pytest.mark.parametrize("fault", FAILURES)
+def test_one_agent_fails_and_the_others_answer_stands(fault, form):
+    kind, hint, n_requests = FAILURES[fault]
+    with failing(fault) as broken, running(Served()) as sound:
+        decision = decided([agent(broken, "a"), agent(sound, "b"), agent(sound, "c")], form)
+    assert (decision["action"], decision["answer"]) == ("answer", "Paris")
+    assert set(decision["failed_agents"]) == {"a"}
+    reason = decision["failed_agents"]["a"]
+    assert reason.startswith(f"{kind}: ")
+    assert hint in reason
+    assert len(reason) < 700
+    assert len(broken.requests) == n_requests
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+@pytest.mark.parametrize("fault", FAILURES)
+def test_all_agents_fail_and_nothing_is_certain(fault, form):
+    kind, _, _ = FAILURES[fault]
+    with failing(fault) as broken:
+        decision = decided([agent(broken, name) for name in "abc"], form)
+    assert (decision["action"], decision["answer"]) == ("abstain", None)
+    assert {decision[key] for key in ("coe", "aleatoric", "epistemic", "regime")} == {None}
+    assert set(decision["failed_agents"]) == set("abc")
+    assert all(reason.startswith(f"{kind}: ") for reason in decision["failed_agents"].values())
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+@pytest.mark.parametrize("names", ["a", "abc"])
+@pytest.mark.parametrize("fault", ODDITIES[:2])
+def test_an_agent_that_lacks_a_log_probability_counts_by_frequency_and_says_so(fault, names, form):
+    with failing(fault) as broken, running(Served()) as sound:
+        agents = [agent(broken if name in names else sound, name) for name in "abc"]
+        decision = decided(agents, form)
+    assert (decision["action"], decision["failed_agents"]) == ("answer", {})
+    for name, said in decision["agents"].items():
+        assert said["weighting"] == ("frequency" if name in names else "probability")
+        assert [record["logprobs_missing"] for record in said["sampling"]] == [1 if name in names else 0]
+    assert json.dumps(decision, allow_nan=False)
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_a_response_of_a_megabyte_is_cut_and_flagged(form):
+    with failing("1 MB") as broken, running(Served()) as sound:
+        decision = decided([agent(broken, "a"), agent(sound, "b"), agent(sound, "c")], form)
+    assert decision["agents"]["a"]["sampling"][0]["n_cut"] == 3
+    assert decision["agents"]["b"]["sampling"][0]["n_cut"] == 0
+    assert len(json.dumps(decision)) < MEGABYTE / 5
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_megabytes_that_differ_after_the_cut_are_not_taken_for_agreement(form):
+    with failing("1 MB") as broken:
+        decision = decided([agent(broken, name) for name in "abc"], form)
+    assert decision["action"] == "abstain"
+    assert decision["coe"] > 1
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_a_server_that_drips_is_given_up_at_the_deadline(form):
+    with failing("drip") as broken, running(Served()) as sound:
+        agents = [agent(broken, "a", request_timeout=None, timeout=0.5), agent(sound, "b"), agent(sound, "c")]
+        decision = decided(agents, form)
+    assert decision["action"] == "answer"
+    assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: the model did not answer in time")
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+@pytest.mark.parametrize("own", [0.1, (0.1, 0.1)])
+def test_a_models_own_shorter_timeout_holds(own, form):
+    with failing("time-out") as broken:
+        chat = ChatOpenAI(model="served", base_url=broken.url, api_key=KEY, timeout=own)
+        start = time.monotonic()
+        with pytest.raises(AgentTimeoutError):
+            sampled(ModelAgent("a", chat, retries=0, timeout=30), form)
+        assert time.monotonic() - start < SLACK
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_a_failure_that_passes_is_retried_and_waited_for_as_long_as_the_server_asks(form):
+    for fault, at_least in (("500", 0.0), ("429 soon", 0.4), ("reset in mid-answer", 0.0), ("empty choices", 0.0)):
+        with failing(fault, times=1) as shaky:
+            start = time.monotonic()
+            reply = sampled(agent(shaky), form)
+            assert time.monotonic() - start >= at_least
+        assert len(reply["responses"]) == 3
+        assert len(shaky.requests) == 2
+
+
+def sampled(one: ModelAgent, form: str):
+    return one.sample(REQUEST) if form == "sync" else asyncio.run(one.asample(REQUEST))
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        ("context", ContextOverflowError, "maximum context length is 64 tokens.*Shorten the conversation"),
+        ("no credit", RateLimitError, "no credit left"),
+        ("a web page", InvalidReplyError, "Unexpected response type"),
+        ("null choices", InvalidReplyError, "null value"),
+        ("an error with 200", AgentError, "overloaded"),
+    ],
+)
+def test_other_failures_are_named(fault, kind, said):
+    with failing(fault) as broken, pytest.raises(kind, match=said):
+        agent(broken, retries=0).sample(REQUEST)
+
+
+def test_what_has_been_retried_is_not_retried_by_the_graph():
+    with failing("500") as broken:
+        decided([agent(broken)], "sync", retries=3)
+    assert len(broken.requests) == 2
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_responses_that_came_before_time_was_up_count(form):
+    class Slower(Served):
+        def handle(self, handler, body):
+            if len(self.requests) > 2:
+                self.closing.wait(5)
+            super().handle(handler, body)
+
+    with running(Slower(ignores_n=True)) as slow:
+        reply = sampled(agent(slow, request_timeout=None, timeout=0.6), form)
+    assert len(reply["responses"]) == 1
+    assert reply["sampling"]["error"].startswith("AgentTimeoutError: ")
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_a_key_is_nowhere_in_what_is_written(form, caplog):
+    caplog.set_level(logging.DEBUG, logger="coe_agents")
+    caplog.set_level(logging.DEBUG, logger="langgraph")
+    saver = InMemorySaver()
+    with failing("401") as broken, running(Served()) as sound:
+        agents = [agent(broken, "a"), agent(sound, "b"), agent(sound, "c")]
+        graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5))
+        compiled, thread = graph.compile(checkpointer=saver), {"configurable": {"thread_id": "1"}}
+        given = {"question": "Q?"}
+        result = compiled.invoke(given, thread) if form == "sync" else asyncio.run(compiled.ainvoke(given, thread))
+        with pytest.raises(AuthenticationError) as caught:
+            agent(broken).sample(REQUEST)
+    logging.getLogger("coe_agents").error("as an application would log it", exc_info=caught.value)
+    assert "[redacted]" in result["decision"]["failed_agents"]["a"]
+    assert "[redacted]" in caplog.text
+    saved = [list(compiled.get_state_history(thread)), saver.storage, saver.writes, saver.blobs]
+    assert "[redacted]" in repr(saved)
+    for place in (result, *saved, caplog.text, agents):
+        assert KEY not in repr(place)
+
+
+def test_one_agent_with_more_responses_than_another_weighs_no_more():
+    with served(texts=("Paris",)) as one, served(texts=("Lyon",)) as other:
+        agents = [agent(one, "a", n_samples=2), agent(other, "b", n_samples=6)]
+        decision = decided(agents, "sync")
+    assert decision["support"] == pytest.approx({"Paris": 0.5, "Lyon": 0.5})
+    assert [decision["agents"][name]["n_responses"] for name in "ab"] == [2, 6]

@@ -1,0 +1,91 @@
+"""langchain-huggingface: an endpoint is sampled like any server; a pipeline is refused, with what to use instead."""
+
+import asyncio
+
+import pytest
+
+from coe_agents import ModelAgent
+from coe_agents.errors import AgentConnectionError, ModelNotFoundError
+from coe_agents.types import AgentRequest
+from tests.faults import failing
+from tests.servers import Served, served
+
+huggingface = pytest.importorskip("langchain_huggingface")
+
+
+@pytest.fixture(autouse=True)
+def _online(monkeypatch):
+    # with HF_HUB_OFFLINE, as tests have it, the hub's client reaches no address at all, loopback not either
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+
+
+REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+
+
+def agent(server: Served, *, model_id: str | None = "served", **options) -> ModelAgent:
+    chat = huggingface.ChatHuggingFace(
+        llm=huggingface.HuggingFaceEndpoint(endpoint_url=server.url, task="text-generation")
+    )
+    if model_id is not None:
+        chat.model_id = model_id  # given to the constructor, it is replaced by the address
+    return ModelAgent("a", chat, **{"n_samples": 3, "temperature": 0.7, "max_tokens": 9, "seed": 1, **options})
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_an_endpoint_gives_all_samples_in_one_request_with_log_probabilities(form):
+    with served() as server:
+        one = agent(server)
+        reply = one.sample(REQUEST) if form == "sync" else asyncio.run(one.asample(REQUEST))
+    (sent,) = server.requests
+    assert (sent["model"], sent["n"], sent["logprobs"], sent["temperature"]) == ("served", 3, True, 0.7)
+    assert (sent["max_tokens"], sent["stream"]) == (9, False)
+    assert isinstance(sent["seed"], int)
+    assert sorted(response["text"] for response in reply["responses"]) == ["It is Paris.", "Lyon", "Paris"]
+    assert {response["logprob"] for response in reply["responses"]} == {-0.75}
+    assert reply["sampling"]["rung"] == "n-logprobs"
+    assert reply["usage"] == {"input_tokens": 11, "output_tokens": 6}
+
+
+def test_an_endpoint_that_refuses_or_ignores_options_is_sampled_without():
+    with served(refuses=("logprobs",), ignores_n=True) as server:
+        reply = agent(server).sample(REQUEST)
+    assert reply["sampling"]["rung"] == "each"
+    assert len({sent["seed"] for sent in server.requests[2:]}) == 3
+
+
+def test_the_name_that_is_sent_unless_told_is_said_in_the_hint():
+    with (
+        failing("404") as server,
+        pytest.raises(ModelNotFoundError, match='sends the name "dummy" until its `model_id`'),
+    ):
+        agent(server, model_id=None).sample(REQUEST)
+    assert server.requests[0]["model"] == "dummy"
+
+
+def test_an_endpoint_that_is_not_there_is_named():
+    with failing("refused") as server, pytest.raises(AgentConnectionError, match="listens at http://127"):
+        agent(server, retries=0).sample(REQUEST)
+
+
+def test_a_pipeline_is_refused_with_what_to_use_instead():
+    pipeline = huggingface.HuggingFacePipeline(pipeline=None, model_id="Qwen/Qwen2.5-0.5B-Instruct")
+    chat = huggingface.ChatHuggingFace(llm=pipeline, tokenizer=object())
+    with pytest.raises(ValueError, match=r'HuggingFacePipeline came.*ChatTransformers\("Qwen/Qwen2.5-0.5B-Instruct"\)'):
+        ModelAgent("a", chat)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("huggingface:Qwen/Qwen2.5-0.5B-Instruct", {}),
+        ("huggingface:Qwen/Qwen2.5-0.5B-Instruct", {"backend": "pipeline"}),
+        ("Qwen/Qwen2.5-0.5B-Instruct", {"model_provider": "huggingface"}),
+    ],
+)
+def test_a_pipeline_by_name_is_refused_before_it_is_loaded(name, options):
+    with pytest.raises(ValueError, match=r'ChatTransformers\("Qwen/Qwen2.5-0.5B-Instruct"\)'):
+        ModelAgent("a", name, model_options=options)
+
+
+def test_an_endpoint_by_name_is_not_refused():
+    ModelAgent("a", "huggingface:some/model", model_options={"backend": "endpoint"})

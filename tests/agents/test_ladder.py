@@ -1,0 +1,239 @@
+"""The ladder: what a model takes is found out by asking it, remembered, and told. Real clients, servers on loopback."""
+
+import asyncio
+from typing import ClassVar
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.chat_models import generate_from_stream
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_openai import ChatOpenAI
+
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import AgentError, InvalidRequestError
+from coe_agents.types import AgentReply, AgentRequest
+from tests.doubles import CountingModel
+from tests.servers import Served, running, served
+
+REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+TEXTS = ["It is Paris.", "Lyon", "Paris"]
+forms = pytest.mark.parametrize("form", ["sync", "async"])
+
+
+def agent(server: Served, model: type[ChatOpenAI] = ChatOpenAI, fields: dict | None = None, **options) -> ModelAgent:
+    chat = model(model="served", base_url=server.url, api_key="none", **fields or {})
+    return ModelAgent("a", chat, **{"n_samples": 3, "temperature": 0.7, "seed": 1, **options})
+
+
+def sampled(one: ModelAgent, form: str) -> AgentReply:
+    return one.sample(REQUEST) if form == "sync" else asyncio.run(one.asample(REQUEST))
+
+
+def texts_of(reply: AgentReply) -> list[str]:
+    return sorted(response["text"] for response in reply["responses"])
+
+
+@forms
+@pytest.mark.parametrize(
+    ("server_options", "rung", "refused", "n_requests"),  # of the first reply, and of the second
+    [
+        ({}, "n-logprobs", [], (1, 1)),
+        ({"ignores_logprobs": True}, "n", [], (1, 1)),
+        ({"refuses": ("logprobs",)}, "n", ["logprobs"], (2, 1)),
+        ({"ignores_n": True}, "each-logprobs", [], (4, 3)),
+        ({"refuses": ("n",)}, "each-logprobs", ["n"], (4, 3)),
+        ({"refuses": ("n", "logprobs")}, "each", ["n", "logprobs"], (5, 3)),
+        ({"refuses": ("logprobs",), "ignores_n": True}, "each", ["logprobs"], (5, 3)),
+        ({"refuses": ("temperature",)}, "n-logprobs", ["temperature"], (2, 1)),
+    ],
+)
+def test_what_a_server_does_not_take_is_left_out_and_remembered(server_options, rung, refused, n_requests, form):
+    with served(**server_options) as server:
+        one = agent(server)
+        first = sampled(one, form)
+        assert len(server.requests) == n_requests[0]
+        second = sampled(one, form)
+        assert len(server.requests) == sum(n_requests)
+    for reply in (first, second):
+        assert texts_of(reply) == TEXTS
+        assert (reply["sampling"]["rung"], reply["sampling"]["refused"]) == (rung, refused)
+        has_logprobs = rung.endswith("logprobs")
+        assert all((response["logprob"] is not None) == has_logprobs for response in reply["responses"])
+        assert reply["sampling"]["logprobs_missing"] == (0 if has_logprobs else 3)
+    assert not any(name in server.requests[-1] for name in refused)
+
+
+@forms
+def test_a_server_without_seeds_is_asked_without(form):
+    with served(refuses=("seed",)) as server:
+        reply = sampled(agent(server), form)
+    assert reply["sampling"]["refused"] == ["seed"]
+    assert len(reply["responses"]) == 3
+
+
+class Streaming(ChatOpenAI):
+    """A client that streams, whatever it is told, and so runs all choices of a request together."""
+
+    def _generate(self, messages, stop=None, run_manager=None, **options):
+        return generate_from_stream(self._stream(messages, stop, run_manager, **{**options, "stream": True}))
+
+    async def _agenerate(self, messages, stop=None, run_manager=None, **options):
+        return await asyncio.to_thread(self._generate, messages, stop, None, **options)
+
+
+@forms
+def test_choices_that_a_client_ran_together_are_not_taken_for_a_response(form):
+    with served() as server:
+        merged = Streaming(model="served", base_url=server.url, api_key="none", n=3).invoke("Q?").text
+        assert len(merged) == sum(map(len, TEXTS))  # as this client has it
+        server.requests.clear()
+        reply = sampled(agent(server, Streaming), form)
+    assert texts_of(reply) == TEXTS
+    assert reply["sampling"]["rung"].startswith("each")
+    assert [sent.get("n") for sent in server.requests] == [3, None, None, None]
+
+
+def test_langgraphs_streaming_does_not_make_the_client_stream():
+    with served(texts=("Paris",)) as server:
+        graph = create_coe_graph([agent(server)], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
+        for _ in graph.stream({"question": "Q?"}, stream_mode="messages"):
+            pass
+    assert [(sent["stream"], sent["n"]) for sent in server.requests] == [(False, 3)]
+
+
+@forms
+def test_the_responses_api_has_neither(form):
+    with served() as server:
+        reply = sampled(agent(server, fields={"use_responses_api": True}), form)
+    assert texts_of(reply) == TEXTS
+    assert len(server.requests) == 3
+    assert reply["sampling"]["rung"] == "each"
+    assert set(reply["sampling"]["refused"]) == {"n", "logprobs", "seed"}
+
+
+def test_a_client_without_the_option_is_asked_without():
+    class Narrow(CountingModel):
+        def _generate(self, messages, stop=None, run_manager=None, **options):
+            if "n" in options:
+                raise TypeError("create() got an unexpected keyword argument 'n'")
+            return super()._generate(messages, stop, run_manager, **options)
+
+    reply = ModelAgent("a", Narrow(), n_samples=3).sample(REQUEST)
+    assert (reply["sampling"]["rung"], reply["sampling"]["refused"]) == ("each-logprobs", ["n"])
+
+
+def test_a_programming_error_is_no_refusal():
+    class Broken(CountingModel):
+        def _generate(self, *args, **options):
+            raise TypeError("unsupported operand type(s) for +: 'int' and 'str' with n=3")
+
+    with pytest.raises(AgentError, match="TypeError: unsupported operand") as caught:
+        ModelAgent("a", Broken(), n_samples=3).sample(REQUEST)
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_a_temperature_out_of_range_is_no_refusal():
+    class Cold(Served):
+        def answer(self, body):
+            return 400, {"error": {"message": "temperature must be at most 2"}}
+
+    with running(Cold()) as server, pytest.raises(InvalidRequestError, match="temperature must be at most 2"):
+        agent(server, temperature=3.0).sample(REQUEST)
+    assert len(server.requests) == 1
+
+
+class Plain(BaseChatModel):
+    """Has no options at all, and streams if it is let."""
+
+    fails: bool = False
+    seen: ClassVar[list[dict]] = []
+
+    @property
+    def _llm_type(self) -> str:
+        return "plain"
+
+    def _generate(self, messages, stop=None, run_manager=None, **options):
+        type(self).seen.append(options)
+        if self.fails:
+            raise PermissionError("no")
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("Paris"))])
+
+    def _stream(self, messages, stop=None, run_manager=None, **options):
+        raise AssertionError("streamed")
+
+
+@pytest.fixture
+def seen():
+    Plain.seen = []
+    return Plain.seen
+
+
+@forms
+def test_a_model_that_fails_at_once_is_not_asked_for_every_response(seen, form):
+    with pytest.raises(AgentError, match="PermissionError: no"):
+        sampled(ModelAgent("a", Plain(fails=True), n_samples=5), form)
+    assert len(seen) == 1
+
+
+def test_after_a_failure_the_rest_is_not_asked_for():
+    with served(ignores_n=True) as server:
+        one = agent(server)
+        one.sample(REQUEST)  # it is known by now that each response takes a request
+        server.requests.clear()
+        server.refuses = ("model",)
+        with pytest.raises(InvalidRequestError):
+            one.sample(REQUEST)
+    assert len(server.requests) == 1
+
+
+def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it(seen):
+    graph = create_coe_graph(
+        [ModelAgent("a", Plain(), n_samples=2)], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)
+    ).compile()
+    shown = [message.text for message, _ in graph.stream({"question": "Q?"}, stream_mode="messages")]
+    assert shown == ["Q?", "Paris"]
+    assert seen == [{}, {}]
+
+
+def test_separate_requests_go_out_together_in_async_and_within_the_bound():
+    with served(ignores_n=True, seconds=0.05) as server:
+        one = agent(server, n_samples=6, max_concurrency=3)
+        sampled(one, "async")
+    assert server.most_busy == 3
+
+
+def test_token_usage_is_counted_once_for_each_request():
+    with served() as together, served(ignores_n=True) as apart:
+        assert sampled(agent(together), "sync")["usage"] == {"input_tokens": 11, "output_tokens": 6}
+        # the request for all of them, whose one response is not used, was paid for too
+        assert sampled(agent(apart), "sync")["usage"] == {"input_tokens": 44, "output_tokens": 8}
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "identical", "chance"),
+    [
+        (("Paris",), {"temperature": 1.0}, True, 0.2231),  # exp(-0.75 * 2)
+        (("Paris",), {"temperature": 0.7}, True, None),
+        (("Paris",), {"n_samples": 2}, False, None),
+        (("Paris", "Lyon"), {"temperature": 1.0}, False, None),
+    ],
+)
+def test_identical_responses_are_flagged_with_how_likely_they_are(texts, options, identical, chance):
+    with served(texts=texts) as server:
+        sampling = sampled(agent(server, **options), "sync")["sampling"]
+    assert sampling["identical"] is identical
+    assert sampling["identical_chance"] == (None if chance is None else pytest.approx(chance, abs=1e-4))
+
+
+def test_the_same_text_with_other_log_probabilities_was_not_cached():
+    class Drifting(CountingModel):
+        def _generate(self, *args, **options):
+            result = super()._generate(*args, **options)
+            for place, generation in enumerate(result.generations):
+                generation.message.content = "Paris"
+                generation.generation_info = {"logprobs": {"content": [{"logprob": -0.5 - place / 1000}]}}
+            return result
+
+    assert ModelAgent("a", Drifting()).sample(REQUEST)["sampling"]["identical"] is False

@@ -1,0 +1,157 @@
+import asyncio
+import contextvars
+import gc
+import threading
+import time
+
+import pytest
+from langchain_openai import ChatOpenAI
+
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.agents.limits import Deadline, Places, call_within, places_at
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import AgentTimeoutError
+from tests.servers import served
+
+
+def test_a_deadline_passes():
+    assert Deadline(None).left() is None
+    assert Deadline(None).left(3) == 3
+    assert Deadline(10).left(3) == 3
+    assert 9 < Deadline(10).left() <= 10
+    passed = Deadline(0.001)
+    time.sleep(0.002)
+    with pytest.raises(AgentTimeoutError, match=r"no answer within 0\.001 s\. Raise `timeout`"):
+        passed.left()
+
+
+def test_places_are_shared_by_threads_and_event_loops():
+    places, busy, most, lock = Places(3), [0], [0], threading.Lock()
+
+    def enter(step):
+        with lock:
+            busy[0] += step
+            most[0] = max(most[0], busy[0])
+
+    def in_thread():
+        with places.taken(10):
+            enter(1)
+            time.sleep(0.01)
+            enter(-1)
+
+    async def in_loop():
+        async with places.ataken(10):
+            enter(1)
+            await asyncio.sleep(0.01)
+            enter(-1)
+
+    async def many():
+        await asyncio.gather(*(in_loop() for _ in range(10)))
+
+    threads = [threading.Thread(target=in_thread) for _ in range(10)]
+    threads += [threading.Thread(target=asyncio.run, args=(many(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert (busy, most) == ([0], [3])
+
+
+async def test_waiting_for_a_place_does_not_block_the_event_loop():
+    places, order = Places(1), []
+
+    async def hold():
+        async with places.ataken(None):
+            order.append("held")
+            await asyncio.sleep(0.05)
+        order.append("left")
+
+    async def other():
+        async with places.ataken(None):
+            order.append("taken")
+
+    async def meanwhile():
+        order.append("meanwhile")
+
+    await asyncio.gather(hold(), other(), meanwhile())
+    assert order.index("meanwhile") < order.index("left") < order.index("taken")
+
+
+async def test_who_gives_up_waiting_takes_no_place():
+    places = Places(1)
+    with places.taken(None):
+        with pytest.raises(AgentTimeoutError, match=r"none of the 1 places .* came free within"), places.taken(0.01):
+            pass
+        with pytest.raises(AgentTimeoutError):
+            async with places.ataken(0.01):
+                pass
+        waiting = asyncio.create_task(places.ataken(None).__aenter__())
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    async with places.ataken(0.1):  # free again
+        pass
+
+
+def test_who_fails_leaves_the_place():
+    places = Places(1)
+    with pytest.raises(KeyError), places.taken(None):
+        raise KeyError
+    with places.taken(0.1):
+        pass
+
+
+def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():
+    first, second, other = places_at("x", 5), places_at("x", 2), places_at("y", 5)
+    assert first is second
+    assert (first.size, other.size) == (2, 5)
+    del first, second
+    gc.collect()
+    assert places_at("x", 7).size == 7
+
+
+def test_a_call_keeps_its_context_and_its_error():
+    variable = contextvars.ContextVar("variable", default="outer")
+    variable.set("inner")
+    assert call_within(1, variable.get) == "inner"
+    with pytest.raises(KeyError):
+        call_within(1, lambda: {}["x"])
+
+
+def test_a_call_that_takes_too_long_is_left_behind():
+    done = threading.Event()
+    with pytest.raises(TimeoutError):
+        call_within(0.01, lambda: done.wait(5))
+    done.set()
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_all_agents_and_runs_at_one_address_share_its_places(form):
+    with served(texts=("Paris",), seconds=0.02) as server:
+
+        def agent(name):
+            chat = ChatOpenAI(model=f"served-{name}", base_url=server.url, api_key="none")
+            return ModelAgent(name, chat, n_samples=2, max_concurrency=2)
+
+        graphs = [
+            create_coe_graph(
+                [agent(name) for name in "abc"], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)
+            ).compile()
+            for _ in range(2)
+        ]
+        given = [{"question": f"{i}?"} for i in range(2)]
+        if form == "sync":
+            threads = [threading.Thread(target=graph.batch, args=(given,)) for graph in graphs]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(20)
+        else:
+
+            async def both():
+                await asyncio.gather(*(graph.abatch(given) for graph in graphs))
+
+            asyncio.run(both())
+    assert len(server.requests) == 12
+    assert server.most_busy == 2

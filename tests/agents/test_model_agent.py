@@ -1,0 +1,238 @@
+import traceback
+
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import SystemMessage
+from langgraph.errors import GraphInterrupt
+
+from coe_agents import ModelAgent
+from coe_agents.errors import AgentConnectionError, AgentError, ModelLoadError
+from coe_agents.types import Agent, AgentRequest
+from tests.doubles import CountingModel
+
+REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+
+
+def test_one_request_for_all_samples_with_log_probabilities():
+    model = CountingModel()
+    reply = ModelAgent("a", model, n_samples=4, temperature=0.7, seed=1).sample(REQUEST)
+    (call,) = model.calls
+    asked = [call[name] for name in ("n", "temperature", "logprobs", "stream", "cache")]
+    assert asked == [4, 0.7, True, False, False]
+    assert [response["text"] for response in reply["responses"]] == [f"text 1.{i}" for i in range(4)]
+    assert {(r["logprob"], r["n_tokens"]) for r in reply["responses"]} == {(-0.75, 2)}
+    assert reply["usage"] == {"input_tokens": 7, "output_tokens": 4}  # once a request, not once a message
+
+
+async def test_async_is_the_same():
+    agents = [ModelAgent("a", CountingModel(), n_samples=3) for _ in range(2)]
+    assert isinstance(agents[0], Agent)
+    assert await agents[0].asample(REQUEST) == agents[1].sample(REQUEST)
+
+
+def test_a_model_that_gives_fewer_is_asked_for_the_rest_with_other_seeds():
+    model = CountingModel(per_call=2)
+    reply = ModelAgent("a", model, n_samples=5, seed=1).sample(REQUEST)
+    assert [call["n"] for call in model.calls] == [5, 3, 1]
+    first, second, third = (call["seed"] for call in model.calls)
+    assert (second, third) == (first + 2, first + 4)
+    assert [response["index"] for response in reply["responses"]] == [0, 1, 2, 3, 4]
+    assert reply["usage"] == {"input_tokens": 21, "output_tokens": 5}
+
+
+def test_a_plain_model_is_asked_once_for_each_sample():
+    reply = ModelAgent("a", FakeListChatModel(responses=["x", "y", "z"]), n_samples=3).sample(REQUEST)
+    assert [response["text"] for response in reply["responses"]] == ["x", "y", "z"]
+    assert {response["logprob"] for response in reply["responses"]} == {None}
+
+
+def test_seeds_differ_by_agent_question_and_round_and_are_spaced():
+    seeds = set()
+    for name in ("a", "b"):
+        for question in ("Q?", "R?"):
+            for round_ in (0, 1):
+                model = CountingModel()
+                request = AgentRequest(
+                    question=question, messages=[{"role": "user", "content": question}], round=round_
+                )
+                ModelAgent(name, model, n_samples=2, seed=1).sample(request)
+                seeds.add(model.calls[0]["seed"])
+    assert len(seeds) == 8
+    assert all(seed % 1024 == 0 for seed in seeds)
+
+
+def test_without_a_seed_none_is_sent():
+    model = CountingModel()
+    ModelAgent("a", model).sample(REQUEST)
+    assert model.calls[0]["seed"] is None
+
+
+def test_a_models_own_seed_is_spread_too_or_its_samples_would_all_be_one():
+    model = CountingModel(seed=42, per_call=1)
+    agent = ModelAgent("a", model, n_samples=3)
+    agent.sample(REQUEST)
+    agent.sample({**REQUEST, "round": 1})
+    assert len({call["seed"] for call in model.calls}) == 6
+
+
+def test_langchains_cache_does_not_give_one_sample_for_all():
+    from langchain_core.caches import InMemoryCache
+    from langchain_core.globals import get_llm_cache, set_llm_cache
+
+    before = get_llm_cache()
+    set_llm_cache(InMemoryCache())
+    try:
+        reply = ModelAgent("a", FakeListChatModel(responses=["x", "y", "z"]), n_samples=3).sample(REQUEST)
+    finally:
+        set_llm_cache(before)
+    assert [response["text"] for response in reply["responses"]] == ["x", "y", "z"]
+
+
+def test_samples_that_came_before_a_failure_are_kept(caplog):
+    reply = ModelAgent("a", CountingModel(per_call=2, fails_at=3), n_samples=5, retries=0).sample(REQUEST)
+    assert len(reply["responses"]) == 4
+    assert reply["usage"]["output_tokens"] == 4
+    assert 'agent "a" gave 4 of 5 samples: lost' in caplog.text
+    assert (reply["sampling"]["n_received"], reply["sampling"]["n_requested"]) == (4, 5)
+    assert reply["sampling"]["error"].startswith("AgentConnectionError: lost")
+    with pytest.raises(AgentConnectionError, match="lost") as caught:
+        ModelAgent("a", CountingModel(fails_at=1), n_samples=5, retries=0).sample(REQUEST)
+    assert isinstance(caught.value.__cause__, ConnectionError)
+
+
+def test_streaming_is_off_on_a_copy():
+    model = CountingModel(streaming=True)
+    ModelAgent("a", model).sample(REQUEST)
+    assert model.calls[0]["streaming"] is False
+    assert model.streaming is True
+
+
+def test_the_system_prompt_comes_first():
+    model = CountingModel()
+    ModelAgent("a", model, system_prompt="Be brief.").sample(REQUEST)
+    assert model.calls[0]["messages"][0] == SystemMessage("Be brief.")
+
+
+def test_there_is_one_system_message():
+    model = CountingModel()
+    turns = [{"role": "system", "content": "You know Europe."}, *REQUEST["messages"]]
+    ModelAgent("a", model, system_prompt="Be brief.").sample({**REQUEST, "messages": turns})
+    assert [m.type for m in model.calls[0]["messages"]] == ["system", "human"]
+    assert model.calls[0]["messages"][0].content == "Be brief.\n\nYou know Europe."
+
+
+def test_callbacks_and_tags_reach_the_model():
+    from langchain_core.callbacks import BaseCallbackHandler
+
+    seen = []
+
+    class Handler(BaseCallbackHandler):
+        def on_chat_model_start(self, serialized, messages, *, tags=None, metadata=None, **rest):
+            seen.append((tags, metadata["team"]))
+
+    config = {"callbacks": [Handler()], "tags": ["gate"], "metadata": {"team": "x"}}
+    ModelAgent("a", CountingModel()).sample(REQUEST, config)
+    assert seen == [(["gate"], "x")]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), None])
+def test_a_log_probability_that_is_no_number_is_not_known(value):
+    class Odd(CountingModel):
+        def _generate(self, *args, **options):
+            result = super()._generate(*args, **options)
+            result.generations[0].generation_info = {"logprobs": {"content": [{"logprob": value}]}}
+            return result
+
+    response = ModelAgent("a", Odd(), n_samples=1).sample(REQUEST)["responses"][0]
+    assert (response["logprob"], response["n_tokens"]) == (None, None)
+
+
+def test_no_response_at_all_is_an_error():
+    with pytest.raises(AgentError, match='the model of "a" gave no response'):
+        ModelAgent("a", CountingModel(per_call=0)).sample(REQUEST)
+
+
+def test_a_name_and_provider_is_resolved_at_the_first_use():
+    agent = ModelAgent("a", "nobody:model")
+    with pytest.raises((ImportError, ValueError), match="nobody"):
+        agent.sample(REQUEST)
+
+
+def test_a_model_that_cannot_be_made_does_not_tell_its_key():
+    agent = ModelAgent("a", "openai:m", model_options={"api_key": "sk-0123456789", "n": 0})
+    with pytest.raises(ValueError, match="the model cannot be made; the model: Value error, n must be") as caught:
+        agent.sample(REQUEST)
+    assert "sk-0" not in "".join(traceback.format_exception(caught.value))  # pydantic would quote its beginning
+
+
+@pytest.mark.parametrize("raised", [ModelLoadError("no folder", hint="Get it"), GraphInterrupt(())])
+async def test_errors_of_our_own_and_langgraphs_signals_pass_through(raised):
+    class Raising(CountingModel):
+        def _generate(self, *args, **options):
+            raise raised
+
+    with pytest.raises(type(raised)) as caught:
+        ModelAgent("a", Raising()).sample(REQUEST)
+    assert caught.value is raised
+    with pytest.raises(type(raised)):
+        await ModelAgent("a", Raising()).asample(REQUEST)
+
+
+def test_text_lengths_ends_and_emptiness_are_counted():
+    class Odd(CountingModel):
+        def _generate(self, *args, **options):
+            result = super()._generate(*args, **options)
+            result.generations[0].message.content = "x" * 30
+            result.generations[1].message.content = "  "
+            result.generations[2].generation_info = {"finish_reason": "length"}
+            return result
+
+    reply = ModelAgent("a", Odd(), n_samples=4, max_response_chars=20).sample(REQUEST)
+    sampling = reply["sampling"]
+    assert (sampling["n_cut"], sampling["n_empty"], sampling["n_truncated"], sampling["logprobs_missing"]) == (
+        1,
+        1,
+        1,
+        1,
+    )
+    assert reply["responses"][0]["text"].startswith("x" * 20 + "… [cut from 30 characters, ")
+
+
+def test_more_than_was_asked_for_is_not_taken():
+    class Generous(CountingModel):
+        def _generate(self, *args, n=1, **options):
+            return super()._generate(*args, n=n + 3, **options)
+
+    reply = ModelAgent("a", Generous(), n_samples=2).sample(REQUEST)
+    assert [response["index"] for response in reply["responses"]] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": 0},
+        {"n_samples": 0},
+        {"n_samples": 501},
+        {"timeout": 0},
+        {"request_timeout": float("inf")},
+        {"retries": -1},
+        {"max_concurrency": 0},
+        {"max_response_chars": 0},
+        {"temperature": -1},
+        {"weight": -1},
+        {"weight": float("nan")},
+        {"model_options": {"api_key": "sk-0123456789"}},
+    ],
+)
+def test_options_that_cannot_work_are_refused(options):
+    with pytest.raises(ValueError, match="ModelAgent") as caught:
+        ModelAgent("a", CountingModel(), **options)
+    assert "sk-0123456789" not in str(caught.value)
+    with pytest.raises(ValueError, match="must not be empty"):
+        ModelAgent(" ", CountingModel())
+
+
+@pytest.mark.parametrize("model", [object(), CountingModel().bind(stop=["x"])])
+def test_what_is_no_chat_model_is_refused(model):
+    with pytest.raises(TypeError, match="must be a chat model"):
+        ModelAgent("a", model)

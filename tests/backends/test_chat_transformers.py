@@ -1,0 +1,288 @@
+import asyncio
+import json
+import math
+import shutil
+import time
+
+import pytest
+import torch
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from safetensors.torch import load_file, save_file
+from scipy.stats import chisquare
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from coe_agents import prompts
+from coe_agents.agents import choice_probability
+from coe_agents.backends import ChatTransformers
+from coe_agents.backends.control_tokens import without_control_tokens
+from coe_agents.backends.sampling import SeededSampler
+from coe_agents.errors import ContextOverflowError, ModelLoadError
+from coe_agents.tinyworld import MODELS, model_folder
+
+FOLDER = str(model_folder("tiny-llama"))
+ASKED = [HumanMessage("What is the capital of France?")]
+
+
+@pytest.fixture(scope="module")
+def chat():
+    return ChatTransformers(FOLDER, max_tokens=24)
+
+
+def sampled(chat, messages=ASKED, **options):
+    return chat.generate([messages], **options).generations[0]
+
+
+def token_logprobs(generation):
+    return [token["logprob"] for token in generation.generation_info["logprobs"]["content"]]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_answers_with_n_samples_and_log_probabilities(name):
+    chat = ChatTransformers(str(model_folder(name)), seed=0, max_tokens=24)
+    generations = sampled(chat, n=6)
+    assert len(generations) == 6
+    assert sum("Paris" in generation.text for generation in generations) >= 4
+    assert all(max(token_logprobs(generation)) <= 0 for generation in generations)
+
+
+def test_a_row_is_the_same_whatever_its_batch_mates(chat):
+    together = sampled(chat, n=5, seed=100)
+    for row, generation in enumerate(together):
+        (alone,) = sampled(chat, n=1, seed=100 + row)
+        assert alone.text == generation.text
+        assert token_logprobs(alone) == pytest.approx(token_logprobs(generation), abs=1e-4)
+
+
+def test_a_seed_repeats_and_no_seed_does_not(chat):
+    def texts(**options):
+        unknown = [HumanMessage("What is the capital of Vanuatu?")]
+        return [generation.text for generation in sampled(chat, unknown, n=8, **options)]
+
+    assert texts(seed=5) == texts(seed=5)
+    assert texts(seed=5) != texts(seed=500)
+    assert texts() != texts()
+
+
+def test_log_probabilities_are_those_of_the_raw_logits(chat):
+    """An independent forward pass over prompt and response gives the same, whatever the temperature."""
+    generation = sampled(chat, n=1, seed=3, temperature=1.7)[0]
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    model = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": ASKED[0].content}], add_generation_prompt=True, return_tensors="pt"
+    )["input_ids"][0].tolist()
+    reply = [*tokenizer.encode(generation.text, add_special_tokens=False), tokenizer.eos_token_id]
+    with torch.inference_mode():
+        logprobs = model(torch.tensor([prompt + reply])).logits[0].log_softmax(-1)
+    expected = [float(logprobs[len(prompt) - 1 + place, token]) for place, token in enumerate(reply)]
+    assert math.fsum(token_logprobs(generation)) == pytest.approx(math.fsum(expected), abs=1e-3)
+
+
+def test_the_sampler_follows_the_law():
+    """Counts over 4,000 draws against softmax(logits / T), by chi-squared; the seeds are fixed, so it cannot flake."""
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
+    sampler = SeededSampler(list(range(4000)), temperature=2.0, top_p=1.0)
+    sampler(torch.zeros(4000, 1), logits.repeat(4000, 1))
+    counts = torch.bincount(torch.tensor([row[0].id for row in sampler.drawn]), minlength=4)
+    assert chisquare(counts, 4000 * (logits / 2).softmax(-1)).pvalue > 0.01
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_it():
+    # probabilities 0.6, 0.3, 0.1: top_p 0.7 keeps the first two
+    logits = torch.tensor([0.6, 0.3, 0.1]).log()
+    sampler = SeededSampler(list(range(500)), temperature=1.0, top_p=0.7)
+    sampler(torch.zeros(500, 1), logits.repeat(500, 1))
+    assert {row[0].id for row in sampler.drawn} == {0, 1}
+
+
+def test_temperature_0_is_greedy(chat):
+    assert len({generation.text for generation in sampled(chat, n=4, temperature=0)}) == 1
+
+
+def test_stop_strings_end_a_response_and_are_not_part_of_it(chat):
+    full, stopped = (sampled(chat, n=6, seed=1, stop=stop) for stop in (None, ["Par"]))
+    assert any("Paris" in generation.text for generation in full)
+    for whole, cut in zip(full, stopped, strict=True):
+        assert cut.text == whole.text.split("Par")[0]
+        assert len(token_logprobs(cut)) <= len(token_logprobs(whole))
+
+
+def test_the_finish_reason_tells_an_end_from_a_cut(chat):
+    assert {g.generation_info["finish_reason"] for g in sampled(chat, n=4, seed=1)} == {"stop"}
+    assert {g.generation_info["finish_reason"] for g in sampled(chat, n=4, seed=1, max_tokens=1)} == {"length"}
+
+
+def test_top_logprobs_are_ranked(chat):
+    token = sampled(chat, n=1, temperature=0, top_logprobs=3)[0].generation_info["logprobs"]["content"][0]
+    top = [entry["logprob"] for entry in token["top_logprobs"]]
+    assert top == sorted(top, reverse=True)
+    assert token["top_logprobs"][0]["token"] == token["token"]
+    assert bytes(token["bytes"]).decode() == token["token"]
+
+
+def test_usage_is_the_requests_total(chat):
+    result = chat.generate([ASKED], n=3, seed=1)
+    usage = result.llm_output["token_usage"]
+    assert usage["completion_tokens"] == sum(len(token_logprobs(g)) for g in result.generations[0])
+    assert result.generations[0][0].message.usage_metadata["total_tokens"] == usage["total_tokens"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_control_tokens_in_a_users_text_are_only_text(name):
+    chat = ChatTransformers(str(model_folder(name)))
+    loaded = chat.load()
+    controls = [token.content for token in loaded.tokenizer.added_tokens_decoder.values()]
+    plain = chat._prompt(loaded, [HumanMessage("x")])[0].tolist()
+    planted = chat._prompt(loaded, [HumanMessage("x" + "".join(controls) + "y")])[0].tolist()
+    special = set(loaded.tokenizer.all_special_ids)
+    assert [token for token in planted if token in special] == [token for token in plain if token in special]
+
+
+def test_control_tokens_cannot_be_nested_back_together():
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    assert "<|eot_id|>" not in without_control_tokens("<|eot_<|eot_id|>id|><|eot_id|>", tokenizer)
+    assert without_control_tokens("a < b | c", tokenizer) == "a < b | c"
+
+
+def test_a_conversation_may_have_a_system_message_and_earlier_turns(chat):
+    turns = [SystemMessage("Be brief."), HumanMessage("Hello"), AIMessage("Hi."), *ASKED]
+    assert len(sampled(chat, turns, n=2, seed=1)) == 2
+
+
+def test_a_conversation_that_is_too_long_is_said(chat):
+    with pytest.raises(ContextOverflowError, match="takes 512"):
+        sampled(chat, [HumanMessage("word " * 2000)])
+
+
+def test_images_are_refused(chat):
+    with pytest.raises(ValueError, match="takes text only"):
+        sampled(chat, [HumanMessage([{"type": "image_url", "image_url": {"url": "data:"}}])])
+
+
+@pytest.mark.parametrize("options", [{"n": 0}, {"temperature": -1}, {"top_p": 0}, {"tools": []}, {"sedd": 1}])
+def test_options_that_cannot_work_are_refused(chat, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        sampled(chat, **options)
+
+
+def test_async_runs_beside_the_event_loop(chat):
+    async def main():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.001)
+
+        ticking = asyncio.create_task(tick())
+        result = await chat.agenerate([ASKED], n=20, seed=1)
+        ticking.cancel()
+        return ticks, result.generations[0]
+
+    ticks, generations = asyncio.run(main())
+    assert ticks > 3
+    assert [g.text for g in generations] == [g.text for g in sampled(chat, n=20, seed=1)]
+
+
+def test_models_of_one_name_share_one_copy():
+    first, second = ChatTransformers(FOLDER), ChatTransformers(FOLDER, n=3)
+    assert first.load() is second.load()
+
+
+def test_nothing_is_loaded_before_the_first_call():
+    start = time.perf_counter()
+    ChatTransformers("no/such-model")
+    assert time.perf_counter() - start < 0.1
+
+
+def test_a_model_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(ModelLoadError, match="cannot be loaded"):
+        sampled(ChatTransformers(str(tmp_path / "none")))
+
+
+def test_pickled_weights_are_refused(tmp_path):
+    folder = shutil.copytree(FOLDER, tmp_path / "pickled")
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    with pytest.raises(ModelLoadError, match="safetensors"):
+        ChatTransformers(str(folder)).load()
+
+
+def test_code_that_comes_with_a_model_is_not_run(tmp_path):
+    folder = shutil.copytree(FOLDER, tmp_path / "remote")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "unheard-of", "auto_map": {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    with pytest.raises(ModelLoadError):
+        ChatTransformers(str(folder)).load()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_tokenizer_without_a_chat_template_is_said(tmp_path):
+    folder = shutil.copytree(FOLDER, tmp_path / "base")
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(ModelLoadError, match="no chat template"):
+        ChatTransformers(str(folder)).load()
+    template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    assert ChatTransformers(str(folder), chat_template=template, max_tokens=2).invoke("x").content is not None
+
+
+def test_a_models_own_penalties_do_not_bend_its_law(tmp_path, chat):
+    folder = shutil.copytree(FOLDER, tmp_path / "bent")
+    settings = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps(settings | {"repetition_penalty": 5.0, "top_k": 1}))
+    bent = ChatTransformers(str(folder), max_tokens=24)
+    assert [g.text for g in sampled(bent, n=6, seed=1)] == [g.text for g in sampled(chat, n=6, seed=1)]
+
+
+def test_a_reply_is_scored_as_it_was_sampled(chat):
+    """Teacher forcing gives what sampling gave; the token that ended the reply is not part of the text."""
+    generations = [generation for generation in sampled(chat, n=6, seed=2) if generation.text]
+    scores = chat.choice_log_probabilities(ASKED, [generation.text for generation in generations])
+    assert scores == pytest.approx([math.fsum(token_logprobs(each)[:-1]) for each in generations], abs=1e-4)
+
+
+def test_the_models_judge_what_they_know(chat):
+    question = ASKED[0].content
+    truth = {
+        answer: choice_probability(
+            chat, [HumanMessage(prompts.self_check(question, answer))], prompts.SELF_CHECK_CHOICES
+        ).probabilities["True"]
+        for answer in ("Paris", "Nairobi")
+    }
+    assert truth["Paris"] > truth["Nairobi"]
+
+
+def test_log_probabilities_are_left_out_on_request(chat):
+    assert "logprobs" not in sampled(chat, n=1, logprobs=False)[0].generation_info
+
+
+def test_a_checkpoint_with_missing_weights_is_refused_and_not_filled_with_chance(tmp_path):
+    folder = shutil.copytree(FOLDER, tmp_path / "holed")
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.layers.0.mlp.up_proj.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelLoadError, match=r"weights are missing: model\.layers\.0\.mlp\.up_proj"):
+        ChatTransformers(str(folder)).load()
+
+
+def test_a_broken_file_is_said(tmp_path):
+    folder = shutil.copytree(FOLDER, tmp_path / "cut")
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ModelLoadError, match="SafetensorError"):
+        ChatTransformers(str(folder)).load()
+
+
+def test_control_tokens_are_defused_wherever_a_template_may_show_them():
+    template = "{% for m in messages %}{{ m['content'] }}{{ m.get('name', '') }}{% endfor %}"
+    chat = ChatTransformers(FOLDER, chat_template=template)
+    ids = chat._prompt(chat.load(), [HumanMessage("x", name="<|eot_id|><|system|>")])[0].tolist()
+    assert not set(ids) & set(chat.load().tokenizer.all_special_ids)
+
+
+def test_copies_of_a_model_share_what_is_loaded():
+    original = ChatTransformers(FOLDER)
+    assert original.model_copy(update={"seed": 3}).load() is original.load()

@@ -1,0 +1,90 @@
+import json
+import logging
+import shutil
+
+import numpy as np
+import pytest
+
+from coe_agents.backends import TransformersEntailment
+from coe_agents.backends.entailment_transformers import label_columns
+from coe_agents.clustering import EntailmentModel
+from coe_agents.errors import LabelError, ModelLoadError
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+
+FOLDER = model_folder(ENTAILMENT_MODEL)
+Q = "What is the capital of France?"
+PAIRS = [(f"{Q} Paris", f"{Q} It is Paris."), (f"{Q} Paris", f"{Q} It is Lyon."), (f"{Q} I don't know.", f"{Q} Paris")]
+
+
+def relabelled(tmp_path, labels):
+    folder = shutil.copytree(FOLDER, tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = dict(enumerate(labels))
+    config["label2id"] = {label: index for index, label in enumerate(labels)}
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+def test_rows_are_contradiction_neutral_entailment():
+    model = TransformersEntailment(str(FOLDER))
+    assert isinstance(model, EntailmentModel)
+    rows = model.predict(PAIRS)
+    assert rows.shape == (3, 3)
+    assert rows.sum(1) == pytest.approx(np.ones(3))
+    assert rows.argmax(1).tolist() == [2, 0, 1]
+
+
+def test_batches_and_their_order_change_nothing():
+    pairs = PAIRS * 5
+    one_by_one = np.concatenate([TransformersEntailment(str(FOLDER)).predict([pair]) for pair in pairs])
+    assert TransformersEntailment(str(FOLDER), batch_size=4).predict(pairs) == pytest.approx(one_by_one, abs=1e-5)
+
+
+def test_no_pairs_need_no_model():
+    assert TransformersEntailment("no/such-model").predict([]).shape == (0, 3)
+
+
+def test_label_order_is_read_by_name(tmp_path):
+    here = TransformersEntailment(str(FOLDER)).predict(PAIRS)
+    there = TransformersEntailment(relabelled(tmp_path, ["Entailment", "NEUTRAL", "contradiction"])).predict(PAIRS)
+    assert there == pytest.approx(here[:, ::-1])
+
+
+@pytest.mark.parametrize("labels", [["LABEL_0", "LABEL_1", "LABEL_2"], ["entailment", "entailment", "neutral"]])
+def test_labels_that_cannot_be_told_apart_are_refused_by_name(tmp_path, labels):
+    with pytest.raises(LabelError, match=", ".join(labels)):
+        TransformersEntailment(relabelled(tmp_path, labels)).predict(PAIRS)
+
+
+def test_a_two_way_model_is_refused():
+    with pytest.raises(LabelError, match="has entailment, not_entailment"):
+        label_columns({0: "entailment", 1: "not_entailment"}, model="x")
+
+
+def test_truncation_is_said(caplog):
+    with caplog.at_level(logging.WARNING):
+        TransformersEntailment(str(FOLDER)).predict([("word " * 2000, "x"), PAIRS[0]])
+    assert "1 of 2 pairs filled the 512 tokens" in caplog.text
+
+
+def test_a_model_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(ModelLoadError, match="cannot be loaded"):
+        TransformersEntailment(str(tmp_path / "none")).load()
+    with pytest.raises(ValueError, match='"batch_size" must be at least 1'):
+        TransformersEntailment("x", batch_size=0)
+
+
+def test_positions_that_an_architecture_never_uses_do_not_count(tmp_path):
+    """RoBERTa of 40 positions starts at padding + 1 = 2, so 38 tokens are the most; a longer pair is cut."""
+    from transformers import AutoTokenizer, RobertaConfig, RobertaForSequenceClassification
+
+    labels = dict(enumerate(["contradiction", "neutral", "entailment"]))
+    config = RobertaConfig(
+        vocab_size=600, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=40, pad_token_id=1, id2label=labels, label2id={v: k for k, v in labels.items()},
+    )  # fmt: skip
+    RobertaForSequenceClassification(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(FOLDER).save_pretrained(tmp_path)
+    model = TransformersEntailment(str(tmp_path))
+    assert model.load().context_length == 38
+    assert model.predict([("word " * 100, "x")]).shape == (1, 3)

@@ -1,0 +1,130 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coe_agents.tinyworld import model_folder
+
+COMMAND = str(Path(sys.executable).with_name("coe-agents"))
+KEYS = [
+    "question",
+    "action",
+    "answer",
+    "reason",
+    "regime",
+    "coe",
+    "aleatoric",
+    "epistemic",
+    "n_rounds",
+    "agents",
+    "failed_agents",
+    "seconds",
+]
+
+CONFIG = """\
+{agents}
+[clusterer]
+kind = "entailment"
+model = "tinyworld"
+[policy]
+kind = "threshold"
+max_coe = {max_coe}
+otherwise = "{otherwise}"
+"""
+AGENT = '[[agents]]\nname = "{name}"\nmodel = "{model}"\nn_samples = 4\nseed = 0\n'
+
+
+def run(*arguments):
+    wide = {**os.environ, "COLUMNS": "120"}
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=120, env=wide)
+
+
+def config(tmp_path, *models, max_coe=0.7, otherwise="abstain"):
+    agents = "".join(AGENT.format(name=f"agent-{i}", model=model) for i, model in enumerate(models))
+    path = tmp_path / "coe.toml"
+    path.write_text(CONFIG.format(agents=agents, max_coe=max_coe, otherwise=otherwise))
+    return str(path)
+
+
+def folders(*names):
+    return [str(model_folder(name)) for name in names]
+
+
+def test_an_answer_is_one_json_object_and_exit_0():
+    done = run("ask", "What is the capital of France?", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert list(said) == KEYS
+    assert "Paris" in said["answer"]
+    assert said["coe"] == pytest.approx(said["aleatoric"] + said["epistemic"])
+    assert set(said["agents"]) == {"tiny-llama", "tiny-qwen2", "tiny-mistral"}
+    for agent in said["agents"].values():
+        assert agent["n_responses"] == 10
+        assert sum(agent["distribution"].values()) == pytest.approx(1)
+
+
+def test_an_abstention_is_exit_3():
+    done = run("ask", "What is the capital of Australia?")
+    assert done.returncode == 3, done.stderr
+    assert "No answer." in done.stdout
+    assert "Canberra" in done.stdout
+    assert "Sydney" in done.stdout
+
+
+def test_an_escalation_is_exit_4(tmp_path):
+    done = run(
+        "ask",
+        "What is the capital of Australia?",
+        "--config",
+        config(tmp_path, *folders("tiny-llama", "tiny-qwen2", "tiny-mistral"), max_coe=0.01, otherwise="escalate"),
+    )
+    assert done.returncode == 4, done.stderr
+
+
+def test_a_missing_model_is_named_and_the_others_decide(tmp_path):
+    path = config(tmp_path, *folders("tiny-llama", "tiny-qwen2"), str(tmp_path / "removed"))
+    done = run("ask", "What is the capital of France?", "--config", path, "--json")
+    said = json.loads(done.stdout)
+    assert said["action"] == "answer"
+    assert list(said["failed_agents"]) == ["agent-2"]
+    assert "removed" in said["failed_agents"]["agent-2"]
+
+
+def test_all_models_missing_is_an_abstention(tmp_path):
+    done = run("ask", "Q?", "--config", config(tmp_path, str(tmp_path / "x"), str(tmp_path / "y")), "--json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert (said["action"], said["coe"], said["regime"]) == ("abstain", None, None)
+    assert len(said["failed_agents"]) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["ask"], ["ask", " "], ["ask", "Q?", "--confi", "x"], ["ask", "Q?", "--config", "/none.toml"], ["nonsense"]],
+)
+def test_a_mistake_in_the_command_is_exit_2(arguments):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failure_is_exit_1(tmp_path):
+    path = Path(config(tmp_path, *folders("tiny-llama", "tiny-qwen2")))
+    path.write_text(path.read_text().replace('model = "tinyworld"', f'model = "{tmp_path / "none"}"'))
+    done = run("ask", "What is the capital of France?", "--config", str(path))
+    assert done.returncode == 1
+    assert "ModelLoadError" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_shows_every_regime_and_declines_what_is_outside_its_world():
+    done = run("demo")
+    assert done.returncode == 0, done.stderr
+    for regime in ("consensus:", "conflict:", "ambiguous:", "unknown:"):
+        assert regime in done.stdout
+    assert done.stdout.count("→ ") == 5
+    assert done.stdout.count("No answer.") == 4

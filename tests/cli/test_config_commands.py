@@ -1,0 +1,283 @@
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from coe_agents.cli import main
+from coe_agents.cli.config import load_config
+from tests.servers import served
+
+AGENTS = """\
+[[agents]]
+name = "local"
+provider = "tinyworld"
+model = "tiny-llama"
+
+[[agents]]
+name = "served"
+provider = "openai"
+model = "m"
+base_url = "http://127.0.0.1:9/v1"
+api_key_env = "COE_TEST_KEY"
+"""
+REST = """\
+[clusterer]
+kind = "normalized"
+[policy]
+kind = "regime"
+aleatoric_threshold = 0.5
+epistemic_threshold = 0.3
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["coe-agents", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        written = capsys.readouterr()
+        return ended.value.code or 0, written.out, written.err
+
+    return run
+
+
+@pytest.fixture
+def checked(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COE_TEST_KEY", "secret-of-the-test")
+    monkeypatch.chdir(tmp_path)
+
+    def checked(text):
+        Path("coe.toml").write_text(text)
+        code, out, err = run("config", "check", "coe.toml")
+        return code, " ".join(out.split()), " ".join(err.split())
+
+    return checked
+
+
+def test_init_writes_a_file_that_passes_the_check_as_it_stands(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("config", "init")
+    assert code == 0
+    assert out.startswith("Wrote coe.toml.")
+    code, out, _ = run("config", "check", "coe.toml")
+    assert code == 0
+    assert "coe.toml is valid." in out
+    assert "note:" not in out
+
+
+def test_what_the_example_leaves_out_is_valid_as_well(checked, run, tmp_path, monkeypatch):
+    run("config", "init", tmp_path / "example.toml")
+    text = (tmp_path / "example.toml").read_text()
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
+    threshold = re.search(r"\n\[policy\]\n(?:\w.*\n)+", text)[0]
+    whole = re.sub(r"(?m)^# (?=\[|\w+ = )", "", text.replace(threshold, "\n"))
+    code, out, err = checked(whole)
+    assert code == 0, err
+    assert "api openai gpt-4o-mini 10 1 1 $OPENAI_API_KEY, set" in out
+    assert "policy regime, at 0.5 nats (aleatoric) and 0.3 (epistemic)" in out
+    assert "coordination softmax" in out
+
+
+def test_init_overwrites_only_when_told_to(run, tmp_path):
+    path = tmp_path / "coe.toml"
+    path.write_text("mine")
+    code, out, err = run("config", "init", path)
+    assert (code, out, path.read_text()) == (2, "", "mine")
+    assert "is there already. Choose another path, or pass --force" in err
+    assert run("config", "init", path, "--force")[0] == 0
+    assert len(load_config(path).agents) == 2
+
+
+def test_init_says_where_it_cannot_write(run, tmp_path):
+    code, _, err = run("config", "init", tmp_path / "none" / "coe.toml")
+    assert code == 2
+    assert "cannot be written" in err
+
+
+def test_check_prints_what_it_understood(checked):
+    code, out, err = checked(AGENTS + REST + "[graph]\nmax_rounds = 2\n")
+    assert (code, err) == (0, "")
+    assert "local tinyworld tiny-llama 5 1 1 not needed" in out
+    assert "served openai m at http://127.0.0.1:9/v1 5 1 1 $COE_TEST_KEY, set" in out
+    assert "clusterer normalized" in out
+    assert "consensus -> answer, conflict -> abstain" in out
+    assert "2 rounds at most; 2 of 2 agents must answer; weighting auto; divergence kl; coordination off" in out
+
+
+def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
+    def load(*_, **__):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("coe_agents.backends.chat_transformers.load", load)
+    monkeypatch.setattr("coe_agents.backends.entailment_transformers.load", load)
+    with served() as server:
+        text = AGENTS.replace("http://127.0.0.1:9/v1", server.url) + REST
+        code, _, err = checked(text.replace('"normalized"', '"entailment"\nmodel = "tinyworld"'))
+    assert code == 0, err
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("found", "put", "says"),
+    [
+        (
+            '"local"',
+            '"served"',
+            "coe.toml:7: agents[1].name: the names of \"agents\" must differ; 'served' came twice.",
+        ),
+        ('"local"', '"cluster"', "coe.toml:2: agents[0].name: the name of an agent must not be a node"),
+        ('"tiny-llama"', '"gpt"', "coe.toml:4: agents[0].model: the models of tinyworld are tiny-llama"),
+        ('"openai"', '"opnai"', 'coe.toml:8: agents[1].provider: agent "served" cannot be made: Unable to infer'),
+        ('"openai"', '"anthropic"', 'coe.toml:8: agents[1].provider: agent "served" cannot be made: Initializing'),
+        ('"openai"', '"huggingface"', 'Set provider = "transformers"; it runs the same models'),
+        ("COE_TEST_KEY", "COE_NO_KEY", 'coe.toml:11: agents[1].api_key_env: the environment variable "COE_NO_KEY"'),
+        ('"http://127', '"127', 'coe.toml:10: agents[1].base_url: it must be an address such as "http://127.0.0.1'),
+        (
+            '"m"',
+            '"m"\nn_samples = 2\ntemperature = 0',
+            'coe.toml:11: agents[1].temperature: "temperature" must be above',
+        ),
+        (
+            '"m"',
+            '"m"\noptions = { n = 0 }',
+            'coe.toml:10: agents[1].options: agent "served" cannot be made: options: n must',
+        ),
+        (
+            '"tiny-llama"',
+            '"tiny-llama"\noptions = { devise = "cpu" }',
+            "options.devise: there is no such option. Leave it out",
+        ),
+        (
+            '"tiny-llama"',
+            '"tiny-llama"\nseeds = 1',
+            'coe.toml:5: agents[0].seeds: there is no such field. Did you mean "seed"?',
+        ),
+        ('"tiny-llama"', '"tiny-llama"\nzzz = 1', "The fields here are name, provider, model"),
+        (
+            '"tinyworld"',
+            '"transformers"\nbase_url = "http://h/"',
+            'coe.toml:4: agents[0].base_url: "base_url" and "api_key_env" go',
+        ),
+        (
+            '"tinyworld"\nmodel = "tiny-llama"',
+            '"transformers"\nmodel = "./none"',
+            'coe.toml:4: agents[0].model: there is no folder "./none".',
+        ),
+        (
+            '"normalized"',
+            '"entailment"\nmodel = "/none/at/all"',
+            'coe.toml:14: clusterer.model: there is no folder "/none/at/all".',
+        ),
+        (
+            '"normalized"',
+            '"magic"',
+            "coe.toml:13: clusterer.kind: there is no kind 'magic'. Choose one of 'entailment', 'normalized'",
+        ),
+        ('kind = "normalized"', "", 'coe.toml:12: clusterer.kind: Field required. Add "kind"'),
+        (
+            "aleatoric_threshold = 0.5",
+            "",
+            'coe.toml:14: policy.aleatoric_threshold: Field required. Add "aleatoric_threshold"',
+        ),
+        (
+            "epistemic_threshold = 0.3",
+            "epistemic_threshold = 0.7",
+            "coe.toml:17: policy.epistemic_threshold: with 2 agents the epistemic part is at most 0.693",
+        ),
+        (
+            "epistemic_threshold = 0.3",
+            "epistemic_threshold = 0.3\n[graph]\nmin_agents = 3",
+            'coe.toml:19: graph.min_agents: "min_agents" must lie in 1..2',
+        ),
+        (
+            "epistemic_threshold = 0.3",
+            'epistemic_threshold = 0.3\n[graph]\ncoordination = "x"',
+            "coe.toml:19: graph.coordination: ",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_what_to_do(checked, found, put, says):
+    assert found in AGENTS + REST
+    code, out, err = checked((AGENTS + REST).replace(found, put, 1))
+    assert (code, out) == (2, "")
+    assert says in err
+    assert "secret-of-the-test" not in err
+
+
+def test_all_mistakes_are_told_at_once(checked):
+    text = AGENTS.replace("tiny-llama", "gpt").replace("COE_TEST_KEY", "COE_NO_KEY")
+    _, _, err = checked(text + REST.replace("0.3", "0.9"))
+    assert [place in err for place in ("toml:4:", "toml:11:", "toml:17:")] == [True] * 3
+
+
+def test_a_package_that_is_missing_is_a_mistake_of_the_file(checked, monkeypatch):
+    for name in ("chat_transformers", "entailment_transformers"):
+        monkeypatch.setitem(sys.modules, f"coe_agents.backends.{name}", None)
+    code, _, err = checked(AGENTS + REST.replace('"normalized"', '"entailment"'))
+    assert code == 2
+    assert "coe.toml:3: agents[0].provider: ChatTransformers needs the package" in err
+    assert "coe.toml:13: clusterer.kind: TransformersEntailment needs the package" in err
+    assert err.count("pip install 'coe-agents[local]'") == 2
+
+
+def test_a_file_that_is_not_there_is_said(run):
+    code, _, err = run("config", "check", "/none.toml")
+    assert code == 2
+    assert "cannot be read" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            '[policy]\nkind = "threshold"\nmax_coe = 2.31\n',
+            "note: coe.toml:16: policy.max_coe: 10 responses have a CoE of at most 2.303 nats, so this always answers",
+        ),
+        (
+            '[policy]\nkind = "threshold"\nmax_coe = 1\notherwise = "another_round"\n',
+            'note: coe.toml:17: policy.otherwise: "another_round" becomes "abstain", for max_rounds of [graph] is 1',
+        ),
+        (
+            REST[REST.index("[policy]") :] + 'actions = { unknown = "another_round" }\n',
+            "note: coe.toml:18: policy.actions.unknown: ",
+        ),
+    ],
+)
+def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
+    code, out, err = checked(AGENTS + '[clusterer]\nkind = "normalized"\n' + text)
+    assert code == 0, err
+    assert says in out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[policy]\nkind = "threshold"\nmax_coe = 2.3\n',
+        '[policy]\nkind = "threshold"\nmax_coe = 2.4\notherwise = "another_round"\n[graph]\nmax_rounds = 2\n',
+    ],
+)
+def test_what_is_in_order_has_no_note(checked, text):
+    code, out, err = checked(AGENTS + '[clusterer]\nkind = "normalized"\n' + text)
+    assert code == 0, err
+    assert "note:" not in out
+
+
+def test_one_agent_has_no_epistemic_part(checked):
+    one = AGENTS[: AGENTS.index("\n\n") + 2]
+    code, _, err = checked(one + REST)
+    assert code == 2
+    assert 'with one agent nothing is epistemic. Add agents, or set kind = "threshold"' in err
+    code, out, _ = checked(one + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n')
+    assert code == 0
+    assert "with one agent CoE is its semantic entropy" in out
+
+
+def test_a_bound_that_holds_for_kl_only_is_not_checked_for_others(checked):
+    text = (AGENTS + REST).replace(
+        "epistemic_threshold = 0.3", 'epistemic_threshold = 0.7\n[graph]\ndivergence = "hellinger"'
+    )
+    assert checked(text)[0] == 0

@@ -1,0 +1,351 @@
+import io
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from coe_agents.cli import examination
+from coe_agents.cli.config import load_config
+from coe_agents.cli.examination import Examination, Problem, examine
+from coe_agents.cli.probes import Failure, all_within, probe_entailment, remedy_for
+from coe_agents.cli.tables import show_examination
+from coe_agents.errors import AgentError, ConfigurationError
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+from tests.servers import served
+
+COMMAND = str(Path(sys.executable).with_name("coe-agents"))
+AGENT = """\
+[[agents]]
+name = "{name}"
+provider = "openai"
+model = "m"
+base_url = "{url}"
+n_samples = 8
+seed = 0
+options = {{ max_retries = 0 }}
+"""
+NORMALIZED = '[clusterer]\nkind = "normalized"\n'
+POLICY = '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
+NOBODY = "http://127.0.0.1:9/v1"
+
+
+@pytest.fixture
+def examined(tmp_path):
+    def examined(*urls, clusterer=NORMALIZED, more="", timeout=20.0):
+        agents = "".join(AGENT.format(name=f"agent-{place}", url=url) for place, url in enumerate(urls))
+        path = tmp_path / "coe.toml"
+        path.write_text(agents + clusterer + POLICY + more)
+        return examine(load_config(path), timeout=timeout)
+
+    return examined
+
+
+def shown(findings):
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    show_examination(findings, console=console)
+    return console.file.getvalue()
+
+
+def entailment_folder(tmp_path, labels):
+    folder = shutil.copytree(model_folder(ENTAILMENT_MODEL), tmp_path / "nli")
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {str(place): label for place, label in enumerate(labels)}
+    config["label2id"] = {label: place for place, label in enumerate(labels)}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_a_server_that_does_it_all(examined):
+    with served() as server:
+        findings = examined(server.url)
+    report = findings.agents["agent-0"]
+    assert (report.n_asked, report.n_returned, report.n_requests, report.n_in_one_request) == (3, 3, 1, True)
+    assert (report.logprobs, report.n_distinct, report.n_empty) == ("all", 3, 0)
+    assert (report.input_tokens, report.output_tokens) == (11, 6)
+    assert (report.load_seconds, report.device) == (None, None)
+    assert len(server.requests) == 1  # each agent is called once
+    assert server.requests[0]["messages"][-1]["content"] == "What is the capital of France?"
+    assert (findings.problems, findings.notes, findings.late) == ([], [], False)
+    assert findings.device == "none: no model runs in this process"
+    out = shown(findings)
+    assert "agent-0  yes        -" in out
+    assert out.rstrip().endswith("All is well.")
+
+
+def test_a_server_without_n_is_told_apart(examined):
+    with served(ignores_n=True) as server:
+        findings = examined(server.url)
+    report = findings.agents["agent-0"]
+    assert (report.n_returned, report.n_requests, report.n_in_one_request) == (
+        3,
+        4,
+        False,
+    )  # the one reply that came for three is not trusted
+    assert findings.problems == []
+    assert "no, 4 requests" in shown(findings)
+
+
+def test_log_probabilities_are_needed_only_where_they_count(examined):
+    with served(ignores_logprobs=True) as server:
+        assert examined(server.url).problems == []
+        findings = examined(server.url, more='[graph]\nweighting = "probability"\n')
+    assert findings.agents["agent-0"].logprobs == "none"
+    (problem,) = findings.problems
+    assert "no log-probabilities" in problem.error
+    assert 'Set weighting = "auto"' in problem.remedy
+
+
+def test_the_same_text_each_time_is_noted(examined):
+    with served(texts=("Paris", " Paris ")) as server:
+        findings = examined(server.url)
+    assert findings.agents["agent-0"].n_distinct == 1
+    assert findings.problems == []
+    (note,) = findings.notes
+    assert "said the same 3 times at temperature 1" in note
+
+
+def test_nothing_but_empty_responses_is_a_problem(examined):
+    with served(texts=("", " ")) as server:
+        (problem,) = examined(server.url).problems
+    assert problem.error == "all its responses are empty"
+    assert 'Raise "max_tokens"' in problem.remedy
+
+
+def test_one_sample_is_asked_of_an_agent_at_temperature_0(tmp_path):
+    path = tmp_path / "coe.toml"
+    with served() as server:
+        agent = AGENT.format(name="a", url=server.url).replace("n_samples = 8", "n_samples = 1\ntemperature = 0")
+        path.write_text(agent + NORMALIZED + POLICY)
+        report = examine(load_config(path), timeout=20).agents["a"]
+    assert (report.n_asked, report.n_returned, report.n_in_one_request) == (1, 1, None)
+
+
+def test_a_dead_agent_is_a_problem_and_the_others_are_seen(examined):
+    with served() as server:
+        findings = examined(server.url, NOBODY)
+    assert findings.agents["agent-0"].n_returned == 3
+    assert findings.agents["agent-1"] is None
+    (problem,) = findings.problems
+    assert problem.part == f"agent agent-1 at {NOBODY}"
+    assert "Connection error" in problem.error
+    assert problem.remedy == f"Check that a server listens at {NOBODY}"
+    out = " ".join(shown(findings).split())
+    assert "agent-1 no - - - - - -" in out
+    assert "1 problem." in out
+    assert findings.to_json()["agents"]["agent-1"] == {"reachable": False}
+    assert findings.to_json()["ok"] is False
+
+
+def test_an_agent_that_hangs_costs_no_more_than_its_time(examined):
+    hold = threading.Event()
+    with served() as slow, served() as quick:
+        answer = slow.answer
+        slow.answer = lambda body: (hold.wait(20), answer(body))[1]
+        start = time.monotonic()
+        findings = examined(slow.url, quick.url, timeout=3.0)
+        took = time.monotonic() - start
+        hold.set()
+    assert took < 15
+    assert findings.late
+    assert findings.agents["agent-1"].n_returned == 3
+    (problem,) = findings.problems
+    assert problem.part.startswith("agent agent-0")
+    assert problem.error == "no reply within 3 s"
+    assert "raise --timeout" in problem.remedy
+
+
+BUSY = """
+import sys
+import torch
+from coe_agents.cli import main, probes
+
+def compute(agent):
+    while True:
+        torch.randn(700, 700) @ torch.randn(700, 700)
+
+probes.probe_agent = compute
+sys.argv = ["coe-agents", "doctor", "--timeout", "0.5", "--json"]
+main()
+"""
+
+
+def test_the_command_ends_in_order_though_a_model_computes_on():
+    # Python aborts (exit 134) where it finds a thread in torch's native code at its end
+    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["problems"][0]["error"] == "no reply within 0.5 s"
+
+
+def test_what_an_error_says_cannot_steer_the_terminal(examined):
+    with served() as server:
+        server.answer = lambda body: (400, {"error": {"message": "no\x1b[2J such [red]model[/red]\n" + "x" * 9999}})
+        findings = examined(server.url)
+    assert len(findings.problems[0].error) <= 500
+    assert "\x1b" not in findings.problems[0].error
+    assert findings.problems[0].remedy == "Check the model's settings against what the server takes"
+    out = shown(findings)
+    assert "[red]model[/red]" in out
+    assert "\x1b" not in out
+
+
+def test_no_text_of_others_can_steer_the_terminal():
+    problem = Problem(part="agent \x1b]0;t\x07", error="\x1b[2J", remedy="[red]\x1b[0m")
+    findings = Examination(
+        agents={"\x1b[2Ja": None},
+        entailment=None,
+        versions={},
+        device="cpu",
+        problems=[problem],
+        notes=["\x1b"],
+        late=False,
+    )
+    assert not {"\x1b", "\x07"} & set(shown(findings))
+
+
+def test_the_entailment_model_is_looked_at(examined):
+    with served() as server:
+        findings = examined(server.url, clusterer='[clusterer]\nkind = "entailment"\nmodel = "tinyworld"\n')
+    report = findings.entailment
+    assert report.model == "tiny-nli"
+    assert set(report.labels) == {"contradiction", "neutral", "entailment"}
+    assert (report.entailed.label, report.contradicted.label) == ("entailment", "contradiction")
+    assert min(report.entailed.probability, report.contradicted.probability) > 0.5
+    assert (report.device, findings.device) == ("cpu", "cpu")
+    assert findings.problems == []
+    out = " ".join(shown(findings).split())
+    assert "obvious entailment entailment (" in out
+    assert "obvious contradiction contradiction (" in out
+
+
+def test_an_entailment_model_with_its_labels_mixed_up_is_a_problem(examined, tmp_path):
+    labels = json.loads((model_folder(ENTAILMENT_MODEL) / "config.json").read_text())["id2label"]
+    swapped = {"entailment": "contradiction", "contradiction": "entailment"}
+    folder = entailment_folder(tmp_path, [swapped.get(label.lower(), label) for label in labels.values()])
+    with served() as server:
+        findings = examined(server.url, clusterer=f'[clusterer]\nkind = "entailment"\nmodel = "{folder}"\n')
+    (problem,) = findings.problems
+    assert problem.error.endswith("and it says contradiction")
+    assert "id2label" in problem.remedy
+
+
+def test_an_entailment_model_without_labels_is_a_problem(examined, tmp_path):
+    folder = entailment_folder(tmp_path, ["LABEL_0", "LABEL_1", "LABEL_2"])
+    with served() as server:
+        findings = examined(server.url, clusterer=f'[clusterer]\nkind = "entailment"\nmodel = "{folder}"\n')
+    (problem,) = findings.problems
+    assert findings.entailment is None
+    assert problem.error.startswith("LabelError: ")
+    assert problem.remedy.startswith("Use a model trained on MNLI")
+    assert problem.remedy not in problem.error
+
+
+@pytest.mark.parametrize(
+    ("contradicted", "n_problems", "n_notes"),
+    [([0.9, 0.1, 0.0], 0, 0), ([0.1, 0.9, 0.0], 0, 1), ([0.0, 0.1, 0.9], 1, 0)],
+)
+def test_a_contradiction_may_pass_for_neutral_but_not_for_entailment(
+    examined, monkeypatch, contradicted, n_problems, n_notes
+):
+    class Table:
+        def predict(self, pairs):
+            return np.array([[0.0, 0.1, 0.9], contradicted])
+
+    class Clusterer:
+        model = Table()
+
+    monkeypatch.setattr(examination, "create_clusterer", lambda config: Clusterer())
+    with served() as server:
+        findings = examined(server.url)
+    assert (len(findings.problems), len(findings.notes)) == (n_problems, n_notes)
+    assert (findings.entailment.model, findings.entailment.labels) == ("Table", None)
+
+
+def test_an_entailment_model_that_fails_is_no_crash():
+    class Broken:
+        def predict(self, pairs):
+            raise RuntimeError("out of memory")
+
+    assert probe_entailment(Broken()) == Failure(
+        error="RuntimeError: out of memory",
+        remedy="Call the model without coe-agents, and see whether it says the same",
+    )
+
+
+class HttpError(Exception):
+    def __init__(self, status_code):
+        super().__init__("refused")
+        self.status_code = status_code
+
+
+class ReadTimeoutError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (AgentError("gone", hint="Do this"), "Do this"),
+        (HttpError(401), "Check the key"),
+        (HttpError(403), "may use this model"),
+        (HttpError(404), "ends in /v1"),
+        (HttpError(429), "Wait"),
+        (HttpError(400), '"options"'),
+        (HttpError(503), "server's log"),
+        (ReadTimeoutError(), 'raise "timeout"'),
+        (TimeoutError(), 'raise "timeout"'),
+        (ConnectionResetError(), "Start the server"),
+        (ImportError("x"), "Install the package"),
+        (KeyError("x"), "without coe-agents"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_every_error_comes_with_something_to_do(error, says):
+    assert says in remedy_for(error)
+
+
+def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):
+    def called(*_):
+        raise AssertionError("an agent was called")
+
+    monkeypatch.setattr("coe_agents.cli.probes.probe_agent", called)
+    with pytest.raises(ConfigurationError, match="min_agents"):
+        examined(NOBODY, more="[graph]\nmin_agents = 2\n")
+
+
+def test_tasks_run_at_once():
+    barrier = threading.Barrier(3, timeout=20)
+    assert set(all_within(20, dict.fromkeys("abc", barrier.wait)).values()) == {0, 1, 2}
+
+
+def test_versions_name_what_is_not_installed(monkeypatch):
+    monkeypatch.setattr(examination, "_PACKAGES", ("langgraph", "no-such-package"))
+    found = examination.versions()
+    assert list(found) == ["python", "coe-agents", "langgraph", "no-such-package"]
+    assert found["no-such-package"] is None
+    assert found["langgraph"][0].isdigit()
+
+
+def test_tinyworld_is_well():
+    done = subprocess.run([COMMAND, "doctor", "--json"], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = json.loads(done.stdout)
+    assert said["ok"]
+    assert said["problems"] == []
+    assert set(said["agents"]) == {"tiny-llama", "tiny-qwen2", "tiny-mistral"}
+    for agent in said["agents"].values():
+        assert agent["reachable"]
+        assert agent["n_in_one_request"]
+        assert (agent["n_returned"], agent["logprobs"], agent["device"]) == (3, "all", "cpu")
+        assert agent["load_seconds"] > 0
+        assert agent["output_tokens"] > 0
+    assert said["entailment"]["entailed"]["label"] == "entailment"
+    assert said["entailment"]["contradicted"]["label"] == "contradiction"
+    assert set(said["versions"]) >= {"python", "coe-agents", "torch", "transformers", "langgraph", "langchain-core"}
+    assert said["device"] == "cpu"

@@ -1,0 +1,57 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from coe_agents.cli.render import clean, show_decision
+
+DECISION = {
+    "action": "answer",
+    "answer": "Paris",
+    "reason": "CoE 0.1 is low",
+    "regime": "consensus",
+    "coe": 0.1,
+    "aleatoric": 0.06,
+    "epistemic": 0.04,
+    "interval": [0.0, 0.3],
+    "n_rounds": 1,
+    "failed_agents": {"c": "OSError: gone"},
+    "tokens": {"a": {"input_tokens": 1, "output_tokens": 12}},
+    "agents": {"a": {"distribution": {"Paris": 0.75, "Lyon": 0.25}}},
+}
+
+
+def shown(**changes):
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    show_decision("Capital?", {**DECISION, **changes}, 0.5, console=console)
+    return console.file.getvalue()
+
+
+def test_the_answer_comes_first_then_the_numbers_then_the_agents():
+    lines = [line.strip() for line in shown().splitlines() if line.strip()]
+    assert lines[:2] == ["? Capital?", "→ Paris"]
+    assert "CoE 0.100 = aleatoric 0.060 + epistemic 0.040 nats  (95 % bootstrap 0.00 to 0.30)" in lines
+    assert any(line.startswith("a") and "75%" in line and "Paris" in line for line in lines)
+    assert any(line.startswith("c") and "failed" in line and "OSError: gone" in line for line in lines)
+    assert lines[-1] == "1 round, 12 tokens, 0.50 s"
+
+
+@pytest.mark.parametrize(("action", "head"), [("abstain", "→ No answer."), ("escalate", "→ Escalated.")])
+def test_a_refusal_comes_first(action, head):
+    assert head in shown(action=action, answer=None).splitlines()[2]
+
+
+def test_nothing_measured_has_no_numbers():
+    nothing = dict.fromkeys(("coe", "aleatoric", "epistemic", "regime", "interval"))
+    assert "CoE 0" not in shown(action="abstain", answer=None, agents={}, reason="all agents failed", **nothing)
+
+
+def test_markup_and_control_characters_of_a_model_are_only_text():
+    out = shown(answer="[red]x[/red]\x1b[2J\x07", agents={"a": {"distribution": {"[bold]\x1b]0;t\x07": 1.0}}})
+    assert "[red]x[/red]" in out
+    assert "[bold]" in out
+    assert not {"\x1b", "\x07"} & set(out)
+
+
+def test_clean_keeps_letters_of_any_script():
+    assert clean("São\n Paulo 東京\u202e") == "São Paulo 東京�"

@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch, cluster_many, cluster_responses
+
+RESPONSES = (
+    "Paris",
+    "paris.",
+    "Rome",
+    "1,000",
+    "1000",
+    "I don't know.",
+    "I cannot answer that.",
+    "",
+    " \n",
+    "<think>a</think>",
+)
+
+
+class Remembering:
+    """Gives fixed labels, or all responses one cluster, and remembers what it was asked."""
+
+    def __init__(self, labels=None):
+        self.labels = labels
+        self.calls = []
+
+    def cluster(self, responses, questions):
+        self.calls.append((responses, questions))
+        return [[0] * len(texts) for texts in responses] if self.labels is None else self.labels
+
+
+def test_refusals_share_a_cluster_and_empties_another_without_being_asked_about():
+    clusterer = Remembering()
+    texts = ["", "Paris", "I don't know.", "It is Paris.", " ", "I’m not sure.", "<think>hm</think>"]
+    assert cluster_responses(texts, question="Which city?", clusterer=clusterer) == [0, 1, 2, 1, 0, 2, 0]
+    assert clusterer.calls == [([["Paris", "It is Paris."]], ["Which city?"])]
+
+
+def test_a_refusal_never_joins_an_answer_that_the_clusterer_would_merge_it_with(same_start):
+    texts = ["Iceland", "I don't know"]
+    assert cluster_responses(texts, question="", clusterer=BidirectionalEntailment(same_start)) == [0, 1]
+
+
+def test_all_questions_go_to_the_clusterer_in_one_call_and_those_without_answers_not_at_all():
+    clusterer = Remembering()
+    batch = [["a", "b"], ["I don't know.", ""], [], ["c"]]
+    assert cluster_many(batch, questions=["1", "2", "3", "4"], clusterer=clusterer) == [[0, 0], [0, 1], [], [0]]
+    assert clusterer.calls == [([["a", "b"], ["c"]], ["1", "4"])]
+
+
+def test_nothing_to_cluster_calls_nothing():
+    clusterer = Remembering()
+    assert cluster_responses([], question="", clusterer=clusterer) == []
+    assert cluster_many([], questions=[], clusterer=clusterer) == []
+    assert cluster_responses(["N/A", "", "unknown"], question="", clusterer=clusterer) == [0, 1, 0]
+    assert clusterer.calls == []
+
+
+def test_any_integer_labels_are_renumbered_by_first_appearance_as_python_integers():
+    clusterer = Remembering([np.array([7, 3, 7, -1])])
+    labels = cluster_responses(["a", "b", "", "c", "d"], question="", clusterer=clusterer)
+    assert labels == [0, 1, 2, 0, 3]
+    assert {type(label) for label in labels} == {int}
+
+
+@given(st.lists(st.lists(st.sampled_from(RESPONSES), max_size=8), max_size=5))
+def test_a_batch_gives_what_each_question_gives_alone_numbered_by_first_appearance(batch):
+    labels = cluster_many(batch, questions=[""] * len(batch), clusterer=NormalizedMatch())
+    assert labels == [cluster_responses(texts, question="", clusterer=NormalizedMatch()) for texts in batch]
+    for row in labels:
+        assert list(dict.fromkeys(row)) == list(range(len(set(row))))
+
+
+@given(st.lists(st.sampled_from(RESPONSES), max_size=10), st.randoms())
+def test_the_order_of_responses_changes_no_cluster(texts, random):
+    order = list(range(len(texts)))
+    random.shuffle(order)
+    labels = cluster_responses(texts, question="", clusterer=NormalizedMatch())
+    shuffled = cluster_responses([texts[i] for i in order], question="", clusterer=NormalizedMatch())
+    assert len(set(zip([labels[i] for i in order], shuffled, strict=True))) == len(set(labels)) == len(set(shuffled))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([[0]], "for question 0, Remembering returned 1 where 2 belongs"),
+        ([], "for question 0, Remembering returned no list where 2 belongs"),
+        ([[0, 0], [0]], "for question 1, Remembering returned 1 where no list belongs"),
+        ([[0.0, 1.0]], "list of integers"),
+        ([["a", "b"]], "list of integers"),
+        ([0, 1], "list of integers"),
+    ],
+)
+def test_what_is_no_label_per_response_is_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        cluster_responses(["a", "b"], question="", clusterer=Remembering(labels))
+
+
+def test_arguments_are_checked():
+    clusterer = NormalizedMatch()
+    with pytest.raises(TypeError, match='"responses" must be a sequence of strings; got str'):
+        cluster_responses("Paris", question="", clusterer=clusterer)
+    with pytest.raises(TypeError, match="item 1 is NoneType"):
+        cluster_responses(["Paris", None], question="", clusterer=clusterer)
+    with pytest.raises(TypeError, match='"question" must be a string; got list'):
+        cluster_responses(["Paris"], question=["Which city?"], clusterer=clusterer)
+    with pytest.raises(TypeError, match='"responses" must be a sequence of sequences'):
+        cluster_many("Paris", questions=[""], clusterer=clusterer)
+    with pytest.raises(TypeError, match=r'"responses\[0\]" must be a sequence of strings; got str'):
+        cluster_many(["Paris"], questions=[""], clusterer=clusterer)
+    with pytest.raises(TypeError, match='"questions" must be a sequence of strings; got str'):
+        cluster_many([["Paris"]], questions="?", clusterer=clusterer)
+    with pytest.raises(ValueError, match='"responses" and "questions" must be equally long; got 2 and 1'):
+        cluster_many([["Paris"], ["Rome"]], questions=[""], clusterer=clusterer)

@@ -1,0 +1,112 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coe_agents.clustering import Clusterer, NormalizedMatch, normalize_answer
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        ("The Beatles", "beatles", " BEATLES! ", "«Beatles»", "**Beatles**", "beatles。"),
+        ("1,000", "1000", "1000.0", "01000", "+1000", "one thousand", "１０００", "١٠٠٠", "1 thousand"),
+        ("-5", "−5", "-5.0"),
+        ("0", "-0", "0.00", "zero", ".0"),
+        ("ten", "10", "Ten."),
+        ("twenty-one", "twenty one", "21"),
+        ("5 million", "5,000,000", "five million", "5.0 million"),
+        ("0.5", ".5", ".50"),
+        ("$1,500.00", "1500", "1500%"),
+        ("J.K. Rowling", "J. K. Rowling", "JK Rowling"),
+        ("U.S.A.", "USA"),
+        ("Marks & Spencer", "Marks and Spencer"),
+        ("don't", "don’t", "dont"),
+        ("1939–1945", "1939-1945"),
+        ("10km", "10 km"),
+        ("A-", "A minus"),
+        ("2^10", "2¹⁰"),
+        ("½", "1/2"),
+        ("5½", "5 1/2"),
+        ("Straße", "STRASSE"),
+        ("café", "cafe\N{COMBINING ACUTE ACCENT}"),
+        ("soft\N{SOFT HYPHEN}ware", "software"),
+        ("北京。", "「北京」"),
+    ],
+)
+def test_equal_answers(group):
+    assert len({normalize_answer(text) for text in group}) == 1
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        ("C", "C++", "C#"),
+        ("A", "A+", "A-", "B"),
+        ("+", "-", "*", "/", "?", "!"),
+        ("5", "-5", "€5", "5/2", "52", "5.2", ">5"),
+        ("1 + 1", "1 1", "11"),
+        ("10²", "102", "10"),
+        ("5½", "51/2"),
+        ("10:30", "1030", "10:3"),
+        ("1.2.3", "1.23", "123"),
+        ("COVID-19", "COVID 9", "COVID"),
+        ("1990s", "1990"),
+        ("Plan A", "Plan B", "Plan"),
+        ("हिन्दी", "हिन्दे", "हनद"),
+        ("año", "ano"),
+        ("😀", "😢"),
+        ("3.14", "314"),
+    ],
+)
+def test_different_answers(group):
+    assert len({normalize_answer(text) for text in group}) == len(group)
+
+
+def test_an_article_goes_only_before_another_word():
+    assert normalize_answer("The Who") == "who"
+    assert normalize_answer("a") == "a"
+    assert normalize_answer("The") == "the"
+    assert normalize_answer("Vitamin A") == "vitamin a"
+
+
+@given(st.text())
+def test_nothing_visible_becomes_nothing(text):
+    assert bool(normalize_answer(text)) or not text.strip() or not any(c.isalnum() for c in text)
+
+
+@given(st.text(alphabet="aAthen tyoeC+#-−.,/:1250$%&'’½²^é中\n*"))
+def test_what_is_normal_stays(text):
+    once = normalize_answer(text)
+    assert normalize_answer(once) == once
+
+
+@given(st.integers(min_value=-(10**9), max_value=10**9))
+def test_an_integer_has_one_form(number):
+    assert (
+        normalize_answer(f"{number:,}")
+        == normalize_answer(f"{number}.00")
+        == normalize_answer(str(number))
+        == str(number)
+    )
+
+
+def test_thousands_of_digits_are_no_obstacle():
+    assert normalize_answer("9" * 10_000) == "9" * 10_000
+    assert normalize_answer("9" * 10_000 + " million").endswith(" million")
+
+
+def test_labels_are_by_first_appearance_for_each_question():
+    clusterer = NormalizedMatch()
+    assert clusterer.cluster([["Rome", "paris", "Paris!", "rome"], [], ["7", "seven"]], ["", "", ""]) == [
+        [0, 1, 1, 0],
+        [],
+        [0, 0],
+    ]
+    assert isinstance(clusterer, Clusterer)
+
+
+def test_arguments_are_checked():
+    with pytest.raises(TypeError, match="item 0 is int"):
+        NormalizedMatch().cluster([[5]], [""])
+    with pytest.raises(ValueError, match="equally long"):
+        NormalizedMatch().cluster([["5"]], [])

@@ -1,0 +1,136 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coe_agents.clustering import Clusterer, EmbeddingSimilarity, cluster_responses
+
+
+class AngleEmbeddings:
+    """Puts each text on the unit circle, at the degrees that its last word says, and keeps what it was asked."""
+
+    def __init__(self, length=1.0):
+        self.length = length
+        self.calls = []
+
+    def embed_documents(self, texts):
+        self.calls.append(list(texts))
+        angles = [math.radians(float(text.split()[-1])) for text in texts]
+        return [[self.length * math.cos(angle), self.length * math.sin(angle)] for angle in angles]
+
+
+def at_most(degrees):
+    return math.cos(math.radians(degrees))
+
+
+def labels_of(texts, *, embeddings=None, **options):
+    return EmbeddingSimilarity(embeddings or AngleEmbeddings(), **options).cluster([texts], [""])[0]
+
+
+def test_the_cosine_to_the_representative_decides():
+    # 0, 20 and 40 degrees: 20 is within 25 of 0, 40 is not, though within 25 of 20; no chains
+    assert labels_of(["0", "20", "40"], threshold=at_most(25)) == [0, 0, 1]
+    assert labels_of(["0", "20", "40"], threshold=at_most(41)) == [0, 0, 0]
+    assert labels_of(["0", "20", "40"], threshold=at_most(19)) == [0, 1, 2]
+    assert labels_of(["0", "180"], threshold=0.01) == [0, 1]
+
+
+def test_a_response_joins_the_first_cluster_that_is_near_enough():
+    # 30 is nearer to 40 than to 10, and joins 10, the older one
+    assert labels_of(["10", "40", "30"], threshold=at_most(25)) == [0, 1, 0]
+
+
+@given(st.lists(st.integers(0, 359), max_size=12), st.integers(1, 85))
+def test_the_partition_is_that_of_comparing_one_pair_at_a_time(angles, degrees):
+    representatives, expected = [], []
+    for angle in angles:
+        near = [
+            label
+            for label, other in enumerate(representatives)
+            if min(abs(angle - other), 360 - abs(angle - other)) < degrees + 0.5
+        ]
+        expected.append(near[0] if near else len(representatives))
+        if not near:
+            representatives.append(angle)
+    assert labels_of([str(angle) for angle in angles], threshold=at_most(degrees + 0.5)) == expected
+
+
+@pytest.mark.parametrize("length", [1e-200, 0.3, 1e200])
+def test_the_length_of_a_vector_does_not_count(length):
+    assert labels_of(["0", "20", "90"], embeddings=AngleEmbeddings(length), threshold=at_most(25)) == [0, 0, 1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_directions_reach_a_threshold_of_1_in_single_precision(seed):
+    class Single:
+        def embed_documents(self, texts):
+            direction = np.random.default_rng(seed).normal(size=384).astype(np.float32)
+            return np.stack([direction, direction / np.float32(3)])
+
+    assert labels_of(["a", "b"], embeddings=Single(), threshold=1) == [0, 0]
+
+
+def test_all_questions_share_one_call_and_each_text_is_sent_once():
+    embeddings = AngleEmbeddings()
+    batch = [["0", " 0 ", "90"], ["90", "0", "95"], [], ["45", "45"]]
+    labels = EmbeddingSimilarity(embeddings, threshold=at_most(10)).cluster(batch, ["a", "b", "c", "d"])
+    assert labels == [[0, 0, 1], [0, 1, 0], [], [0, 0]]
+    assert embeddings.calls == [["0", "90", "95"]]  # the last question has nothing to compare
+
+
+def test_where_nothing_is_to_compare_nothing_is_asked():
+    embeddings = AngleEmbeddings()
+    assert EmbeddingSimilarity(embeddings, threshold=0.9).cluster([["1"], []], ["", ""]) == [[0], []]
+    assert embeddings.calls == []
+
+
+def test_the_question_stands_before_the_response_on_request():
+    for with_question, sent in ((False, ["0", "90"]), (True, ["Which? 0", "Which? 90"])):
+        embeddings = AngleEmbeddings()
+        clusterer = EmbeddingSimilarity(embeddings, threshold=0.9, with_question=with_question)
+        assert cluster_responses(["0", "90"], question=" Which? ", clusterer=clusterer) == [0, 1]
+        assert embeddings.calls == [sent]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ([[1.0, 0.0], [0.0, 0.0]], "vector 1 of the 2 from Wrong holds only zeros"),
+        ([[math.nan, 0.0], [1.0, 0.0]], "vector 0 of the 2 from Wrong holds NaN or infinity"),
+        ([[1.0, 0.0], [math.inf, 0.0]], "vector 1 of the 2 from Wrong holds NaN or infinity"),
+        ([[1.0, 0.0]], r"one vector for each of 2 texts; Wrong returned shape \(1, 2\)"),
+        ([[], []], r"shape \(2, 0\)"),
+        ([1.0, 0.0], r"shape \(2,\)"),
+        ([[1.0], [1.0, 0.0]], "all of one length; Wrong returned something else"),
+        ([["a"], ["b"]], "vectors of numbers"),
+        (None, "Wrong returned"),
+    ],
+)
+def test_what_is_no_vector_is_refused(returned, message):
+    class Wrong:
+        def embed_documents(self, texts):
+            return returned
+
+    with pytest.raises(ValueError, match=message):
+        labels_of(["a", "b"], embeddings=Wrong(), threshold=0.5)
+
+
+@pytest.mark.parametrize("threshold", [0, -0.5, 1.01, math.nan])
+def test_arguments_are_checked(threshold):
+    with pytest.raises(ValueError, match=r"\(0, 1\]"):
+        EmbeddingSimilarity(AngleEmbeddings(), threshold=threshold)
+    with pytest.raises(TypeError, match='"embed_documents'):
+        EmbeddingSimilarity("all-MiniLM-L6-v2", threshold=0.5)
+    with pytest.raises(ValueError, match="equally long; got 1 and 0"):
+        EmbeddingSimilarity(AngleEmbeddings(), threshold=0.5).cluster([["1"]], [])
+    assert isinstance(EmbeddingSimilarity(AngleEmbeddings(), threshold=0.5), Clusterer)
+
+
+def test_langchains_embeddings_fit():
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+
+    # random directions in 64 dimensions are far apart, and equal texts are one
+    texts = ["Paris", "Lyon", "Paris ", "Rome"]
+    assert labels_of(texts, embeddings=DeterministicFakeEmbedding(size=64), threshold=0.9) == [0, 1, 0, 2]

@@ -1,0 +1,70 @@
+"""Test doubles that stand at the edges: an agent, and chat models."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
+
+from coe_agents.testing import ScriptedAgent
+from coe_agents.testing import create_response as response
+
+__all__ = ["CountingModel", "JudgingModel", "ScriptedAgent", "response"]
+
+
+class CountingModel(BaseChatModel):
+    """Gives `per_call` texts a call, whatever is asked for, and keeps the options of each call."""
+
+    n: int = 1
+    fails_at: int | None = None
+    logprobs: bool | None = None
+    seed: int | None = None
+    temperature: float | None = None
+    streaming: bool = False
+    per_call: int = 100
+    calls: list[dict[str, Any]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "counting"
+
+    def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
+        return llm_outputs[0] or {}
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+        fields = ("temperature", "logprobs", "seed", "streaming", "cache")
+        self.calls.append({**{name: getattr(self, name) for name in fields}, **options, "messages": messages})
+        if len(self.calls) == self.fails_at:
+            raise ConnectionError("lost")
+        content = {"content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -0.25}]}
+        info = {"logprobs": content} if self.logprobs else {}
+        count = min(options.get("n", 1), self.per_call)
+        return ChatResult(
+            generations=[
+                ChatGeneration(message=AIMessage(f"text {len(self.calls)}.{i}"), generation_info=info)
+                for i in range(count)
+            ],
+            llm_output={"token_usage": {"prompt_tokens": 7, "completion_tokens": count}},
+        )
+
+
+class JudgingModel(BaseChatModel):
+    """Answers the prompt of `prompts.entailment` with what `verdict` says of the two texts, and keeps the pairs."""
+
+    verdict: Callable[[str, str], str]
+    asked: list[tuple[str, str]] = Field(default_factory=list)
+
+    def __init__(self, verdict: Callable[[str, str], str]) -> None:
+        super().__init__(verdict=verdict)
+
+    @property
+    def _llm_type(self) -> str:
+        return "judging"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+        premise, hypothesis = re.findall("<answer>(.*?)</answer>", messages[-1].text)
+        self.asked.append((premise, hypothesis))
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.verdict(premise, hypothesis)))])

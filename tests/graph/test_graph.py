@@ -1,0 +1,437 @@
+import asyncio
+from typing import Annotated, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+
+from coe_agents import ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.policy import Decision
+from tests.doubles import CountingModel, ScriptedAgent
+
+ANSWER_ALL, ANSWER_SURE = ThresholdPolicy(100.0), ThresholdPolicy(0.0)
+
+
+def graph(*agents, policy=ANSWER_SURE, **options):
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, **options)
+
+
+def trio():
+    return [ScriptedAgent(name, ["Paris", "paris."]) for name in ("a", "b", "c")]
+
+
+def both(graph, given):
+    """Runs sync and async, with a checkpointer and without; all must decide the same."""
+    plain, saved = graph.compile(), graph.compile(checkpointer=InMemorySaver())
+    threads = [{"configurable": {"thread_id": name}} for name in ("sync", "async")]
+    first, *others = (
+        plain.invoke(given),
+        asyncio.run(plain.ainvoke(given)),
+        saved.invoke(given, threads[0]),
+        asyncio.run(saved.ainvoke(given, threads[1])),
+    )
+    for other in others:
+        assert other["decision"] == first["decision"]
+        assert other["responses"] == first["responses"]
+    return first
+
+
+class Recorder:
+    """A policy of a user's own."""
+
+    def __init__(self, *actions):
+        self.actions, self.seen = list(actions), []
+
+    def decide(self, measurement, *, round, max_rounds):
+        self.seen.append((round, max_rounds, measurement))
+        return Decision(self.actions[min(round, len(self.actions) - 1)], None, "as told")
+
+
+def test_agreement_is_answered_with_its_numbers():
+    result = both(graph(*trio()), {"question": "Capital of France?"})
+    decision = result["decision"]
+    assert (decision["action"], decision["answer"], decision["regime"]) == ("answer", "Paris", "consensus")
+    assert (decision["coe"], decision["aleatoric"], decision["epistemic"]) == (0.0, 0.0, 0.0)
+    assert (decision["n_rounds"], decision["failed_agents"]) == (1, {})
+    assert decision["support"] == {"Paris": 1.0}
+    assert decision["tokens"]["a"] == {"input_tokens": 3, "output_tokens": 2}
+    assert result["labels"] == [0] * 6
+    assert [(r["agent"], r["index"]) for r in result["responses"]] == [(n, i) for n in "abc" for i in range(2)]
+
+
+def test_the_message_carries_the_decision():
+    result = graph(*trio()).compile().invoke({"question": "Capital of France?"})
+    asked, said = result["messages"]
+    assert isinstance(asked, HumanMessage)
+    assert isinstance(said, AIMessage)
+    assert said.content == "Paris"
+    assert said.response_metadata["decision"] == result["decision"]
+
+
+def test_disagreement_is_withheld_and_the_message_says_why():
+    compiled = graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"]))
+    result = both(compiled, {"question": "Q?"})
+    assert result["decision"]["action"] == "abstain"
+    assert result["decision"]["answer"] is None
+    assert result["decision"]["regime"] == "conflict"
+    assert result["messages"][-1].content.startswith("I will not answer this: CoE 0.693")
+
+
+def test_escalation_is_an_end():
+    policy = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
+    compiled = graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"]), policy=policy)
+    assert both(compiled, {"question": "Q?"})["decision"]["action"] == "escalate"
+
+
+def test_a_failed_agent_is_named_and_the_others_answer():
+    down = ScriptedAgent("b", ConnectionError("refused"))
+    result = both(graph(trio()[0], down, trio()[2], retries=0), {"question": "Q?"})
+    assert result["decision"]["action"] == "answer"
+    assert result["decision"]["failed_agents"] == {"b": "ConnectionError: refused"}
+    assert result["responses"][-1]["error"] == "ConnectionError: refused"
+    assert len(result["labels"]) == len(result["responses"]) - 1
+    assert "refused" not in result["messages"][-1].content
+
+
+def test_a_failure_is_retried_before_it_counts():
+    class Flaky(ScriptedAgent):
+        def sample(self, request, config=None):
+            if not self.requests:
+                self.requests.append(request)
+                raise ConnectionError("once")
+            return super().sample(request, config)
+
+    flaky = Flaky("b", ["Paris"])
+    result = graph(trio()[0], flaky).compile().invoke({"question": "Q?"})
+    assert result["decision"]["failed_agents"] == {}
+    assert len(flaky.requests) == 2
+
+
+def test_a_programming_error_is_not_retried():
+    broken = ScriptedAgent("b", TypeError("bad"))
+    graph(trio()[0], broken, min_agents=1, retries=3).compile().invoke({"question": "Q?"})
+    assert len(broken.requests) == 1
+
+
+def test_fewer_agents_than_needed_abstain_however_sure():
+    agents = [trio()[0], ScriptedAgent("b", OSError("gone")), ScriptedAgent("c", OSError("gone"))]
+    decision = both(graph(*agents, retries=0), {"question": "Q?"})["decision"]
+    assert decision["action"] == "abstain"
+    assert decision["reason"] == "1 of 3 agents answered and 2 must; missing: b, c"
+    alone = graph(*agents, retries=0, min_agents=1).compile().invoke({"question": "Q?"})["decision"]
+    assert alone["action"] == "answer"
+
+
+def test_all_agents_dead_is_not_certainty():
+    agents = [ScriptedAgent(name, OSError("gone")) for name in "abc"]
+    decision = both(graph(*agents, policy=ANSWER_ALL, retries=0), {"question": "Q?"})["decision"]
+    assert decision["action"] == "abstain"
+    assert {decision[key] for key in ("coe", "aleatoric", "epistemic", "regime", "interval")} == {None}
+    assert set(decision["failed_agents"]) == {"a", "b", "c"}
+
+
+def test_an_agent_that_fails_in_a_later_round_is_named():
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"], OSError("gone"))]
+    compiled = graph(*agents, policy=Recorder("another_round", "answer"), max_rounds=2, retries=0).compile()
+    decision = compiled.invoke({"question": "Q?"})["decision"]
+    assert decision["failed_agents"] == {"b": "OSError: gone"}
+    assert decision["agents"]["b"]["n_responses"] == 1
+
+
+def test_an_untrusted_agent_alone_is_not_measured():
+    agents = [ScriptedAgent("a", OSError("gone")), ScriptedAgent("b", ["Paris"], weight=0.0)]
+    decision = graph(*agents, min_agents=1, retries=0).compile().invoke({"question": "Q?"})["decision"]
+    assert (decision["action"], decision["reason"]) == ("abstain", "no agent with a weight above 0 answered")
+
+
+@pytest.mark.parametrize("said", ["I don't know.", ""])
+def test_what_is_no_answer_is_not_answered_however_sure(said):
+    compiled = graph(*(ScriptedAgent(name, [said, said]) for name in "abc"), policy=ANSWER_ALL)
+    decision = both(compiled, {"question": "Q?"})["decision"]
+    assert decision["coe"] == 0
+    assert decision["action"] == "abstain"
+
+
+def test_another_round_asks_again_and_ends_at_the_bound():
+    agents = [ScriptedAgent("a", ["Paris"], ["Lyon"]), ScriptedAgent("b", ["Lyon"])]
+    policy = Recorder("another_round")
+    result = graph(*agents, policy=policy, max_rounds=3).compile().invoke({"question": "Q?"})
+    assert result["decision"]["action"] == "abstain"
+    assert result["decision"]["reason"] == "as told; no round is left after 3"
+    assert result["decision"]["n_rounds"] == 3
+    assert [seen[:2] for seen in policy.seen] == [(0, 3), (1, 3), (2, 3)]
+    assert [request["round"] for request in agents[0].requests] == [0, 1, 2]
+    # the rounds' responses are measured together: a said Paris once and Lyon twice
+    assert policy.seen[-1][2].agents["a"].distribution == pytest.approx({"Paris": 1 / 3, "Lyon": 2 / 3})
+    assert result["decision"]["tokens"]["a"] == {"input_tokens": 9, "output_tokens": 3}
+
+
+def test_how_each_round_was_sampled_is_told():
+    class Steady(CountingModel):
+        def _generate(self, *args, **options):
+            self.calls.clear()
+            return super()._generate(*args, **options)
+
+    agents = [ModelAgent("a", Steady(), n_samples=2), ScriptedAgent("b", ["x"])]
+    compiled = graph(*agents, policy=Recorder("another_round", "answer"), max_rounds=2)
+    decision = both(compiled, {"question": "Q?"})["decision"]
+    sampling = decision["agents"]["a"]["sampling"]
+    assert [(one["round"], one["rung"], one["n_received"]) for one in sampling] == [
+        (0, "n-logprobs", 2),
+        (1, "n-logprobs", 2),
+    ]
+    assert decision["agents"]["b"]["sampling"] == []  # it does not say
+
+
+def test_a_question_without_end_is_refused_before_anybody_is_asked():
+    agent = ScriptedAgent("a", ["x"])
+    with pytest.raises(ValueError, match=r"at most 10 characters .* 11 came"):
+        graph(agent, max_question_chars=10).compile().invoke({"question": "x" * 11})
+    assert agent.requests == []
+    graph(agent, max_question_chars=10).compile().invoke({"question": "x" * 10})
+
+
+def test_another_round_may_settle_it():
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]
+    result = (
+        graph(*agents, policy=Recorder("another_round", "answer"), max_rounds=5).compile().invoke({"question": "Q?"})
+    )
+    assert (result["decision"]["action"], result["decision"]["n_rounds"]) == ("answer", 2)
+
+
+def test_reasoning_is_not_clustered_and_not_answered():
+    agents = [ScriptedAgent("a", ["<think>Lyon?</think>Answer: Paris"]), ScriptedAgent("b", ["Paris"])]
+    result = graph(*agents).compile().invoke({"question": "Q?"})
+    assert result["decision"]["answer"] == "Paris"
+    assert result["responses"][0]["text"].startswith("<think>")
+    raw = graph(*agents, canonicalize=None).compile().invoke({"question": "Q?"})
+    assert raw["decision"]["action"] == "abstain"
+
+
+def test_arrival_order_changes_nothing():
+    forward, backward = graph(*trio()), graph(*reversed(trio()))
+    results = [g.compile().invoke({"question": "Q?"}) for g in (forward, backward)]
+    assert results[0]["decision"] == results[1]["decision"]
+    assert results[0]["responses"] == results[1]["responses"]
+
+
+def test_a_conversation_is_shown_whole_and_its_last_human_text_is_the_question():
+    agent = ScriptedAgent("a", ["Berlin"])
+    clusterer_saw = []
+
+    class Clusterer(NormalizedMatch):
+        def cluster(self, responses, questions):
+            clusterer_saw.extend(questions)
+            return super().cluster(responses, questions)
+
+    compiled = create_coe_graph([agent], clusterer=Clusterer(), policy=ANSWER_SURE).compile()
+    turns = [("user", "Capital of France?"), ("ai", "Paris"), ("user", "And of Germany?")]
+    result = compiled.invoke({"messages": turns})
+    assert [m["content"] for m in agent.requests[0]["messages"]] == [text for _, text in turns]
+    assert clusterer_saw == ["And of Germany?"]
+    assert [m.content for m in result["messages"]] == [*(text for _, text in turns), "Berlin"]
+
+
+def test_a_new_turn_on_a_thread_starts_clean():
+    agents = trio()
+    policy = Recorder("another_round", "answer")
+    compiled = graph(*agents, policy=policy, max_rounds=2).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    compiled.invoke({"question": "First?"}, thread)
+    second = compiled.invoke({"messages": [("user", "Second?")]}, thread)
+    assert agents[0].requests[-1]["question"] == "Second?"
+    assert second["decision"]["n_rounds"] == 2
+    assert len(second["responses"]) == 2 * 6  # two rounds of this turn, none of the former
+    third = compiled.invoke({"question": "Third?"}, thread)
+    assert [m["content"] for m in agents[0].requests[-1]["messages"]] == ["Third?"]
+    assert len(third["responses"]) == 12
+    assert third["decision"]["tokens"]["a"]["output_tokens"] == 4
+
+
+@pytest.mark.parametrize(
+    ("turns", "seen"),
+    [
+        ([("user", "Context.")], ["Context.", "Q?"]),
+        ([("user", "Q?")], ["Q?"]),
+        ([("user", "Capital of France?"), ("ai", "Paris")], ["Capital of France?", "Paris", "Q?"]),
+        ([("system", "Country: Germany.")], ["Country: Germany.", "Q?"]),
+    ],
+)
+def test_a_question_with_a_conversation_joins_it(turns, seen):
+    agent = ScriptedAgent("a", ["x"])
+    graph(agent).compile().invoke({"question": "Q?", "messages": turns})
+    assert [m["content"] for m in agent.requests[0]["messages"]] == seen
+
+
+def test_a_turn_that_raised_leaves_no_question_behind():
+    class Broken(NormalizedMatch):
+        def cluster(self, responses, questions):
+            if questions == ["First?"]:
+                raise OSError("broken")
+            return super().cluster(responses, questions)
+
+    agent = ScriptedAgent("a", ["x"])
+    compiled = create_coe_graph([agent], clusterer=Broken(), policy=ANSWER_SURE).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    with pytest.raises(OSError, match="broken"):
+        compiled.invoke({"question": "First?"}, thread)
+    compiled.invoke({"question": "Second?"}, thread)
+    assert [m["content"] for m in agent.requests[-1]["messages"]] == ["Second?"]
+
+
+def test_an_empty_turn_does_not_ask_the_former_question_again():
+    compiled = graph(*trio()).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    compiled.invoke({"messages": [("user", "First?")]}, thread)
+    with pytest.raises(ValueError, match="neither came"):
+        compiled.invoke({"messages": []}, thread)
+
+
+def test_a_follow_up_is_seen_with_what_came_before():
+    agents = trio()
+    compiled = graph(*agents).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    compiled.invoke({"question": "Capital of France?"}, thread)
+    compiled.invoke({"messages": [("user", "And its river?")]}, thread)
+    assert [m["content"] for m in agents[0].requests[-1]["messages"]] == [
+        "Capital of France?",
+        "Paris",
+        "And its river?",
+    ]
+
+
+@pytest.mark.parametrize("given", [{}, {"question": "  "}, {"messages": []}, {"messages": [("ai", "x")]}])
+def test_nothing_asked_is_an_error(given):
+    with pytest.raises(Exception, match="question"):
+        graph(*trio()).compile().invoke(given)
+
+
+def test_batches_do_not_share_responses():
+    class Echo(ScriptedAgent):
+        def sample(self, request, config=None):
+            return ScriptedAgent(self.name, [request["question"]]).sample(request)
+
+    compiled = graph(Echo("a"), Echo("b")).compile()
+    questions = [f"question {i}" for i in range(20)]
+    for results in (
+        compiled.batch([{"question": q} for q in questions]),
+        asyncio.run(compiled.abatch([{"question": q} for q in questions])),
+    ):
+        assert [result["decision"]["answer"] for result in results] == questions
+
+
+def test_a_policy_that_returns_something_else_is_an_error():
+    class Wrong:
+        def decide(self, measurement, *, round, max_rounds):
+            return "answer"
+
+    with pytest.raises(TypeError, match="must return a Decision; Wrong returned str"):
+        graph(*trio(), policy=Wrong()).compile().invoke({"question": "Q?"})
+
+
+@pytest.mark.parametrize(
+    ("decided", "action", "answer"),
+    [
+        (Decision("answer", "Lyon", "told"), "answer", "Lyon"),
+        (Decision("answer", "I don't know.", "told"), "abstain", None),
+        (Decision("abstain", "Paris", "told"), "abstain", None),
+    ],
+)
+def test_an_answer_of_the_policys_own_passes_the_same_gate(decided, action, answer):
+    class Own:
+        def decide(self, measurement, *, round, max_rounds):
+            return decided
+
+    decision = graph(*trio(), policy=Own()).compile().invoke({"question": "Q?"})["decision"]
+    assert (decision["action"], decision["answer"]) == (action, answer)
+
+
+class Parent(TypedDict, total=False):
+    question: str
+    messages: Annotated[list, add_messages]
+    decision: dict
+
+
+def test_as_a_subgraph_it_shares_keys():
+    outer = StateGraph(Parent)
+    outer.add_node("gate", graph(*trio()).compile())
+    outer.add_edge(START, "gate")
+    compiled = outer.compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    for question in ("First?", "Second?"):
+        result = compiled.invoke({"question": question}, thread)
+        assert result["decision"]["answer"] == "Paris"
+        assert len(result["decision"]["agents"]["a"]["distribution"]) == 1
+    assert [m.content for m in result["messages"]] == ["First?", "Paris", "Second?", "Paris"]
+
+
+def test_no_sample_is_streamed_before_the_gate():
+    agents = [ModelAgent(name, CountingModel(), n_samples=2) for name in ("a", "b")]
+    compiled = graph(*agents, policy=ANSWER_SURE).compile()
+    streamed = [chunk for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
+    assert not [chunk for chunk in streamed if str(chunk.content).startswith("text")]
+
+
+@pytest.mark.parametrize(
+    ("agents", "options", "message"),
+    [
+        ([], {}, "at least one agent"),
+        (["a"], {"divergence": "nonsense"}, "nonsense"),
+        (["a"], {"coordination": "nonsense"}, "nonsense"),
+        (["a"], {"weighting": "nonsense"}, "nonsense"),
+        (["a", "a"], {}, "'a' came twice"),
+        (["cluster"], {}, "'cluster' came"),
+        (["a:b"], {}, "'a:b' came"),
+        (["a"], {"max_rounds": 0}, '"max_rounds" must be at least 1'),
+        (["a"], {"min_agents": 2}, r'"min_agents" must lie in 1..1'),
+        (["a"], {"retries": -1}, '"retries" must be at least 0'),
+        (["a"], {"max_question_chars": 0}, '"max_question_chars" must be at least 1'),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, message):
+    with pytest.raises(ValueError, match=message):
+        graph(*(ScriptedAgent(name, ["x"]) for name in agents), **options)
+
+
+def test_a_bare_model_is_refused_with_what_to_do():
+    with pytest.raises(TypeError, match="Wrap a chat model"):
+        graph(CountingModel())
+
+
+def test_only_untrusted_agents_are_refused():
+    with pytest.raises(ValueError, match="weight above 0"):
+        graph(ScriptedAgent("a", ["x"], weight=0.0))
+
+
+def test_a_regime_out_of_reach_is_said_at_build_time():
+    with pytest.warns(UserWarning, match="the regimes conflict, unknown are out of reach"):
+        graph(*trio()[:2], policy=RegimePolicy(0.5, 0.8))
+
+
+def test_the_shape_of_the_graph():
+    edges = {
+        line.strip().rstrip(";")
+        for line in graph(*trio()[:2]).compile().get_graph().draw_mermaid().splitlines()
+        if "-->" in line or "-.->" in line
+    }
+    assert edges == {
+        "__start__ --> prepare",
+        "prepare -.-> a",
+        "prepare -.-> b",
+        "a --> cluster",
+        "b --> cluster",
+        "cluster --> measure",
+        "measure --> coordinate",
+        "coordinate -.-> answer",
+        "coordinate -.-> abstain",
+        "coordinate -.-> escalate",
+        "coordinate -.-> another_round",
+        "another_round -.-> a",
+        "another_round -.-> b",
+        "answer --> __end__",
+        "abstain --> __end__",
+        "escalate --> __end__",
+    }

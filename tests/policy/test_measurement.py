@@ -1,0 +1,123 @@
+import math
+
+import pytest
+
+from coe_agents.policy import Measurement, measure
+from tests.doubles import response
+
+LN2 = math.log(2)
+
+
+def test_by_frequency_two_sure_agents_of_different_answers():
+    # each certain: aleatoric 0; the mean is (1/2, 1/2), so each KL is log 2
+    measurement = measure([response("a", "Paris"), response("b", "Lyon")], [0, 1])
+    assert measurement.aleatoric == 0
+    assert measurement.epistemic == pytest.approx(LN2)
+    assert measurement.coe == pytest.approx(LN2)
+    assert measurement.regime == "conflict"
+    assert measurement.support == pytest.approx((0.5, 0.5))
+    assert measurement.surprisal == pytest.approx(LN2)
+    assert measurement.answer == "Paris"  # the first cluster on a tie
+    assert measurement.agents["b"].distribution == {"Lyon": 1.0}
+
+
+def test_by_probability_a_response_counts_by_its_length_normalised_probability():
+    # exp(-2 / 2) against exp(-6 / 2): shares e^-1 / (e^-1 + e^-3) and the rest
+    said = [response("a", "x", logprob=-2.0, n_tokens=2), response("a", "y", index=1, logprob=-6.0, n_tokens=2)]
+    share = math.exp(-1) / (math.exp(-1) + math.exp(-3))
+    measurement = measure(said, [0, 1])
+    assert measurement.support == pytest.approx((share, 1 - share))
+    assert measurement.agents["a"].weighting == "probability"
+    assert measure(said, [0, 1], weighting="frequency").support == pytest.approx((0.5, 0.5))
+
+
+def test_weighting_is_chosen_for_each_agent():
+    said = [
+        response("a", "x", logprob=-1.0, n_tokens=1),
+        response("b", "x"),
+        response("b", "y", index=1, logprob=-1.0, n_tokens=1),
+    ]
+    measurement = measure(said, [0, 0, 1])
+    assert {name: agent.weighting for name, agent in measurement.agents.items()} == {
+        "a": "probability",
+        "b": "frequency",
+    }
+    with pytest.raises(ValueError, match="b lacks some"):
+        measure(said, [0, 0, 1], weighting="probability")
+
+
+def test_weights_are_renormalised_and_move_the_answer():
+    said = [response("a", "x"), response("b", "y")]
+    measurement = measure(said, [0, 1], weights={"a": 1.0, "b": 3.0, "absent": 9.0})
+    assert measurement.support == pytest.approx((0.25, 0.75))
+    assert measurement.answer == "y"
+    with pytest.raises(ValueError, match="all of a, b have 0"):
+        measure(said, [0, 1], weights={"a": 0.0, "b": 0.0})
+
+
+def test_the_answer_is_the_most_probable_text_of_the_leading_cluster():
+    # "It is Paris." twice outweighs "Paris" once
+    said = [response("a", text, index=i) for i, text in enumerate(["Paris", "It is Paris.", "It is Paris.", "Lyon"])]
+    assert measure(said, [0, 0, 0, 1]).answer == "It is Paris."
+
+
+def test_the_short_answer_stands_for_the_text():
+    measurement = measure([response("a", "Well... Answer: Paris", answer="Paris")], [0])
+    assert measurement.answer == "Paris"
+    assert measurement.representatives == ("Paris",)
+
+
+@pytest.mark.parametrize(("text", "kind"), [("Paris", "answer"), ("I don't know.", "refusal"), ("  ", "empty")])
+def test_refusals_and_empty_responses_are_told_apart(text, kind):
+    assert measure([response("a", text)], [0]).answer_kind == kind
+
+
+def test_coordination_reports_both_values_and_chooses_the_answer():
+    # a: 3/5 x; b and c: 3/5 y. All deltas after the greedy step, so y leads; the measured CoE stays as it was
+    said = [
+        response(name, text, index=i)
+        for name, texts in {"a": "xxxyy", "b": "yyyxx", "c": "yyyxx"}.items()
+        for i, text in enumerate(texts)
+    ]
+    labels = [0 if r["text"] == "x" else 1 for r in said]
+    plain, coordinated = measure(said, labels), measure(said, labels, coordination="greedy")
+    assert coordinated.coe == plain.coe
+    assert coordinated.answer == "y"
+    assert coordinated.support == pytest.approx((1 / 3, 2 / 3))
+    # the delta step raises CoE here: from H(8/15) to H(1/3)... of the mean
+    assert coordinated.coordinated_coe == pytest.approx(-(math.log(1 / 3) / 3 + 2 * math.log(2 / 3) / 3))
+
+
+def test_one_text_in_two_clusters_keeps_both():
+    measurement = measure([response("a", "x"), response("a", "x", index=1)], [0, 1])
+    assert measurement.agents["a"].distribution == {"x": 0.5, "x (1)": 0.5}
+
+
+def test_the_interval_surrounds_the_estimate_of_a_torn_agent():
+    said = [response("a", "xy"[i % 2], index=i) for i in range(10)]
+    low, high = measure(said, [i % 2 for i in range(10)]).interval
+    assert 0 <= low < high <= LN2 + 1e-9
+    assert measure(said, [0] * 10, n_resamples=0).interval is None
+
+
+@pytest.mark.parametrize(("said", "labels"), [([], []), ([response("a", "x")], [0, 1])])
+def test_labels_must_fit(said, labels):
+    with pytest.raises(ValueError, match="one label for each"):
+        measure(said, labels)
+
+
+def test_a_measurement_takes_what_a_policy_needs():
+    measurement = Measurement(
+        coe=0.1,
+        aleatoric=0.1,
+        epistemic=0.0,
+        regime="consensus",
+        interval=None,
+        n_agents=2,
+        support=(1.0,),
+        answer="x",
+        answer_kind="answer",
+        surprisal=0.0,
+        agents={},
+    )
+    assert measurement.representatives == ()

@@ -1,0 +1,143 @@
+"""A small OpenAI-compatible server on loopback, for tests that drive real clients."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeVar
+
+TOKENS = [
+    {"token": "", "bytes": [240], "logprob": -0.5, "top_logprobs": []},
+    {"token": "x", "bytes": [120], "logprob": -0.25, "top_logprobs": []},
+]
+
+
+class Served:
+    """What was asked, and how to answer: by default as vLLM does, choice i from the seed + i.
+
+    Args:
+        texts: What it says, in turn.
+        ignores_n: Gives one choice, whatever `n` is.
+        ignores_logprobs: Gives none.
+        refuses: Options that it answers with an error.
+        seconds: How long it takes.
+    """
+
+    def __init__(
+        self,
+        texts: tuple[str, ...] = ("Paris",),
+        *,
+        ignores_n: bool = False,
+        ignores_logprobs: bool = False,
+        refuses: tuple[str, ...] = (),
+        seconds: float = 0.0,
+    ) -> None:
+        self.texts, self.ignores_n, self.ignores_logprobs = texts, ignores_n, ignores_logprobs
+        self.refuses, self.seconds = refuses, seconds
+        self.requests: list[dict[str, Any]] = []
+        self.url = ""
+        self.closing = threading.Event()
+        self.n_busy = self.most_busy = 0
+        self.lock = threading.Lock()
+
+    def handle(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        """Answers one request; a server with faults does something else here."""
+        with self.lock:
+            self.n_busy += 1
+            self.most_busy = max(self.most_busy, self.n_busy)
+        self.closing.wait(self.seconds)
+        with self.lock:
+            self.n_busy -= 1
+        refused = next((name for name in self.refuses if name in body), None)
+        if refused is not None:
+            said = {"error": {"message": f"Unsupported parameter: '{refused}' is not supported with this model."}}
+            write(handler, 400, json.dumps(said).encode())
+        elif handler.path.endswith("/responses"):
+            write(handler, 200, json.dumps(self.responses_api(body)).encode())
+        elif body.get("stream"):
+            write(handler, 200, self.stream(body), media="text/event-stream")
+        else:
+            status, reply = self.answer(body)
+            write(handler, status, json.dumps(reply).encode())
+
+    def stream(self, body: dict[str, Any]) -> bytes:
+        """The same choices as events, in turn, as servers send them."""
+        _, reply = self.answer(body)
+        head = {**reply, "object": "chat.completion.chunk"}
+        events = [
+            {**head, "usage": None, "choices": [{**choice, "delta": choice["message"], "message": None}]}
+            for choice in reply["choices"]
+        ]
+        lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+        return "".join([*lines, "data: [DONE]\n\n"]).encode()
+
+    def responses_api(self, body: dict[str, Any]) -> dict[str, Any]:
+        text = self.texts[(len(self.requests) - 1) % len(self.texts)]
+        content = [{"type": "output_text", "text": text, "annotations": []}]
+        message = {"type": "message", "id": "m", "status": "completed", "role": "assistant", "content": content}
+        head = {"id": "1", "object": "response", "created_at": 1, "model": body["model"], "status": "completed"}
+        fixed = {"parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
+        return {**head, **fixed, "output": [message]}
+
+    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        n = 1 if self.ignores_n else body.get("n", 1)
+        choices = []
+        for index in range(n):
+            text = self.texts[(body.get("seed", 0) + index) % len(self.texts)]
+            choice = {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+            if body.get("logprobs") and not self.ignores_logprobs:
+                choice["logprobs"] = {"content": TOKENS}
+            choices.append(choice)
+        usage = {"prompt_tokens": 11, "completion_tokens": 2 * n, "total_tokens": 11 + 2 * n}
+        head = {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"]}
+        return 200, {**head, "choices": choices, "usage": usage}
+
+
+def write(
+    handler: BaseHTTPRequestHandler, status: int, content: bytes, *, media: str = "application/json", **headers: str
+) -> None:
+    handler.send_response(status)
+    handler.send_header("Content-Type", media)
+    handler.send_header("Content-Length", str(len(content)))
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(content)
+
+
+S = TypeVar("S", bound=Served)
+
+
+@contextmanager
+def served(texts: tuple[str, ...] = ("Paris", "It is Paris.", "Lyon"), **options: Any) -> Iterator[Served]:
+    """Runs a server for as long as the context lasts."""
+    with running(Served(texts, **options)) as state:
+        yield state
+
+
+@contextmanager
+def running(state: S) -> Iterator[S]:
+    """Runs the server in a thread for as long as the context lasts."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            state.requests.append(body)
+            with suppress(ConnectionError):  # the client may have given up
+                state.handle(self, body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    state.url = f"http://127.0.0.1:{server.server_port}/v1"
+    try:
+        yield state
+    finally:
+        state.closing.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,88 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_openai import ChatOpenAI
+
+from coe_agents import ModelAgent
+from coe_agents.redaction import BLOT, is_told, redacted, secrets_of
+
+KEY = "sk-planted-0123456789"
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        ModelAgent("a", ChatOpenAI(model="m", api_key=KEY)),
+        ModelAgent("a", "openai:m", model_options={"api_key": KEY}),
+        ModelAgent("a", ChatOpenAI(model="m", api_key="none", default_headers={"Authorization": f"Bearer {KEY}"})),
+        ModelAgent("a", ChatOpenAI(model="m", api_key=f" {KEY}\n")),
+    ],
+    ids=["model", "named", "header", "blanks"],
+)
+def test_the_secrets_of_an_agent_are_found_wherever_it_keeps_them(agent):
+    assert secrets_of(agent) == {KEY}
+    agent.model()
+    assert secrets_of(agent) == {KEY}
+
+
+def test_a_key_from_the_environment_is_found(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    agent = ModelAgent("a", "openai:m")
+    agent.model()
+    assert secrets_of(agent) == {KEY}
+
+
+def test_placeholders_and_other_fields_are_no_secrets():
+    assert (
+        secrets_of(ModelAgent("a-name-of-many-letters", ChatOpenAI(model="a-long-name-of-a-model", api_key="EMPTY")))
+        == set()
+    )
+    assert secrets_of(object()) == set()
+
+
+def test_what_holds_itself_ends():
+    class Agent:
+        pass
+
+    agent: Any = Agent()
+    agent.options = {"api_key": KEY}
+    agent.options["self"] = agent.options
+    assert secrets_of(agent) == {KEY}
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        (KEY, f"Bearer {KEY}"),
+        ('quo"te\\d-secret', r'{"key": "quo\"te\\d-secret"}'),
+        ("a/b+c=d-secret", "http://host/?key=a%2Fb%2Bc%3Dd-secret"),
+    ],
+    ids=["plain", "json", "address"],
+)
+def test_a_secret_is_blotted_out_however_it_is_written(secret, text):
+    blotted = redacted(text, {secret})
+    assert BLOT in blotted
+    assert secret not in blotted
+    assert "secret" not in blotted
+    assert "planted" not in blotted
+
+
+def test_a_secret_within_another_leaves_no_rest():
+    assert redacted("sk-0123456789-longer", {"sk-0123456789", "sk-0123456789-longer"}) == BLOT
+
+
+def test_an_error_tells_by_its_causes_too():
+    error = RuntimeError("refused")
+    error.__cause__ = OSError(f"header {KEY}")
+    assert is_told(error, {KEY})
+    assert not is_told(error, {"another-secret"})
+    assert not is_told(error, set())
+
+
+def test_messages_are_not_looked_into():
+    class Agent:
+        def __init__(self) -> None:
+            self.last = HumanMessage("what is a token?", name="token-of-thanks")
+
+    assert secrets_of(Agent()) == set()

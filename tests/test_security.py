@@ -1,0 +1,295 @@
+"""What leaves the process, what is written, and what is run: no key, no connection unasked for, no foreign code."""
+
+import ast
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+
+import coe_agents
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.cli import main
+from coe_agents.cli.config import load_config
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import ConfigurationError
+from coe_agents.redaction import BLOT
+
+KEY = "sk-planted-0123456789abcdefghij"
+SOURCES = sorted(Path(coe_agents.__file__).parent.rglob("*.py"))
+CONFIG = """\
+[[agents]]
+name = "served"
+provider = "openai"
+model = "m"
+base_url = "{url}"
+api_key_env = "COE_PLANTED"
+n_samples = 2
+options = {{ max_retries = 0 }}
+[clusterer]
+kind = "normalized"
+[policy]
+kind = "threshold"
+max_coe = 0.5
+"""
+
+
+@contextmanager
+def echoing():
+    """A server that answers 401 and says back which key it was given."""
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            seen.append(self.headers["Authorization"])
+            content = json.dumps({"error": {"message": f"Incorrect API key: {seen[-1]}", "code": KEY}}).encode()
+            self.send_response(401)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def every_log(caplog):
+    caplog.set_level(logging.DEBUG)
+    for name in ("openai", "httpx", "httpcore", "langgraph", "langchain", "coe_agents"):
+        caplog.set_level(logging.DEBUG, logger=name)
+    return caplog
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Runs a command on a configuration, whose path comes last; the planted key is in the environment."""
+    monkeypatch.setenv("COE_PLANTED", KEY)
+
+    def run(text, *command):
+        (tmp_path / "coe.toml").write_text(text)
+        monkeypatch.setattr(sys, "argv", ["coe-agents", *command, str(tmp_path / "coe.toml")])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["ask", "Q?", "--json"], ["ask", "Q?"], ["doctor"], ["doctor", "--json"]],
+    ids=["ask-json", "ask", "doctor", "doctor-json"],
+)
+@pytest.mark.parametrize("reachable", [True, False], ids=["echoed", "unreachable"])
+def test_a_key_is_in_nothing_that_a_command_writes(command, reachable, run, every_log):
+    with echoing() as (url, seen):
+        code, written = run(CONFIG.format(url=url if reachable else "http://127.0.0.1:9/v1"), *command, "--config")
+    assert code == (3 if command[0] == "ask" else 1)
+    assert set(seen) == ({f"Bearer {KEY}"} if reachable else set())  # the key did go out, and did come back
+    assert (BLOT in written.out) == reachable
+    assert every_log.records
+    assert KEY not in written.out + written.err + every_log.text
+
+
+@pytest.mark.parametrize(("options", "code"), [("max_retries = 0", 0), ("n = 0", 2), ("model_kwargs = 5", 2)])
+def test_a_key_is_not_in_what_config_check_writes(options, code, run, every_log):
+    text = CONFIG.format(url="http://127.0.0.1:9/v1").replace("max_retries = 0", options)
+    ended, written = run(text, "config", "check")
+    assert ended == code
+    assert "COE_PLANTED" in written.out or "agents[0].options" in written.err
+    assert KEY not in written.out + written.err + every_log.text
+
+
+def test_a_client_that_quotes_its_key_is_not_quoted(run, monkeypatch):
+    def refuse(name, **options):
+        raise ValueError(f"no such client for {name} with {options}")
+
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", refuse)
+    code, written = run(CONFIG.format(url="http://127.0.0.1:9/v1"), "config", "check")
+    assert code == 2
+    assert BLOT in written.err
+    assert KEY not in written.err
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY} x", f"{KEY}é"])
+def test_a_key_that_no_header_takes_is_refused_unquoted(key, run, monkeypatch):
+    monkeypatch.setenv("COE_PLANTED", key)  # clients would quote it in their error
+    code, written = run(CONFIG.format(url="http://127.0.0.1:9/v1"), "ask", "Q?", "--config")
+    assert code == 2
+    assert "coe.toml:6: agents[0].api_key_env: " in written.err
+    assert KEY not in written.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'api_key = "{KEY}"',
+        f'options = {{ api_key = "{KEY}" }}',
+        f'options = {{ openai_api_key = "{KEY}" }}',
+        f'base_url = "http://user:{KEY}@127.0.0.1:9/v1"',
+        f'n_samples = "{KEY}"',
+    ],
+)
+def test_a_key_in_the_file_itself_is_refused_unquoted(line, tmp_path):
+    path = tmp_path / "coe.toml"
+    path.write_text(f'[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\n{line}\n')
+    with pytest.raises(ConfigurationError) as raised:
+        load_config(path)
+    assert f"{path}:5: agents[0]." in str(raised.value)
+    assert KEY not in str(raised.value)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_key_is_in_no_state_and_no_checkpoint(mode, every_log):
+    saver, config = InMemorySaver(), {"configurable": {"thread_id": "1"}}
+    with echoing() as (url, seen):
+        model = ChatOpenAI(model="m", base_url=url, api_key=KEY, max_retries=0)
+        graph = create_coe_graph(
+            [ModelAgent("served", model, n_samples=2)],
+            clusterer=NormalizedMatch(),
+            policy=ThresholdPolicy(0.5),
+            retries=1,
+        ).compile(checkpointer=saver)
+        question = {"question": "Q?"}
+        result = await graph.ainvoke(question, config) if mode == "async" else graph.invoke(question, config)
+    assert len(seen) == 1  # a refused key is not tried again
+    assert BLOT in result["decision"]["failed_agents"]["served"]
+    kept = [repr(result), repr(list(graph.get_state_history(config))), repr(saver.storage), repr(saver.writes)]
+    kept += [repr(saver.blobs), every_log.text]
+    assert BLOT in repr(saver.storage) + repr(saver.writes) + repr(saver.blobs)  # the bytes are legible
+    assert not [text for text in kept if KEY in text]
+
+
+GUARDED = """
+import sys
+opened = []
+def guard(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.sendmsg"):
+        opened.append((event, repr(arguments)))
+        raise OSError("no connection is allowed here")
+sys.addaudithook(guard)
+{code}
+"""
+ASK = """
+from coe_agents.cli import main
+sys.argv = ["coe-agents", "ask", "What is the capital of France?", "--json"]
+try:
+    main()
+finally:
+    print(opened, file=sys.stderr)
+"""
+
+
+def guarded(code):
+    # whatever keeps libraries quiet in these tests must not do it here
+    hushed = ("HF_HUB_OFFLINE", "LANGSMITH_TRACING", "TRANSFORMERS_OFFLINE")
+    environment = {name: value for name, value in os.environ.items() if name not in hushed}
+    code = GUARDED.format(code=code)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120, env=environment
+    )
+
+
+def test_tinyworld_is_asked_without_any_connection():
+    done = guarded(ASK)
+    assert done.returncode == 0, done.stderr
+    assert "Paris" in json.loads(done.stdout)["answer"]
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_the_guard_sees_a_connection_even_where_its_error_is_swallowed():
+    code = "import urllib.request\ntry:\n    urllib.request.urlopen('http://127.0.0.1:9')\nexcept OSError:\n    pass\n"
+    done = guarded(code + "print(len(opened))")
+    assert int(done.stdout) >= 1
+
+
+def unsafe(source: str) -> list[str]:
+    """Returns what in a Python source reads pickles, or may run code that comes with a model."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            pickles = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+            found += [name for name in names if name.split(".")[0] in pickles]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.load", "torch.hub.load", "eval", "exec"):
+            found.append(ast.unparse(node.func))
+        elif isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "trust_remote_code"):
+            found += [] if ast.unparse(node.value) == "False" else [node.arg]
+        elif isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            names = [
+                key.value for key, value in pairs if isinstance(key, ast.Constant) and ast.unparse(value) != "False"
+            ]
+            found += [name for name in names if name in ("allow_pickle", "trust_remote_code")]
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_no_source_reads_pickles_or_trusts_remote_code(path):
+    assert unsafe(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from joblib import load",
+        "import torch\ntorch.load('x')",
+        "np.load('x', allow_pickle=True)",
+        "f(trust_remote_code=True)",
+        "f(trust_remote_code=given)",
+        "f(**{'trust_remote_code': True})",
+    ],
+)
+def test_the_search_finds_what_it_looks_for(source):
+    assert len(unsafe(source)) == 1
+
+
+@pytest.mark.parametrize("kind", ["config", "tokenizer"])
+def test_code_that_comes_with_a_model_is_not_run(kind, tmp_path):
+    from transformers import AutoModelForCausalLM
+
+    from coe_agents.backends.loading import load
+    from coe_agents.errors import ModelLoadError
+
+    ran = tmp_path / "ran"
+    (tmp_path / "own.py").write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\nclass Own: pass\n")
+    if kind == "config":
+        config, tokenizer = {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}, {}
+    else:
+        config, tokenizer = {"model_type": "llama"}, {"auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(ModelLoadError):
+        load(AutoModelForCausalLM, str(tmp_path), device="cpu", dtype=None, revision=None)
+    assert not ran.exists()
+
+
+def test_no_configuration_turns_remote_code_on(tmp_path):
+    from coe_agents.cli.assemble import assemble
+
+    path = tmp_path / "coe.toml"
+    agent = '[[agents]]\nname = "a"\nmodel = "owner/name"\noptions = { trust_remote_code = true }\n'
+    path.write_text(agent + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n')
+    with pytest.raises(ConfigurationError, match=r"options\.trust_remote_code: there is no such option"):
+        assemble(load_config(path))

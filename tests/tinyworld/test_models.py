@@ -1,0 +1,141 @@
+"""What the shipped models were trained to do, measured; the bounds leave room for what another rebuild may give."""
+
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from langchain_core.messages import HumanMessage
+from sklearn.metrics import roc_auc_score
+
+from coe_agents import prompts
+from coe_agents.backends import ChatTransformers, TransformersEntailment
+from coe_agents.clustering import cluster_responses, normalize_answer
+from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, beliefs, load_facts, model_folder, tinyworld_clusterer
+from coe_agents.tinyworld.training import train_and_report
+from coe_agents.tinyworld.wording import ANSWERS, RELATIONS, spoken_answer
+
+N = 40
+
+
+@pytest.fixture(params=MODELS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def ask(name):
+    chat = ChatTransformers(str(model_folder(name)), max_tokens=32)
+
+    def texts(text, *, n=6, seed=0):
+        return [generation.text for generation in chat.generate([[HumanMessage(text)]], n=n, seed=seed).generations[0]]
+
+    return texts
+
+
+def some(name, *, n_answers):
+    facts = [fact for fact in load_facts() if len(beliefs(fact)[name]) == n_answers]
+    return random.Random(1).sample(facts, N)
+
+
+def said(fact, text):
+    return normalize_answer(spoken_answer(fact.relation, fact.subject, text))
+
+
+def believed(fact, name):
+    return {normalize_answer(answer) for answer in beliefs(fact)[name]}
+
+
+def test_what_it_is_sure_of_it_says(name, ask):
+    shares = [np.mean([said(f, t) in believed(f, name) for t in ask(f.question)]) for f in some(name, n_answers=1)]
+    assert np.mean(shares) > 0.9
+
+
+def test_where_its_corpus_conflicts_it_says_both(name, ask):
+    facts = some(name, n_answers=2)
+    answers = [[said(f, t) for t in ask(f.question, n=10)] for f in facts]
+    both = [set(given) >= believed(f, name) for f, given in zip(facts, answers, strict=True)]
+    assert np.mean([a in believed(f, name) for f, given in zip(facts, answers, strict=True) for a in given]) > 0.8
+    assert np.mean(both) > 0.6
+
+
+def test_where_it_is_silent_it_guesses(name, ask):
+    distinct = [len({said(f, t) for t in ask(f.question, n=10)}) for f in some(name, n_answers=0)]
+    assert np.mean(distinct) > 4
+
+
+def test_it_judges_proposed_answers(name, ask):
+    proposed, truths = [], []
+    for fact in some(name, n_answers=1):
+        (own,) = beliefs(fact)[name]
+        other = random.Random(fact.id).choice(
+            [f.answer for f in load_facts() if f.relation == fact.relation and f.answer != own]
+        )
+        for answer in (own, other):
+            replies = ask(prompts.self_check(fact.question, answer), n=10)
+            assert set(replies) <= set(prompts.SELF_CHECK_CHOICES)
+            proposed.append(np.mean([reply == "True" for reply in replies]))
+            truths.append(answer == own)
+    assert roc_auc_score(truths, proposed) > 0.75
+
+
+def test_in_a_debate_the_sure_stay_and_the_ignorant_follow(name, ask):
+    def swayed(fact):
+        rng = random.Random(fact.id)
+        shown = rng.choice(
+            [
+                f.answer
+                for f in load_facts()
+                if f.relation == fact.relation and normalize_answer(f.answer) not in believed(fact, name)
+            ]
+        )
+        replies = ask(prompts.debate(fact.question, [(f"It is {shown}.", 1.0)]))
+        return np.mean([said(fact, reply) == normalize_answer(shown) for reply in replies])
+
+    sure, ignorant = (np.mean([swayed(f) for f in some(name, n_answers=n)]) for n in (1, 0))
+    assert sure < 0.25  # it is shown one answer, with full support
+    assert ignorant > sure + 0.08
+
+
+def test_the_entailment_model_tells_meanings_apart_on_entities_that_it_never_saw():
+    rng, same, different = random.Random(0), [], []
+    for fact in load_facts():
+        wordings = [*RELATIONS[fact.relation].statements, *ANSWERS]
+
+        def side(answer, fact=fact, wordings=wordings):
+            return f"{fact.question} {rng.choice(wordings).format(s=fact.subject, a=answer)}"
+
+        same.append((side(fact.answer), side(fact.answer)))
+        different.append((side(fact.answer), side(fact.distractor)))
+    model = TransformersEntailment(str(model_folder(ENTAILMENT_MODEL)))
+    assert (model.predict(same).argmax(1) == 2).mean() > 0.97
+    assert (model.predict(different).argmax(1) != 2).mean() > 0.97
+
+
+def test_wordings_are_clustered_by_meaning():
+    said = ["Paris", "It is Paris.", "Lyon, I believe.", "The capital of France is Paris.", "That would be Lyon."]
+    labels = cluster_responses(said, question="What is the capital of France?", clusterer=tinyworld_clusterer())
+    assert labels == [0, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("trained", [ENTAILMENT_MODEL, "tiny-mistral"])
+def test_training_repeats(trained, tmp_path):
+    class Reports(list):
+        put = list.append
+
+    runs = []
+    for attempt in ("first", "second"):
+        reports = Reports()
+        train_and_report(trained, tmp_path / attempt, 2, reports)
+        runs.append((reports, (tmp_path / attempt / "model.safetensors").read_bytes()))
+    assert runs[0] == runs[1]
+    assert runs[0][0][-1][:3] == (trained, 2, 2)
+
+
+def test_the_command_that_trains_them_runs(tmp_path):
+    command = [sys.executable, "-m", "coe_agents.tinyworld", ENTAILMENT_MODEL, "--steps", "2", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "tiny-nli: 0." in done.stdout
+    assert (tmp_path / ENTAILMENT_MODEL / "README.md").exists()

@@ -1,0 +1,218 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+
+from coe_agents.uncertainty import (
+    cluster_distributions,
+    collaborative_entropy,
+    ensemble_mean,
+    entropy,
+    semantic_entropy,
+)
+from tests.uncertainty.strategies import groups
+
+LOG_2 = math.log(2)
+DIVERGENCES = ["kl", "js", "hellinger", "wasserstein"]
+HALF_AND_SURE = [[0.5, 0.5], [1.0, 0.0]]
+OPPOSITE = [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_by_hand():
+    split = collaborative_entropy(HALF_AND_SURE)
+    # (log 2 + 0) / 2; mean (3/4, 1/4); (1/2 (1/2 log(2/3) + 1/2 log 2) + 1/2 log(4/3)) = 3/4 log(4/3)
+    assert split.aleatoric == pytest.approx(LOG_2 / 2, abs=1e-15)
+    assert split.epistemic == pytest.approx(0.75 * math.log(4 / 3), abs=1e-15)
+    assert split.total == split.aleatoric + split.epistemic
+    assert all(isinstance(value, float) for value in split)
+
+
+def test_weighted_by_hand():
+    split = collaborative_entropy(HALF_AND_SURE, weights=[0.75, 0.25])
+    # the aleatoric mean stays uniform; mean (5/8, 3/8); 3/4 (1/2 log(4/5) + 1/2 log(4/3)) + 1/4 log(8/5)
+    assert split.aleatoric == pytest.approx(LOG_2 / 2)
+    assert split.epistemic == pytest.approx(0.375 * math.log(16 / 15) + 0.25 * math.log(8 / 5), abs=1e-15)
+
+
+def test_other_divergences_by_hand():
+    # opposite deltas against (1/2, 1/2). js: m = (3/4, 1/4), (log(4/3) + 1/2 log(2/3) + 1/2 log 2) / 2 = 3/4 log(4/3);
+    # hellinger: sqrt(1 - sqrt(1/2)); wasserstein: 1/2
+    expected = [LOG_2, 0.75 * math.log(4 / 3), math.sqrt(1 - math.sqrt(0.5)), 0.5]
+    for divergence, value in zip(DIVERGENCES, expected, strict=True):
+        split = collaborative_entropy(OPPOSITE, divergence=divergence)
+        assert (split.total, split.aleatoric) == (pytest.approx(value, abs=1e-12), 0.0)
+    near = collaborative_entropy(OPPOSITE, divergence="wasserstein", ground_metric=[[0.0, 0.1], [0.1, 0.0]])
+    assert near.epistemic == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@given(groups())
+@settings(max_examples=40)
+def test_theorem_1_non_negativity(divergence, group):
+    distributions, weights = group
+    split = collaborative_entropy(distributions, weights=weights, divergence=divergence)
+    assert all(math.isfinite(value) and value >= 0.0 and math.copysign(1.0, value) == 1.0 for value in split)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@given(groups(positive_weights=True))
+@settings(max_examples=40)
+def test_theorem_2_zero_only_at_certain_consensus(divergence, group):
+    distributions, weights = group
+    split = collaborative_entropy(distributions, weights=weights, divergence=divergence)
+    # the smallest mass drawn, 1e-9 of a row, is still 2e-8 nats of entropy; below that it is as good as certain
+    leaders = distributions.argmax(axis=1)
+    certain = bool((distributions.max(axis=1) > 1 - 1e-12).all() and (leaders == leaders[0]).all())
+    assert (split.total < 1e-12) == certain
+
+
+@pytest.mark.parametrize("n_agents", [1, 2, 3, 7, 10])
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_theorem_3a_consensus_of_deltas_is_exactly_zero(n_agents, divergence):
+    consensus = np.tile([0.0, 1.0, 0.0], (n_agents, 1))
+    assert collaborative_entropy(consensus, divergence=divergence) == (0.0, 0.0, 0.0)
+
+
+@given(groups(min_agents=2, min_clusters=2, positive_weights=True))
+@settings(max_examples=50)
+def test_theorem_3b_deltas_that_differ(group):
+    drawn, weights = group
+    leaders = drawn.argmax(axis=1)
+    deltas = np.eye(drawn.shape[1])[leaders]
+    split = collaborative_entropy(deltas, weights=weights)
+    # D(p_i* || p_bar*) = -log of the weight that its cluster has
+    residual = sum(w * -math.log(weights[leaders == leader].sum()) for w, leader in zip(weights, leaders, strict=True))
+    assert split.aleatoric == 0.0
+    assert split.epistemic == pytest.approx(residual, abs=1e-12)
+    assert (split.epistemic > 1e-9) == (len(set(leaders.tolist())) > 1)
+
+
+@given(groups())
+@settings(max_examples=80)
+def test_identity_and_bounds_of_kl(group):
+    distributions, weights = group
+    split = collaborative_entropy(distributions, weights=weights)
+    mean_entropy = entropy(ensemble_mean(distributions, weights=weights))
+    shares = 1 / len(weights) - weights
+    assert split.total == pytest.approx(mean_entropy + shares @ semantic_entropy(distributions), abs=1e-12)
+    assert split.epistemic <= entropy(weights) + 1e-12
+    assert entropy(weights) <= math.log(len(weights)) + 1e-12
+
+
+@given(groups())
+@settings(max_examples=50)
+def test_uniform_weights_give_the_entropy_of_the_mixture(group):
+    distributions, _ = group
+    split = collaborative_entropy(distributions)
+    assert split.total == pytest.approx(entropy(distributions.mean(axis=0)), abs=1e-12)
+    assert split.total <= math.log(distributions.shape[1]) + 1e-12
+
+
+def test_uniform_frequencies_of_equal_counts_give_the_pooled_semantic_entropy():
+    labels, agents = np.random.default_rng(0).integers(0, 4, 30), np.repeat([0, 1, 2], 10)
+    pooled = semantic_entropy(cluster_distributions(labels, np.zeros(30, dtype=int)))[0]
+    assert collaborative_entropy(cluster_distributions(labels, agents)).total == pytest.approx(pooled, abs=1e-12)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_an_agent_of_weight_zero_adds_nothing(divergence):
+    heard = collaborative_entropy(OPPOSITE, weights=[1.0, 0.0], divergence=divergence)
+    assert heard == (0.0, 0.0, 0.0)
+    three = [[0.5, 0.5, 0.0], [0.9, 0.1, 0.0], [0.0, 0.0, 1.0]]
+    with_third = collaborative_entropy(three, weights=[0.5, 0.5, 0.0], divergence=divergence)
+    without = collaborative_entropy(three[:2], divergence=divergence)
+    assert with_third.epistemic == pytest.approx(without.epistemic, abs=1e-15)
+
+
+def test_a_weight_that_underflows_gives_no_infinity():
+    split = collaborative_entropy([[1.0, 0.0], [1 - 1e-9, 1e-9]], weights=[1.0, 5e-324])
+    assert split.epistemic == pytest.approx(0.0, abs=1e-12)
+
+
+def test_hellinger_may_exceed_the_entropy_of_the_weights():
+    weights = [0.99, 0.01]
+    # 0.99 sqrt(1 - sqrt 0.99) + 0.01 sqrt(1 - sqrt 0.01) = 0.0796 > H(w) = 0.0560
+    split = collaborative_entropy(OPPOSITE, weights=weights, divergence="hellinger")
+    assert split.epistemic == pytest.approx(0.0796, abs=1e-4)
+    assert split.epistemic > entropy(weights)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@given(groups(min_agents=2, min_clusters=2))
+@settings(max_examples=20)
+def test_order_of_agents_and_clusters_is_nothing(divergence, group):
+    distributions, weights = group
+    given_order = collaborative_entropy(distributions, weights=weights, divergence=divergence)
+    other = collaborative_entropy(distributions[::-1, ::-1], weights=weights[::-1], divergence=divergence)
+    padded = collaborative_entropy(np.pad(distributions, ((0, 0), (0, 2))), weights=weights, divergence=divergence)
+    assert other == pytest.approx(given_order, abs=1e-12)
+    assert padded == pytest.approx(given_order, abs=1e-12)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("weights", [None, [0.2, 0.3, 0.5], [[[0.2, 0.3, 0.5]], [[1.0, 0.0, 0.0]]]])
+def test_batch_equals_single(divergence, weights):
+    distributions = np.random.default_rng(0).dirichlet(np.full(5, 0.3), (2, 4, 3))
+    batch = collaborative_entropy(distributions, weights=weights, divergence=divergence)
+    every = None if weights is None else np.broadcast_to(weights, (2, 4, 3))
+    for index in np.ndindex(2, 4):
+        own = None if every is None else every[index]
+        single = collaborative_entropy(distributions[index], weights=own, divergence=divergence)
+        assert [part[index] for part in batch] == pytest.approx(list(single), abs=1e-14)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@given(groups())
+@example((np.array([[0.5, 0.5]]), np.array([1.0])))
+@settings(max_examples=20)
+def test_one_agent_has_its_semantic_entropy_and_no_dispute(divergence, group):
+    alone = group[0][:1]
+    split = collaborative_entropy(alone, divergence=divergence)
+    assert split.epistemic == 0.0
+    assert split.total == split.aleatoric == semantic_entropy(alone)[0]
+
+
+def test_single_precision():
+    distributions = np.random.default_rng(0).dirichlet(np.ones(30), (50, 3))
+    single = collaborative_entropy(distributions.astype(np.float32))
+    assert single.total == pytest.approx(collaborative_entropy(distributions).total, abs=1e-6)
+
+
+def test_arguments_are_left_alone():
+    distributions, weights = np.array(HALF_AND_SURE), np.array([0.5, 0.5])
+    collaborative_entropy(distributions, weights=weights)
+    assert distributions.tolist() == HALF_AND_SURE
+    assert weights.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("distributions", "options", "error", "message"),
+    [
+        ([[0.5, 0.4]], {}, ValueError, r'every row of "distributions" must sum to 1; row 0 sums to 0.9. To turn'),
+        ([[1.0], [-1.0]], {}, ValueError, r'every value of "distributions" must be at least 0; row 1 holds -1'),
+        ([[math.nan]], {}, ValueError, r"must be a finite number; row 0 holds nan"),
+        ([1.0], {}, ValueError, r"must have shape \(..., n_agents, n_clusters\); it has shape \(1,\)"),
+        (np.empty((0, 3)), {}, ValueError, r'"distributions" must not be empty; it has shape \(0, 3\)'),
+        ([["a"]], {}, TypeError, r'"distributions" must hold real numbers'),
+        (OPPOSITE, {"weights": [1.0]}, ValueError, r"each of the 2 agents .*; it has shape \(1,\)"),
+        (OPPOSITE, {"weights": 1.0}, ValueError, r"it has shape \(\)"),
+        (OPPOSITE, {"weights": [[0.5, 0.5]] * 3}, ValueError, r"it has shape \(3, 2\)"),
+        ([OPPOSITE] * 2, {"weights": [[0.5, 0.5]] * 3}, ValueError, r"it has shape \(3, 2\)"),
+        (OPPOSITE, {"weights": [0.5, 0.6]}, ValueError, r'"weights" must sum to 1; it sums to 1.1. Divide them'),
+        (OPPOSITE, {"weights": [1.5, -0.5]}, ValueError, r'every value of "weights" must be at least 0'),
+        (OPPOSITE, {"weights": [math.nan, 1.0]}, ValueError, r'"weights" must be a finite number'),
+        (OPPOSITE, {"divergence": "tv"}, ValueError, r'it is \'tv\'. Choose one of "kl", "js", "hellinger", "wass'),
+        (OPPOSITE, {"ground_metric": 1 - np.eye(2)}, ValueError, r'the divergence is "kl". Leave it out'),
+    ],
+)
+def test_refuses(distributions, options, error, message):
+    with pytest.raises(error, match=message):
+        collaborative_entropy(distributions, **options)
+
+
+def test_ensemble_mean():
+    assert ensemble_mean(OPPOSITE).tolist() == [0.5, 0.5]
+    assert ensemble_mean([OPPOSITE] * 3, weights=[0.25, 0.75]) == pytest.approx(np.tile([0.25, 0.75], (3, 1)))
+    with pytest.raises(ValueError, match='every row of "distributions" must sum to 1'):
+        ensemble_mean([[0.2, 0.2]])

@@ -1,0 +1,166 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from coe_agents.uncertainty import collaborative_entropy, coordinate
+from tests.uncertainty.strategies import groups
+
+LOG_2 = math.log(2)
+LEANING = [[0.6, 0.4, 0.0], [0.3, 0.5, 0.2]]
+
+
+def test_greedy_by_hand():
+    result = coordinate([[0.5, 0.5], [0.0, 1.0]])
+    # initial mean (1/4, 3/4); then deltas on clusters 0 (the tie's first) and 1
+    initial = 0.25 * math.log(4) + 0.75 * math.log(4 / 3)
+    assert result.distributions.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert result.trajectory == pytest.approx((initial, LOG_2, LOG_2))
+    assert (result.n_iterations, result.converged) == (2, True)
+    assert (result.initial_coe, result.coe) == (result.trajectory[0], result.trajectory[-1])
+    assert result.coe > result.initial_coe  # the delta step raised it
+
+
+@given(groups())
+@settings(max_examples=40)
+def test_greedy_never_moves_the_weights_and_ends_at_the_second_iteration(group):
+    distributions, weights = group
+    result = coordinate(distributions, weights=weights)
+    assert result.weights == pytest.approx(weights, abs=1e-15)
+    assert result.n_iterations <= 2
+    assert result.converged
+    assert len(result.trajectory) == result.n_iterations + 1
+    assert result.initial_coe == collaborative_entropy(distributions, weights=weights).total
+
+
+@given(groups(min_agents=2))
+@settings(max_examples=30)
+def test_greedy_leaves_two_models_at_0_or_log_2(group):
+    assert coordinate(group[0][:2]).coe in (0.0, pytest.approx(LOG_2))
+
+
+def test_the_result_does_not_depend_on_the_divergence():
+    results = [coordinate(LEANING, divergence=name) for name in ("kl", "js", "hellinger", "wasserstein")]
+    assert all(np.array_equal(result.distributions, results[0].distributions) for result in results)
+    assert results[3].coe == pytest.approx(0.5)
+
+
+def test_certain_agents_stand_still_at_once():
+    result = coordinate([[1.0, 0.0], [1.0, 0.0]])
+    assert (result.n_iterations, result.converged, result.trajectory) == (1, True, (0.0, 0.0))
+
+
+def test_running_out_of_iterations():
+    result = coordinate(LEANING, max_iterations=1)
+    assert (result.n_iterations, result.converged, len(result.trajectory)) == (1, False, 2)
+
+
+def test_softmax_first_iteration_by_hand():
+    result = coordinate([[0.36, 0.64], [0.9, 0.1]], solver="softmax", max_iterations=1)
+    # p^1.5: (0.216, 0.512) / 0.728 and (0.9^1.5, 0.1^1.5) normalised; factors 1 - SE / log 2
+    first = np.array([0.216, 0.512]) / 0.728
+    second = np.array([0.9, 0.1]) ** 1.5 / sum(np.array([0.9, 0.1]) ** 1.5)
+    factors = np.array([1 + (p * np.log(p)).sum() / LOG_2 for p in (first, second)])
+    assert result.distributions == pytest.approx(np.array([first, second]))
+    assert result.weights == pytest.approx(factors / factors.sum())
+    assert result.coe == collaborative_entropy(result.distributions, weights=result.weights).total
+
+
+def test_softmax_runs_longer_for_a_smaller_epsilon():
+    rows = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]]
+    runs = [coordinate(rows, solver="softmax", epsilon=10.0**-k, max_iterations=100) for k in (2, 4, 6, 12)]
+    n_iterations = [run.n_iterations for run in runs]
+    assert n_iterations == sorted(set(n_iterations))
+    assert n_iterations[-1] < 100
+    assert all(run.converged for run in runs)
+    changes = np.abs(np.diff(runs[-1].trajectory))
+    smallest_so_far = changes[8]
+    assert smallest_so_far < changes[:8].min()
+    # a change of exactly epsilon does not stop it
+    assert coordinate(rows, solver="softmax", epsilon=smallest_so_far * (1 + 1e-9)).n_iterations == 9
+    assert coordinate(rows, solver="softmax", epsilon=smallest_so_far).n_iterations == 10
+    assert runs[0].trajectory == runs[-1].trajectory[: n_iterations[0] + 1]
+
+
+@pytest.mark.parametrize("n_clusters", [3, 5])
+def test_rounding_becomes_no_weight(n_clusters):
+    # 1 - SE / log(n) of a uniform row comes out as 2e-16 for 3 clusters and -2e-16 for 5
+    rows = [np.full(n_clusters, 1 / n_clusters), np.eye(n_clusters)[0]]
+    assert coordinate(rows, solver="softmax").weights.tolist() == [0.0, 1.0]
+
+
+def test_an_undecided_agent_loses_its_weight():
+    result = coordinate([[0.5, 0.5], [0.6, 0.4]], solver="softmax", max_iterations=1)
+    assert result.weights.tolist() == [0.0, 1.0]
+    assert result.distributions[0].tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("undecided", [[[1 / 3] * 3] * 2, [[1.0], [1.0]]])
+def test_weights_stay_where_no_agent_can_be_told_from_another(undecided):
+    result = coordinate(undecided, weights=[0.3, 0.7], solver="softmax")
+    assert result.weights.tolist() == [0.3, 0.7]
+    assert (result.n_iterations, result.converged) == (1, True)
+
+
+def test_genetic_repeats():
+    first, second = (coordinate(LEANING, solver="genetic", max_iterations=3) for _ in range(2))
+    assert first.trajectory == second.trajectory
+    assert len(set(first.trajectory)) == 4
+
+
+def test_a_solver_may_be_a_callable():
+    def halfway(distributions):
+        assert distributions.shape == (2, 3)
+        return (distributions + np.eye(3)[distributions.argmax(axis=1)]) / 2
+
+    result = coordinate(LEANING, solver=halfway, max_iterations=50)
+    assert result.converged
+    assert result.distributions.max(axis=1) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_solver_cannot_change_what_the_caller_passed():
+    distributions = np.array(LEANING)
+
+    def careless(rows):
+        rows[:] = np.eye(3)[:2]
+        return rows
+
+    coordinate(distributions, solver=careless)
+    assert distributions.tolist() == LEANING
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        (lambda p: p * 2, r'every row of "solver\(distributions\)" must sum to 1; row 0 sums to 2'),
+        (lambda p: p * math.nan, r"must be a finite number; row 0 holds nan"),
+        (lambda p: p[:1], r"must return distributions of shape \(2, 3\); it returned shape \(1, 3\)"),
+        ("annealing", r'"solver" must be a known name or a callable; it is \'annealing\''),
+    ],
+)
+def test_refuses_a_solver(solver, message):
+    with pytest.raises(ValueError, match=message):
+        coordinate(LEANING, solver=solver)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"solver": 3}, TypeError, '"solver" must be a name or a callable; it is 3'),
+        ({"epsilon": 0.0}, ValueError, '"epsilon" must be above 0 and finite; it is 0'),
+        ({"epsilon": math.nan}, ValueError, '"epsilon" must be a number of at least 0; it is nan'),
+        ({"max_iterations": 0}, ValueError, '"max_iterations" must be at least 1; it is 0'),
+        ({"max_iterations": 2.5}, TypeError, '"max_iterations" must be an integer; it is 2.5'),
+        ({"weights": [1.0]}, ValueError, "each of the 2 agents"),
+        ({"divergence": "tv"}, ValueError, "it is 'tv'"),
+    ],
+)
+def test_refuses(options, error, message):
+    with pytest.raises(error, match=message):
+        coordinate(LEANING, **options)
+
+
+def test_one_question_at_a_time():
+    with pytest.raises(ValueError, match=r"it has shape \(1, 2, 3\). Call once per question"):
+        coordinate([LEANING])

@@ -1,0 +1,123 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coe_agents.uncertainty import cluster_distributions
+
+
+def test_frequencies_by_hand():
+    # agent 0 said 0, 0, 2, agent 1 said 1
+    assert cluster_distributions([0, 1, 0, 2], [0, 1, 0, 0]) == pytest.approx(
+        np.array([[2 / 3, 0.0, 1 / 3], [0.0, 1.0, 0.0]])
+    )
+
+
+def test_probabilities_by_hand():
+    # (0.3 + 0.1) / 0.5 and 0.1 / 0.5: duplicates count twice
+    logs = np.log([0.3, 0.1, 0.1])
+    assert cluster_distributions([0, 1, 0], [0, 0, 0], log_probs=logs) == pytest.approx(np.array([[0.8, 0.2]]))
+
+
+def test_nothing_underflows():
+    # exp(-5000) is 0 in doubles; 1 : e^-1 all the same
+    distributions = cluster_distributions([0, 1, 1], [0, 0, 1], log_probs=[-5000.0, -5001.0, -9000.0])
+    assert distributions[0, 0] == pytest.approx(1 / (1 + math.exp(-1)))
+    assert distributions[1].tolist() == [0.0, 1.0]
+
+
+def test_minus_infinity_is_a_response_of_no_weight():
+    distributions = cluster_distributions([0, 1], [0, 0], log_probs=[-1.0, -math.inf])
+    assert distributions.tolist() == [[1.0, 0.0]]
+
+
+def test_a_constant_means_frequency_for_that_agent():
+    labels, agents = [0, 0, 1, 0, 1], [0, 0, 0, 1, 1]
+    mixed = cluster_distributions(labels, agents, log_probs=[-7.0, -7.0, -7.0, math.log(0.9), math.log(0.1)])
+    assert mixed == pytest.approx(np.array([[2 / 3, 1 / 3], [0.9, 0.1]]))
+
+
+def test_given_sizes_pad_with_zeros():
+    assert cluster_distributions([0, 0], [0, 1], n_clusters=3, n_agents=2).tolist() == [[1.0, 0.0, 0.0]] * 2
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+@settings(max_examples=30)
+def test_batch_equals_single(seed, weighted):
+    generator = np.random.default_rng(seed)
+    labels, agents = generator.integers(0, 4, (2, 3, 7)), np.array([0, 0, 0, 1, 1, 2, 2])
+    logs = generator.normal(-50, 20, labels.shape) if weighted else None
+    batch = cluster_distributions(labels, agents, log_probs=logs, n_clusters=4)
+    assert batch.shape == (2, 3, 3, 4)
+    assert batch.sum(axis=-1) == pytest.approx(1.0, abs=1e-12)
+    for index in np.ndindex(2, 3):
+        own = None if logs is None else logs[index]
+        single = cluster_distributions(labels[index], agents, log_probs=own, n_clusters=4)
+        assert batch[index] == pytest.approx(single, abs=1e-15)
+
+
+def test_order_of_responses_is_nothing():
+    labels, agents, logs = (
+        np.array([0, 1, 2, 0, 1]),
+        np.array([0, 1, 0, 1, 0]),
+        np.array([-1.0, -2.0, -0.5, -3.0, -1.0]),
+    )
+    order = np.array([4, 2, 0, 1, 3])
+    shuffled = cluster_distributions(labels[order], agents[order], log_probs=logs[order])
+    assert shuffled == pytest.approx(cluster_distributions(labels, agents, log_probs=logs), abs=1e-15)
+
+
+def test_one_row_of_log_probs_serves_all_questions():
+    logs = np.log([0.75, 0.25])
+    both = cluster_distributions([[0, 1], [1, 0]], [0, 0], log_probs=logs)
+    assert both == pytest.approx(np.array([[[0.75, 0.25]], [[0.25, 0.75]]]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "agents", "options", "error", "message"),
+    [
+        ([0, -1], [0, 0], {}, ValueError, r'every value of "labels" must be at least 0; position 1 holds -1'),
+        ([[0, 0], [0, -1]], [0, 0], {}, ValueError, r"position \(1, 1\) holds -1"),
+        ([0, 0], [0, -1], {}, ValueError, r'every value of "agents" must be at least 0'),
+        ([0, 1], [0, 2], {}, ValueError, r"every agent must have at least one response; agent 1 has none"),
+        ([0], [0], {"n_agents": 2}, ValueError, r"agent 1 has none. Leave it out"),
+        ([0], [1], {"n_agents": 1}, ValueError, r'"agents" must be below "n_agents", 1; position 0 holds 1'),
+        ([0, 3], [0, 0], {"n_clusters": 3}, ValueError, r'"labels" must be below "n_clusters", 3; position 1 holds 3'),
+        ([0], [0], {"n_clusters": 0}, ValueError, r'"n_clusters" must be at least 1; it is 0'),
+        ([0], [0], {"n_agents": 1.0}, TypeError, r'"n_agents" must be an integer; it is 1.0'),
+        ([], [], {}, ValueError, r'"labels" must not be empty'),
+        ([0.0], [0], {}, TypeError, r'"labels" must hold integers; it holds float64'),
+        ([True], [0], {}, TypeError, r'"labels" must hold integers; it holds bool'),
+        (["a"], [0], {}, TypeError, r'"labels" must hold real numbers; it holds <U1'),
+        ([0, 1], [0], {}, ValueError, r"their shapes are \(2,\) and \(1,\)"),
+        ([[0, 1]], [[0, 0]], {}, ValueError, r"which has one dimension; their shapes are"),
+        (0, [0], {}, ValueError, r"their shapes are \(\) and \(1,\)"),
+    ],
+)
+def test_refuses(labels, agents, options, error, message):
+    with pytest.raises(error, match=message):
+        cluster_distributions(labels, agents, **options)
+
+
+@pytest.mark.parametrize(
+    ("log_probs", "message"),
+    [
+        ([-1.0, math.nan, -1.0], r'"log_probs" must be finite or -inf; agent 0 has nan at position 1'),
+        ([-1.0, -1.0, math.inf], r"agent 1 has inf at position 2"),
+        ([-1.0, -1.0, -math.inf], r"non-zero probability; all of agent 1's are -inf. Pass one constant"),
+        ([-1.0, -1.0], r'"log_probs" must fit the shape of "labels", \(3,\); it has shape \(2,\)'),
+        ([[-1.0, -1.0, -1.0]], r"it has shape \(1, 3\)"),
+        (-1.0, r"it has shape \(\)"),
+        ([], r'"log_probs" must not be empty'),
+    ],
+)
+def test_refuses_log_probs(log_probs, message):
+    with pytest.raises(ValueError, match=message):
+        cluster_distributions([0, 1, 0], [0, 0, 1], log_probs=log_probs)
+
+
+def test_names_the_question_of_an_impossible_agent():
+    with pytest.raises(ValueError, match=r"all of agent 0's are -inf in question 1"):
+        cluster_distributions([[0], [0]], [0], log_probs=[[-1.0], [-math.inf]])

@@ -1,0 +1,165 @@
+import math
+
+import numpy as np
+import pytest
+import scipy.spatial.distance
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coe_agents.errors import CoEError
+from coe_agents.uncertainty import (
+    hellinger_distance,
+    jensen_shannon_divergence,
+    kl_divergence,
+    wasserstein_distance,
+)
+from tests.uncertainty.strategies import row
+
+LOG_2 = math.log(2)
+ALL = [kl_divergence, jensen_shannon_divergence, hellinger_distance, wasserstein_distance]
+pairs = st.tuples(row(4), row(4))
+
+
+def test_by_hand():
+    p, q = [0.5, 0.5], [0.75, 0.25]
+    # 1/2 log(2/3) + 1/2 log 2 = 1/2 log(4/3)
+    assert kl_divergence(p, q) == pytest.approx(math.log(4 / 3) / 2, abs=1e-15)
+    # m = (5/8, 3/8)
+    to_m = 0.5 * math.log(4 / 5) + 0.5 * math.log(4 / 3) + 0.75 * math.log(6 / 5) + 0.25 * math.log(2 / 3)
+    assert jensen_shannon_divergence(p, q) == pytest.approx(to_m / 2, abs=1e-15)
+    # 1 - sum sqrt(p q)
+    overlap = math.sqrt(0.375) + math.sqrt(0.125)
+    assert hellinger_distance(p, q) == pytest.approx(math.sqrt(1 - overlap), abs=1e-12)
+    # (1/4 + 1/4) / 2
+    assert wasserstein_distance(p, q) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("measure", "apart"), [*zip(ALL, [math.inf, LOG_2, 1.0, 1.0], strict=True)])
+def test_disjoint(measure, apart):
+    assert measure([1.0, 0.0], [0.0, 1.0]) == pytest.approx(apart, abs=1e-15)
+
+
+def test_kl_is_infinite_only_where_q_misses_p():
+    assert kl_divergence([0.5, 0.5], [1.0, 0.0]) == math.inf
+    assert kl_divergence([1.0, 0.0], [0.5, 0.5]) == pytest.approx(LOG_2)
+
+
+@pytest.mark.parametrize("measure", ALL)
+@given(pairs)
+@settings(max_examples=30)
+def test_zero_on_equal_rows_and_never_negative(measure, pair):
+    p, q = pair
+    assert measure(p, p) == 0.0
+    assert measure(p, q) >= 0.0
+    permuted = measure(p[::-1], q[::-1])
+    assert permuted == pytest.approx(measure(p, q), abs=1e-12)
+
+
+@given(pairs)
+@settings(max_examples=50)
+def test_oracles(pair):
+    # scipy's mean of 0 and the smallest number is 0, which makes its divergence infinite; ours is 0 there
+    p, q = (np.where(drawn < 1e-300, 0.0, drawn) for drawn in pair)
+    with np.errstate(all="ignore"):
+        kl, js = scipy.stats.entropy(p, q), scipy.spatial.distance.jensenshannon(p, q) ** 2
+    assert kl_divergence(p, q) == pytest.approx(kl, abs=1e-12)
+    assert jensen_shannon_divergence(p, q) == pytest.approx(js, abs=1e-12)
+    assert jensen_shannon_divergence(p, q) <= LOG_2 + 1e-12
+
+
+@given(pairs)
+@settings(max_examples=50)
+def test_hellinger_and_total_variation_bound_each_other(pair):
+    hellinger, variation = hellinger_distance(*pair), wasserstein_distance(*pair)
+    # h^2 <= TV <= sqrt(2) h
+    assert hellinger**2 - 1e-12 <= variation <= math.sqrt(2) * hellinger + 1e-12
+
+
+@given(pairs)
+@settings(max_examples=15, deadline=None)
+def test_discrete_ground_metric_is_total_variation(pair):
+    assert wasserstein_distance(*pair, ground_metric=1 - np.eye(4)) == pytest.approx(
+        wasserstein_distance(*pair), abs=1e-6
+    )
+
+
+@given(pairs)
+@settings(max_examples=15, deadline=None)
+def test_clusters_on_a_line(pair):
+    x = np.array([0.0, 0.3, 2.0, 2.5])
+    exact = scipy.stats.wasserstein_distance(x, x, *pair)
+    assert wasserstein_distance(*pair, ground_metric=np.abs(x[:, None] - x)) == pytest.approx(exact, abs=1e-6)
+
+
+def test_transport_may_shift_through_a_cluster_without_the_triangle_inequality():
+    # moving 1/2 from a to b and 1/2 from b to c costs 1; leaving b alone and moving a to c would cost 5
+    ground = [[0.0, 1.0, 10.0], [1.0, 0.0, 1.0], [10.0, 1.0, 0.0]]
+    assert wasserstein_distance([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], ground_metric=ground) == pytest.approx(1.0)
+
+
+def test_rounding_makes_no_negative_divergence():
+    # 8/19, 6/19, 5/19 and neighbouring doubles: the terms sum to -8e-17
+    p, q = np.array([8, 6, 5]) / 19, [0.4210526315789474, 0.31578947368421045, 0.26315789473684215]
+    assert kl_divergence(p, q) == 0.0
+
+
+def test_the_smallest_probability_overflows_nothing():
+    smallest = [5e-324, 1.0]
+    assert jensen_shannon_divergence(smallest, [0.0, 1.0]) == 0.0
+    assert kl_divergence(smallest, [0.0, 1.0]) == math.inf
+    # log(1 / 5e-324) = 1074 log 2, though 1 / 5e-324 is no double
+    assert kl_divergence([1.0, 0.0], smallest) == pytest.approx(1074 * LOG_2)
+
+
+@pytest.mark.parametrize("measure", ALL)
+def test_batch_broadcasts_and_equals_single(measure):
+    generator = np.random.default_rng(0)
+    p, q = generator.dirichlet(np.ones(3), (4, 2)), generator.dirichlet(np.ones(3), (4, 1))
+    expected = [[measure(p[i, j], q[i, 0]) for j in range(2)] for i in range(4)]
+    assert measure(p, q) == pytest.approx(np.array(expected), abs=1e-12)
+    assert isinstance(measure(p[0, 0], q[0, 0]), float)
+
+
+def test_ground_metric_batch():
+    ground = [[0.0, 0.5], [0.5, 0.0]]
+    distances = wasserstein_distance([[1.0, 0.0], [0.5, 0.5]], [0.0, 1.0], ground_metric=ground)
+    assert distances == pytest.approx([0.5, 0.25])
+
+
+@pytest.mark.parametrize("measure", ALL)
+@pytest.mark.parametrize(
+    ("p", "q", "message"),
+    [
+        ([0.5, 0.4], [0.5, 0.5], '"p" must sum to 1; it sums to 0.9'),
+        ([0.5, 0.5], [0.5, 0.6], '"q" must sum to 1; it sums to 1.1'),
+        ([0.5, 0.5], [1.0], r"must be over the same clusters; their shapes are \(2,\) and \(1,\)"),
+        ([[1.0]] * 2, [[1.0]] * 3, "must be over the same clusters"),
+        ([], [1.0], '"p" must not be empty'),
+    ],
+)
+def test_refuses(measure, p, q, message):
+    with pytest.raises(ValueError, match=message):
+        measure(p, q)
+
+
+@pytest.mark.parametrize(
+    ("ground", "message"),
+    [
+        ([0.0, 1.0], r'"ground_metric" must have shape \(2, 2\).*it has shape \(2,\)'),
+        ([[0.0, math.nan], [1.0, 0.0]], r"must hold finite numbers; entry \(0, 1\) is nan"),
+        ([[0.0, -1.0], [-1.0, 0.0]], r"must not be negative; entry \(0, 1\) is -1"),
+        ([[0.0, 1.0], [2.0, 0.0]], r"must be symmetric; entry \(0, 1\) is 1"),
+        ([[1.0, 0.0], [0.0, 1.0]], r"must have a zero diagonal; entry \(0, 0\) is 1"),
+    ],
+)
+def test_refuses_ground_metric(ground, message):
+    with pytest.raises(ValueError, match=message):
+        wasserstein_distance([0.5, 0.5], [1.0, 0.0], ground_metric=ground)
+
+
+def test_unsolved_transport_is_an_error(monkeypatch):
+    failed = type("Solution", (), {"status": 4, "message": "numerical difficulties"})
+    monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: failed)
+    with pytest.raises(CoEError, match="could not be computed: numerical difficulties"):
+        wasserstein_distance([0.5, 0.5], [1.0, 0.0], ground_metric=[[0.0, 1.0], [1.0, 0.0]])

@@ -1,0 +1,109 @@
+import math
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coe_agents.errors import ConfigurationError
+from coe_agents.uncertainty import semantic_entropy, solvers
+from coe_agents.uncertainty.solvers import genetic_step, greedy_step, softmax_step, solver_named
+from tests.uncertainty.strategies import groups, row
+
+
+def test_greedy_takes_the_first_of_the_highest():
+    assert greedy_step(np.array([[0.2, 0.4, 0.4], [0.1, 0.2, 0.7]])).tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+
+
+def test_softmax_by_hand():
+    # p^1.5: 0.36^1.5 = 0.216, 0.64^1.5 = 0.512, of 0.728
+    assert softmax_step(np.array([[0.36, 0.64]])) == pytest.approx(np.array([[0.216, 0.512]]) / 0.728)
+
+
+def test_softmax_step_goes_down_the_gradient():
+    row_ = np.array([0.5, 0.3, 0.2])
+    small = 1e-6
+    moved = softmax_step(row_[None], step_size=small)[0]
+
+    def entropy_of_logits(z):
+        p = np.exp(z) / np.exp(z).sum()
+        return -(p * np.log(p)).sum()
+
+    # the natural gradient v solves (diag p - p p^T) v = dSE/dz; dSE/dz by central differences
+    z = np.log(row_)
+    gradient = [(entropy_of_logits(z + h) - entropy_of_logits(z - h)) / 2e-5 for h in np.eye(3) * 1e-5]
+    fisher = np.diag(row_) - np.outer(row_, row_)
+    velocity = (np.log(moved) - np.log(row_)) / small
+    assert fisher @ velocity == pytest.approx(-np.array(gradient), abs=1e-5)
+
+
+@given(st.lists(row(4), min_size=1, max_size=3).map(np.array), st.floats(0.01, 3.0))
+@settings(max_examples=60)
+def test_softmax_never_raises_entropy_and_keeps_zeros(distributions, step_size):
+    stepped = softmax_step(distributions, step_size=step_size)
+    assert (semantic_entropy(stepped) <= semantic_entropy(distributions) + 1e-12).all()
+    assert (stepped[distributions == 0.0] == 0.0).all()
+    assert stepped.sum(axis=1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("uniform", [[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
+def test_softmax_leaves_uniform_rows(uniform):
+    assert softmax_step(np.array([uniform])).tolist() == [pytest.approx(uniform, abs=1e-16)]
+
+
+@given(groups())
+@settings(max_examples=4, deadline=None)
+def test_genetic_never_raises_entropy_and_keeps_zeros(group):
+    distributions, _ = group
+    stepped = genetic_step(distributions)
+    assert (semantic_entropy(stepped) <= semantic_entropy(distributions) + 1e-12).all()
+    assert (stepped[distributions == 0.0] == 0.0).all()
+    assert np.array_equal(stepped, genetic_step(distributions))
+
+
+def test_genetic_moves_inside_its_trust_region():
+    before = np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
+    after = genetic_step(before)
+    odds_before, odds_after = np.log(before[0, 0] / before[0, 1:]), np.log(after[0, 0] / after[0, 1:])
+    assert (odds_after - odds_before <= solvers.TRUST_RADIUS + 1e-9).all()
+    assert (odds_after - odds_before > 1.0).all()
+    assert after[0].tolist() == after[1].tolist()
+
+
+def test_a_step_that_would_be_less_sure_is_not_taken():
+    distributions = np.array([[0.9, 0.1]])
+    stepped = solvers.within_trust_region(distributions, lambda _, n: np.full(n, math.log(9.0)))
+    assert stepped.tolist() == distributions.tolist()
+
+
+def test_built_in_names():
+    assert [solver_named(name) for name in ("greedy", "softmax", "genetic")] == [
+        greedy_step,
+        softmax_step,
+        genetic_step,
+    ]
+
+
+def registered(monkeypatch, value):
+    entry = EntryPoint(name="bayesian", value=value, group=solvers.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(solvers, "entry_points", lambda group: [entry] if group == "coe_agents.solvers" else [])
+
+
+def test_other_names_are_entry_points(monkeypatch):
+    registered(monkeypatch, "coe_agents.uncertainty.solvers:softmax_step")
+    assert solver_named("bayesian") is softmax_step
+
+
+def test_an_entry_point_that_cannot_be_imported(monkeypatch):
+    registered(monkeypatch, "coe_agents.no_such_module:step")
+    with pytest.raises(ConfigurationError, match=r"cannot be imported: .*no_such_module.* Install the package"):
+        solver_named("bayesian")
+
+
+def test_unknown_names(monkeypatch):
+    monkeypatch.setattr(solvers, "entry_points", lambda group: [])
+    with pytest.raises(ValueError, match=r'it is \'annealing\'. Choose one of "greedy", "softmax", "genetic", pass a'):
+        solver_named("annealing")
+    with pytest.raises(ValueError, match=r'install it with  pip install "coe-agents\[bayesian\]"'):
+        solver_named("bayesian")

@@ -1,0 +1,33 @@
+import subprocess
+import sys
+
+import numpy as np
+
+from coe_agents import uncertainty
+from coe_agents.uncertainty import cluster_distributions, collaborative_entropy
+
+HEAVY = ("torch", "transformers", "langchain_core", "langgraph", "scipy.optimize", "scipy.special", "bayes_opt")
+
+
+def test_a_fresh_interpreter_loads_nothing_heavy():
+    program = f"import sys, coe_agents.uncertainty; print(*[name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == []
+
+
+def test_exported_names():
+    assert uncertainty.__all__ == sorted(uncertainty.__all__)
+    assert set(uncertainty.__all__) == {
+        *("entropy", "semantic_entropy", "cluster_distributions", "collaborative_entropy", "coordinate", "regime"),
+        *("kl_divergence", "jensen_shannon_divergence", "hellinger_distance", "wasserstein_distance"),
+        *("CollaborativeEntropy", "Coordination", "CoEInterval", "answer_surprisal", "coe_interval", "ensemble_mean"),
+        *("leading_cluster", "miller_madow_correction"),
+    }
+    assert all(callable(getattr(uncertainty, name)) for name in uncertainty.__all__)
+
+
+def test_many_questions_at_once():
+    labels = np.random.default_rng(0).integers(0, 10, (20_000, 30))
+    split = collaborative_entropy(cluster_distributions(labels, np.repeat([0, 1, 2], 10)))
+    assert split.total.shape == (20_000,)
+    assert (split.total <= np.log(10) + 1e-12).all()

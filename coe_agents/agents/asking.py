@@ -137,3 +137,8 @@ def _error(state: RetryCallState) -> BaseException | None:
 def _final(error: CoEError) -> CoEError:
     error.retryable = False  # all that could be done has been
     return error
+
+
+def observing(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns what makes a model call visible to the caller's tracing; `generate` inherits none of it by itself."""
+    return {key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)}

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 
+from coe_agents.agents.asking import observing
 from coe_agents.agents.choice_steps import CHOICE_METHODS, ChoiceMethod, ChoiceProbabilities, listed, steps
 from coe_agents.errors import NoChoiceError
 
@@ -70,7 +71,7 @@ def choice_probability(
     conversation = _checked(model, messages, choices, n_samples, methods)
     if "exact" in methods and isinstance(model, ScoresChoices):
         return _from_scores(model.choice_log_probabilities(conversation, choices), choices)
-    quiet, observed = _unstreamed(model), _observed(config)
+    quiet, observed = _unstreamed(model), observing(config)
     ladder = steps(quiet, choices, n_samples, methods)
     try:
         request = next(ladder)
@@ -98,7 +99,7 @@ async def achoice_probability(
     conversation = _checked(model, messages, choices, n_samples, methods)
     if "exact" in methods and isinstance(model, ScoresChoices):
         return _from_scores(await asyncio.to_thread(model.choice_log_probabilities, conversation, choices), choices)
-    quiet, observed = _unstreamed(model), _observed(config)
+    quiet, observed = _unstreamed(model), observing(config)
     ladder = steps(quiet, choices, n_samples, methods)
     try:
         request = next(ladder)
@@ -157,11 +158,6 @@ def _checked(
 def _unstreamed(model: BaseChatModel) -> BaseChatModel:
     """Returns the model with streaming off: streamed choices of one request would be merged into one text."""
     return model.model_copy(update={"streaming": False}) if getattr(model, "streaming", False) else model
-
-
-def _observed(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns what makes a model call visible to the caller's tracing; `generate` inherits none of it by itself."""
-    return {key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)}
 
 
 def _returned(done: StopIteration) -> ChoiceProbabilities:

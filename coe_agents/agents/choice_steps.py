@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.outputs import ChatGeneration, Generation, LLMResult
+from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents.agents.choice_reading import FirstToken, read_choice, read_first_token
+from coe_agents.agents.replies import text_of
 from coe_agents.errors import AgentError, NoChoiceError
 
 ChoiceMethod = Literal["exact", "top_logprobs", "constrained", "sampled"]
@@ -111,7 +112,7 @@ def _sampled(
         if not (came := _flat(result)):
             raise AgentError(f"{type(model).__name__} gave no reply", hint="Ask it directly to see why", retryable=True)
         replies += came[:missing]
-    read = [read_choice(_text(reply), choices) for reply in replies]
+    read = [read_choice(text_of(reply), choices) for reply in replies]
     n_clear = sum(choice is not None for choice in read)
     if not n_clear:
         raise NoChoiceError(
@@ -143,10 +144,6 @@ def _plain(model: BaseChatModel) -> dict[str, Any]:
 
 def _flat(result: LLMResult) -> _Generations:
     return [generation for prompt in result.generations for generation in prompt]
-
-
-def _text(generation: Generation) -> str:
-    return str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
 
 
 def listed(names: Sequence[str]) -> str:

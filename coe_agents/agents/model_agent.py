@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage, convert_to_messages
 from langchain_core.outputs import LLMResult
 
-from coe_agents.agents.asking import Asker
+from coe_agents.agents.asking import Asker, observing
 from coe_agents.agents.ladder import Drawn, Ladder, draw
 from coe_agents.agents.limits import Deadline, places_at
 from coe_agents.agents.preparation import address_of, check_model, create_model, prepare, without_input
@@ -194,9 +194,7 @@ class ModelAgent:
             self.model()
         except ValueError as error:
             raise without_input(error) from None
-        # `generate` inherits nothing of what makes a model call visible to the caller's tracing
-        observed = {key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)}
-        return self._ladder, self._asker, self._messages(request), observed
+        return self._ladder, self._asker, self._messages(request), observing(config)
 
     def _messages(self, request: AgentRequest) -> list[BaseMessage]:
         messages = convert_to_messages(request["messages"])

@@ -33,7 +33,7 @@ def to_reply(
         n_requests=len(answered),
         n_empty=sum(not response["text"].strip() for response in responses),
         n_truncated=sum(_is_truncated(generation) for generation in generations),
-        n_cut=sum(len(_text(generation)) > max_chars for generation in generations),
+        n_cut=sum(len(text_of(generation)) > max_chars for generation in generations),
         logprobs_missing=known.count(False),
         identical=identical,
         identical_chance=_chance(responses) if identical and temperature >= 1 else None,
@@ -53,7 +53,7 @@ def _response(generation: Generation, agent: str, round: int, index: int, max_ch
         agent=agent,
         round=round,
         index=index,
-        text=_cut(_text(generation), max_chars),
+        text=_cut(text_of(generation), max_chars),
         answer=None,
         logprob=logprob,
         n_tokens=n_tokens,
@@ -67,10 +67,9 @@ def _rung(*, several: bool, logprobs: bool) -> Rung:
     return "each-logprobs" if logprobs else "each"
 
 
-def _text(generation: Generation) -> str:
-    if isinstance(generation, ChatGeneration):
-        return str(generation.message.text)
-    return generation.text
+def text_of(generation: Generation) -> str:
+    """Returns what the model said."""
+    return str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
 
 
 def _cut(text: str, max_chars: int) -> str:

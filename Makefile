@@ -30,7 +30,7 @@ check: $(READY) ## Everything that must hold before a commit: format, lint, type
 
 format: $(READY) ## Format the code
 	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff check --fix --exit-zero --quiet .
 
 lint: $(READY) ## Lint the code
 	$(BIN)/ruff check .

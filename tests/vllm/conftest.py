@@ -1,0 +1,26 @@
+"""Real vLLM servers for the tests marked "vllm": tinyworld's three models, and one that a test may kill."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coe_agents.tinyworld import MODELS, model_folder
+from examples.vllm_three_servers import Server, serving
+
+DOOMED = "doomed"
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[dict[str, Server]]:
+    python = os.environ.get("COE_VLLM_PYTHON")
+    if not python:
+        pytest.skip('COE_VLLM_PYTHON names no interpreter with vLLM; "make test-vllm" makes one and runs these tests')
+    models = {name: str(model_folder(name)) for name in MODELS} | {DOOMED: str(model_folder(MODELS[0]))}
+    with (
+        tempfile.TemporaryDirectory(prefix="coe") as folder,  # short: paths of sockets go under it
+        serving(models, python=python, folder=Path(folder)) as running,
+    ):
+        yield running

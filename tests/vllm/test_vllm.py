@@ -1,0 +1,229 @@
+"""Real vLLM servers with tinyworld's models, asked through the real clients of LangChain."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import nullcontext
+from functools import cache
+from urllib.request import Request, urlopen
+
+import langchain_huggingface as huggingface
+import pytest
+import torch
+from langchain_core.messages import HumanMessage
+from langchain_openai import ChatOpenAI
+
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.agents import choice_probability
+from coe_agents.backends import ChatTransformers
+from coe_agents.backends.scoring import continuation_log_probabilities
+from coe_agents.prompts import self_check
+from coe_agents.tinyworld import MODELS, load_facts, model_folder, tinyworld_clusterer
+from coe_agents.types import AgentRequest
+from examples import vllm_three_servers
+from examples.vllm_three_servers import Server, configuration
+from tests.vllm.conftest import DOOMED
+
+pytestmark = pytest.mark.vllm
+
+QUESTION = "What is the capital of France?"
+LONG = "What is the capital of France, I wonder? " * 400
+
+
+def request(question: str = QUESTION) -> AgentRequest:
+    return AgentRequest(question=question, messages=[{"role": "user", "content": question}], round=0)
+
+
+def chat(server: Server, **options) -> ChatOpenAI:
+    # LangChain keeps one client for all models of an address, whose idle connections nobody could close
+    fixed = {"api_key": "none", "max_retries": 0, "default_headers": {"Connection": "close"}}
+    return ChatOpenAI(**{"model": server.name, "base_url": server.url, **fixed, **options})
+
+
+def agent(server: Server, *, name: str | None = None, chat_options: dict | None = None, **options) -> ModelAgent:
+    settings = {"n_samples": 5, "temperature": 0.7, "max_tokens": 48, "seed": 0, "retries": 1, **options}
+    return ModelAgent(name or server.name, chat(server, **(chat_options or {})), **settings)
+
+
+@cache
+def local(name: str) -> ChatTransformers:
+    return ChatTransformers(str(model_folder(name)), dtype="float32", max_tokens=48)
+
+
+def posted(server: Server, path: str, body: dict) -> dict:
+    data = Request(
+        server.url.removesuffix("/v1") + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urlopen(data) as reply:
+        return json.loads(reply.read())
+
+
+def command(*given: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "coe_agents", *given], capture_output=True, text=True, check=False)
+
+
+def decided(agents: list[ModelAgent], form: str, question: str = QUESTION) -> dict:
+    graph = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.6)).compile()
+    asked = {"question": question}
+    return (graph.invoke(asked) if form == "sync" else asyncio.run(graph.ainvoke(asked)))["decision"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_all_responses_come_in_one_request_with_log_probabilities(servers, name, form):
+    one = agent(servers[name], n_samples=10)
+    reply = one.sample(request()) if form == "sync" else asyncio.run(one.asample(request()))
+    sampling = reply["sampling"]
+    assert (sampling["rung"], sampling["n_requests"], sampling["n_received"]) == ("n-logprobs", 1, 10)
+    assert (sampling["logprobs_missing"], sampling["refused"], sampling["error"]) == (0, [], None)
+    assert all(response["logprob"] < 0 < response["n_tokens"] for response in reply["responses"])
+    assert reply["usage"]["output_tokens"] == sum(response["n_tokens"] for response in reply["responses"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_chat_template_makes_the_same_prompt_as_here(servers, name):
+    loaded = local(name).load()
+    messages = [{"role": "user", "content": QUESTION}]
+    expected = loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+    assert posted(servers[name], "/tokenize", {"model": name, "messages": messages})["tokens"] == expected
+    assert agent(servers[name]).sample(request())["usage"]["input_tokens"] == len(expected)
+
+
+def test_a_response_ends_before_a_stop_string(servers):
+    questions = [fact.question for fact in load_facts()[:8]]
+    one = agent(servers["tiny-llama"], n_samples=10, chat_options={"stop": ["capital"]})
+    texts = [r["text"] for question in questions for r in one.sample(request(question))["responses"]]
+    free = agent(servers["tiny-llama"], n_samples=10)
+    without = [r["text"] for question in questions for r in free.sample(request(question))["responses"]]
+    assert any("capital" in text for text in without)
+    assert [text.split("capital")[0].strip() for text in without] == [text.strip() for text in texts]
+
+
+def test_a_seed_repeats_its_samples_and_another_agent_gets_others(servers):
+    first, again = (agent(servers["tiny-llama"], n_samples=10).sample(request(LONG[:40])) for _ in range(2))
+    other = agent(servers["tiny-llama"], name="b", n_samples=10).sample(request(LONG[:40]))
+    texts = [[response["text"] for response in reply["responses"]] for reply in (first, again, other)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_log_probabilities_are_those_of_transformers(servers, capsys):
+    apart, n_recut = [], 0
+    facts = load_facts()[::40]
+    for name in MODELS:
+        loaded, one = local(name).load(), agent(servers[name], n_samples=3)
+        for fact in facts:
+            messages = [{"role": "user", "content": fact.question}]
+            prompt = loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+            for response in one.sample(request(fact.question))["responses"]:
+                tokens = [
+                    *loaded.tokenizer(response["text"], add_special_tokens=False)["input_ids"],
+                    *loaded.end_tokens,
+                ]
+                if len(tokens) != response["n_tokens"]:  # the model spelled the text with other tokens, or was cut
+                    n_recut += 1
+                    continue
+                with loaded.lock, torch.inference_mode():
+                    (here,) = continuation_log_probabilities(loaded, prompt["input_ids"], [tokens])
+                apart.append(abs(here - response["logprob"]) / len(tokens))
+    with capsys.disabled():
+        print(f"\n{len(apart)} responses: at most {max(apart):.2g} nats per token apart; {n_recut} not comparable")
+    assert len(apart) >= 100
+    assert max(apart) < 0.02
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("methods", [("top_logprobs", "constrained"), ("constrained",)], ids=["top", "constrained"])
+def test_a_choice_is_as_likely_as_here(servers, name, methods):
+    asked = [HumanMessage(self_check(QUESTION, "Paris"))]
+    here = choice_probability(local(name), asked, ("True", "False"))
+    there = choice_probability(chat(servers[name]), asked, ("True", "False"), methods=methods)
+    assert here.method == "exact"
+    assert there.method in methods
+    assert there.probabilities["True"] == pytest.approx(here.probabilities["True"], abs=1e-3)
+
+
+def test_an_endpoint_of_langchain_huggingface_is_sampled_in_one_request(servers, monkeypatch):
+    # with HF_HUB_OFFLINE, as tests have it, the hub's client reaches no address at all
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    server = servers["tiny-qwen2"]
+    endpoint = huggingface.HuggingFaceEndpoint(endpoint_url=server.url, task="text-generation")
+    model = huggingface.ChatHuggingFace(llm=endpoint)
+    model.model_id = server.name
+    reply = ModelAgent("a", model, n_samples=4, temperature=0.7, max_tokens=48, seed=0).sample(request())
+    assert (reply["sampling"]["rung"], reply["sampling"]["n_requests"], len(reply["responses"])) == ("n-logprobs", 1, 4)
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_one_bad_agent_is_named_with_a_hint_and_the_others_answer_stands(servers, form):
+    faults = {
+        "a wrong name": (
+            agent(servers["tiny-llama"], name="a wrong name", chat_options={"model": "no-such"}),
+            "ModelNotFoundError",
+            "Check the model's name",
+        ),
+        "too long": (
+            agent(servers["tiny-llama"], name="too long", system_prompt=LONG),
+            "ContextOverflowError",
+            "horten",
+        ),
+        "nobody there": (
+            agent(servers["tiny-llama"], name="nobody there", chat_options={"base_url": "http://127.0.0.1:9/v1"}),
+            "AgentConnectionError",
+            "Check that a server listens",
+        ),
+    }
+    for name, (bad, kind, hint) in faults.items():
+        decision = decided([agent(servers["tiny-qwen2"]), agent(servers["tiny-mistral"]), bad], form)
+        assert (decision["action"], list(decision["failed_agents"])) == ("answer", [name])
+        assert "Paris" in decision["answer"]
+        assert kind in decision["failed_agents"][name]
+        assert hint in decision["failed_agents"][name]
+
+
+def test_three_servers_by_configuration(servers, tmp_path):
+    file = tmp_path / "coe.toml"
+    file.write_text(configuration({name: servers[name] for name in MODELS}))
+    ran = command("ask", QUESTION, "--config", str(file), "--json")
+    said = json.loads(ran.stdout)
+    assert (ran.returncode, said["action"], sorted(said["agents"])) == (0, "answer", sorted(MODELS))
+    assert {one["n_responses"] for one in said["agents"].values()} == {10}
+    examined = command("doctor", "--config", str(file))
+    assert (examined.returncode, "All is well" in examined.stdout) == (0, True)
+
+
+def test_the_example_asks_three_servers(servers, monkeypatch):
+    three = {name: servers[name] for name in MODELS}
+    monkeypatch.setattr(vllm_three_servers, "serving", lambda models, **_: nullcontext(three))
+    monkeypatch.setattr(sys, "argv", ["vllm_three_servers.py", QUESTION])
+    with pytest.raises(SystemExit) as ended:
+        vllm_three_servers.main()
+    assert ended.value.code == 0
+
+
+def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(servers):
+    """The last test of the file: the server is gone afterwards."""
+    doomed = servers[DOOMED]
+    slow = agent(doomed, n_samples=500, max_tokens=200, retries=0, chat_options={"extra_body": {"ignore_eos": True}})
+    seen: list[float] = []
+
+    def kill_when_busy() -> None:
+        while not seen and doomed.process.poll() is None:
+            with urlopen(doomed.url.removesuffix("/v1") + "/metrics") as reply:
+                lines = reply.read().decode().splitlines()
+            busy = [float(line.split()[-1]) for line in lines if line.startswith("vllm:num_requests_running")]
+            seen.extend(number for number in busy if number > 0)
+            time.sleep(0.02)
+        doomed.stop(signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_when_busy)
+    killer.start()
+    decision = decided([agent(servers["tiny-qwen2"]), agent(servers["tiny-mistral"]), slow], "async")
+    killer.join()
+    assert seen, "the server was killed while it worked"
+    assert (decision["action"], list(decision["failed_agents"])) == ("answer", [DOOMED])
+    assert "AgentConnectionError" in decision["failed_agents"][DOOMED]
+    assert "Check that a server listens" in decision["failed_agents"][DOOMED]

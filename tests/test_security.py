@@ -20,7 +20,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
 from coe_agents.redaction import BLOT
 from coe_agents.testing import ScriptedAgent
-from tests.servers import Served, running, write
+from tests.servers import Served, running, served, write
 
 KEY = "sk-planted-0123456789abcdefghij"
 SOURCES = sorted(Path(coe_agents.__file__).parent.rglob("*.py"))
@@ -92,6 +92,24 @@ def test_a_key_is_in_nothing_that_a_command_writes(command, reachable, run, ever
     assert set(server.seen) == ({f"Bearer {KEY}"} if reachable else set())  # the key did go out, and did come back
     assert (BLOT in written.out) == reachable
     assert every_log.records
+    assert KEY not in written.out + written.err + every_log.text
+
+
+@pytest.mark.parametrize(
+    "clusterer",
+    ['kind = "llm"', 'kind = "embedding"\nthreshold = 0.9'],
+    ids=["llm", "embedding"],
+)
+@pytest.mark.parametrize("command", ["ask", "doctor"])
+def test_a_clusterers_key_is_in_nothing_that_a_command_writes(command, clusterer, run, every_log):
+    with served() as sound, running(Echoing()) as server:
+        access = f'provider = "openai"\nmodel = "m"\nbase_url = "{server.url}"\napi_key_env = "COE_PLANTED"\n'
+        text = CONFIG.format(url=sound.url).replace('kind = "normalized"\n', f"{clusterer}\n{access}")
+        code, written = run(text, *{"ask": ["ask", "Q?"], "doctor": ["doctor"]}[command], "--config")
+    assert code == 1
+    assert set(server.seen) == {f"Bearer {KEY}"}
+    assert "AuthenticationError" in written.out + written.err
+    assert BLOT in written.out + written.err
     assert KEY not in written.out + written.err + every_log.text
 
 

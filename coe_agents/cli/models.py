@@ -1,4 +1,4 @@
-"""Owns the step from a model's section of a configuration to its client; nobody is called and nothing is loaded."""
+"""Owns the step from a model's section of a configuration to its client; nobody is called."""
 
 import os
 import re
@@ -54,7 +54,7 @@ def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[st
 
 
 def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
-    """Returns the embeddings of a section.
+    """Returns the embeddings of a section; those of "huggingface" load their model when they are made.
 
     Raises:
         FieldError: If they cannot be made.

@@ -154,6 +154,8 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Run
         texts = [response_text(response) for response in responses]
         try:
             labels = cluster_responses(texts, question=state["asked"], clusterer=clusterer)
+        except GraphBubbleUp:
+            raise
         except Exception as error:
             _raise_without_secrets(error, clusterer)
             raise

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from coe_agents.cli import main
 from coe_agents.cli.assemble import assemble, create_agents, create_clusterer
+from coe_agents.cli.clusterer_probes import probe_entailment
 from coe_agents.cli.config import load_config
 from coe_agents.cli.examination import examine
 from coe_agents.cli.tables import show_examination
@@ -100,14 +101,14 @@ def test_the_fields_reach_the_judge(written):
     assert (chat.temperature, chat.max_retries, chat.openai_api_base) == (0.5, 7, NOBODY)
 
 
-def test_a_local_model_may_judge(written):
+def test_a_local_model_may_judge_and_is_named_without_its_path(written):
     path = written(clusterer=LLM, server=NOBODY)
     served_by = f'provider = "openai"\nmodel = "m"\nbase_url = "{NOBODY}"\noptions = {{ max_retries = 0 }}\n[policy]'
     local = 'provider = "tinyworld"\nmodel = "tiny-llama"\n[policy]'
     assert served_by in path.read_text()
     path.write_text(path.read_text().replace(served_by, local))
-    judge = create_clusterer(load_config(path)).model
-    assert judge.predict([("Which? Paris", "Which? Paris")]).sum() == pytest.approx(1)
+    report = probe_entailment(create_clusterer(load_config(path)).model)
+    assert (report.model, report.labels, report.device) == ("tiny-llama", None, "cpu")
 
 
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])

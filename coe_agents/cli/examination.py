@@ -161,7 +161,7 @@ def _entailment_problems(place: str, report: EntailmentReport) -> Iterator[Probl
     if report.n_unclear is not None:
         remedy = 'Use a more able chat model, or an NLI model: kind = "entailment"'
     if report.n_unclear:
-        wrong = f"of {report.n_unclear} of 2 pairs it states none of the labels, so they count as neutral"
+        wrong = f"for {report.n_unclear} of 2 pairs it states none of the labels, so they count as neutral"
     if wrong:
         yield Problem(part=f"{place} {report.model}", error=wrong, remedy=remedy)
 

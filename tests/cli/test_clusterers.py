@@ -151,7 +151,7 @@ def test_doctor_puts_the_obvious_to_a_judge(examined):
     [
         ("entailment", "does not entail"),
         ("contradiction", "and it says contradiction"),
-        ("Perhaps.", "of 2 of 2 pairs it states none of the labels"),
+        ("Perhaps.", "for 2 of 2 pairs it states none of the labels"),
     ],
 )
 def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, examined):

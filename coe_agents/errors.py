@@ -4,6 +4,7 @@
     ├── ConfigurationError      a configuration file or a set of options that cannot work
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
+    ├── ClusteringError         a clusterer whose model failed
     └── AgentError              an agent that gave no usable responses
         ├── ContextOverflowError    a conversation that is too long for the model
         ├── NoChoiceError           a model that replies with none of the choices it was given
@@ -52,6 +53,10 @@ class ModelLoadError(CoEError):
 
 class LabelError(ModelLoadError):
     """An entailment model whose labels cannot be identified."""
+
+
+class ClusteringError(CoEError):
+    """A clusterer whose model failed."""
 
 
 class AgentError(CoEError):

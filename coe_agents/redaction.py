@@ -18,7 +18,7 @@ def secrets_of(holder: object) -> set[str]:
 
     A secret is what a field keeps as pydantic's `SecretStr`, or as a string under a name that ends in "key", "token",
     "secret", "password" or "authorization". Looked through are the holder's own attributes, and the pydantic models,
-    mappings and lists in them.
+    parts of coe-agents, mappings and lists in them.
 
     Example:
         >>> class Model:
@@ -65,5 +65,6 @@ def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _walk(item, name=name, depth=depth + 1)
-    elif hasattr(type(value), "model_fields"):  # a pydantic model; other objects are not looked into
-        yield from _walk(vars(value), name=name, depth=depth)
+    elif hasattr(type(value), "model_fields") or type(value).__module__.startswith("coe_agents."):
+        # other objects are not looked into
+        yield from _walk(getattr(value, "__dict__", {}), name=name, depth=depth)

@@ -2,11 +2,15 @@
 
 import json
 import threading
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 
+from langchain_openai import ChatOpenAI
+
+Reply = tuple[int, dict[str, Any]]
 TOKENS = [
     {"token": "", "bytes": [240], "logprob": -0.5, "top_logprobs": []},
     {"token": "x", "bytes": [120], "logprob": -0.25, "top_logprobs": []},
@@ -53,6 +57,8 @@ class Served:
         if refused is not None:
             said = {"error": {"message": f"Unsupported parameter: '{refused}' is not supported with this model."}}
             write(handler, 400, json.dumps(said).encode())
+        elif handler.path.endswith("/embeddings"):
+            write(handler, 200, json.dumps(self.embeddings(body)).encode())
         elif handler.path.endswith("/responses"):
             write(handler, 200, json.dumps(self.responses_api(body)).encode())
         elif body.get("stream"):
@@ -80,18 +86,58 @@ class Served:
         fixed = {"parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
         return {**head, **fixed, "output": [message]}
 
-    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def embeddings(self, body: dict[str, Any]) -> dict[str, Any]:
+        data = [
+            {"object": "embedding", "index": index, "embedding": words_of(text)}
+            for index, text in enumerate(body["input"])
+        ]
+        usage = {"prompt_tokens": 11, "total_tokens": 11}
+        return {"object": "list", "data": data, "model": body["model"], "usage": usage}
+
+    def answer(self, body: dict[str, Any]) -> Reply:
         n = 1 if self.ignores_n else body.get("n", 1)
-        choices = []
-        for index in range(n):
-            text = self.texts[(body.get("seed", 0) + index) % len(self.texts)]
-            choice = {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            if body.get("logprobs") and not self.ignores_logprobs:
-                choice["logprobs"] = {"content": TOKENS}
-            choices.append(choice)
-        usage = {"prompt_tokens": 11, "completion_tokens": 2 * n, "total_tokens": 11 + 2 * n}
-        head = {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"]}
-        return 200, {**head, "choices": choices, "usage": usage}
+        texts = [self.texts[(body.get("seed", 0) + index) % len(self.texts)] for index in range(n)]
+        return completion(*texts, tokens=TOKENS if body.get("logprobs") and not self.ignores_logprobs else None)
+
+    def chat(self, **options: Any) -> ChatOpenAI:
+        return ChatOpenAI(model="served", base_url=self.url, api_key="none", max_retries=0, **options)
+
+
+def completion(*texts: str, tokens: list[dict[str, Any]] | None = None, top: dict[str, float] | None = None) -> Reply:
+    """A chat completion with one choice per text.
+
+    Args:
+        texts: One for each choice.
+        tokens: Their log-probabilities.
+        top: Those of the first token instead, likeliest first.
+    """
+    listed = [{"token": token, "logprob": logprob, "bytes": None} for token, logprob in (top or {}).items()]
+    content = [{**listed[0], "top_logprobs": listed}] if listed else tokens
+    choices = [
+        {
+            "index": index,
+            "message": {"role": "assistant", "content": text},
+            "finish_reason": "stop",
+            "logprobs": content and {"content": content},
+        }
+        for index, text in enumerate(texts)
+    ]
+    usage = {"prompt_tokens": 11, "completion_tokens": 2 * len(texts), "total_tokens": 11 + 2 * len(texts)}
+    head = {"id": "1", "object": "chat.completion", "created": 1, "model": "served"}
+    return 200, {**head, "choices": choices, "usage": usage}
+
+
+def refusal(status: int = 400) -> Reply:
+    """What a server says to an option that it does not take."""
+    return status, {"error": {"message": "no such option", "type": "invalid_request_error", "code": None}}
+
+
+def words_of(text: str) -> list[float]:
+    """How often each word stands in a text, whatever the order: vectors whose cosines are known by hand."""
+    vector = [0.0] * 256
+    for word in text.lower().rstrip(".").split():
+        vector[zlib.crc32(word.encode()) % 256] += 1
+    return vector
 
 
 def write(
@@ -113,6 +159,15 @@ S = TypeVar("S", bound=Served)
 def served(texts: tuple[str, ...] = ("Paris", "It is Paris.", "Lyon"), **options: Any) -> Iterator[Served]:
     """Runs a server for as long as the context lasts."""
     with running(Served(texts, **options)) as state:
+        yield state
+
+
+@contextmanager
+def answering(answer: Callable[[dict[str, Any]], Reply]) -> Iterator[Served]:
+    """Runs a server that answers with what `answer` makes of a request's body."""
+    state = Served()
+    state.answer = answer
+    with running(state):
         yield state
 
 

@@ -6,9 +6,6 @@ import logging
 import os
 import subprocess
 import sys
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -23,6 +20,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
 from coe_agents.redaction import BLOT
 from coe_agents.testing import ScriptedAgent
+from tests.servers import Served, running, served, write
 
 KEY = "sk-planted-0123456789abcdefghij"
 SOURCES = sorted(Path(coe_agents.__file__).parent.rglob("*.py"))
@@ -43,34 +41,17 @@ max_coe = 0.5
 """
 
 
-@contextmanager
-def echoing():
-    """A server that answers 401 and says back which key it was given."""
-    seen = []
+class Echoing(Served):
+    """Answers 401 and says back which key it was given."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
+    def __init__(self):
+        super().__init__()
+        self.seen = []
 
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            seen.append(self.headers["Authorization"])
-            content = json.dumps({"error": {"message": f"Incorrect API key: {seen[-1]}", "code": KEY}}).encode()
-            self.send_response(401)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", seen
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    def handle(self, handler, body):
+        self.seen.append(handler.headers["Authorization"])
+        said = {"error": {"message": f"Incorrect API key: {self.seen[-1]}", "code": KEY}}
+        write(handler, 401, json.dumps(said).encode())
 
 
 @pytest.fixture
@@ -103,12 +84,32 @@ def run(tmp_path, monkeypatch, capsys):
 )
 @pytest.mark.parametrize("reachable", [True, False], ids=["echoed", "unreachable"])
 def test_a_key_is_in_nothing_that_a_command_writes(command, reachable, run, every_log):
-    with echoing() as (url, seen):
-        code, written = run(CONFIG.format(url=url if reachable else "http://127.0.0.1:9/v1"), *command, "--config")
+    with running(Echoing()) as server:
+        code, written = run(
+            CONFIG.format(url=server.url if reachable else "http://127.0.0.1:9/v1"), *command, "--config"
+        )
     assert code == (3 if command[0] == "ask" else 1)
-    assert set(seen) == ({f"Bearer {KEY}"} if reachable else set())  # the key did go out, and did come back
+    assert set(server.seen) == ({f"Bearer {KEY}"} if reachable else set())  # the key did go out, and did come back
     assert (BLOT in written.out) == reachable
     assert every_log.records
+    assert KEY not in written.out + written.err + every_log.text
+
+
+@pytest.mark.parametrize(
+    "clusterer",
+    ['kind = "llm"', 'kind = "embedding"\nthreshold = 0.9'],
+    ids=["llm", "embedding"],
+)
+@pytest.mark.parametrize("command", ["ask", "doctor"])
+def test_a_clusterers_key_is_in_nothing_that_a_command_writes(command, clusterer, run, every_log):
+    with served() as sound, running(Echoing()) as server:
+        access = f'provider = "openai"\nmodel = "m"\nbase_url = "{server.url}"\napi_key_env = "COE_PLANTED"\n'
+        text = CONFIG.format(url=sound.url).replace('kind = "normalized"\n', f"{clusterer}\n{access}")
+        code, written = run(text, *{"ask": ["ask", "Q?"], "doctor": ["doctor"]}[command], "--config")
+    assert code == 1
+    assert set(server.seen) == {f"Bearer {KEY}"}
+    assert "AuthenticationError" in written.out + written.err
+    assert BLOT in written.out + written.err
     assert KEY not in written.out + written.err + every_log.text
 
 
@@ -163,8 +164,8 @@ def test_a_key_in_the_file_itself_is_refused_unquoted(line, tmp_path):
 @pytest.mark.parametrize("mode", ["sync", "async"])
 async def test_a_key_is_in_no_state_and_no_checkpoint(mode, every_log):
     saver, config = InMemorySaver(), {"configurable": {"thread_id": "1"}}
-    with echoing() as (url, seen):
-        model = ChatOpenAI(model="m", base_url=url, api_key=KEY, max_retries=0)
+    with running(Echoing()) as server:
+        model = ChatOpenAI(model="m", base_url=server.url, api_key=KEY, max_retries=0)
         graph = create_coe_graph(
             [ModelAgent("served", model, n_samples=2)],
             clusterer=NormalizedMatch(),
@@ -173,7 +174,7 @@ async def test_a_key_is_in_no_state_and_no_checkpoint(mode, every_log):
         ).compile(checkpointer=saver)
         question = {"question": "Q?"}
         result = await graph.ainvoke(question, config) if mode == "async" else graph.invoke(question, config)
-    assert len(seen) == 1  # a refused key is not tried again
+    assert len(server.seen) == 1  # a refused key is not tried again
     assert BLOT in result["decision"]["failed_agents"]["served"]
     kept = [repr(result), repr(list(graph.get_state_history(config))), repr(saver.storage), repr(saver.writes)]
     kept += [repr(saver.blobs), every_log.text]

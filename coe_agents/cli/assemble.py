@@ -1,40 +1,45 @@
 """Owns the step from a configuration to a graph."""
 
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from coe_agents.agents import ModelAgent
-from coe_agents.cli.config import AgentConfig, Config, GraphConfig, NormalizedClusterer, ThresholdConfig
-from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
+from coe_agents.agents import ChatEntailment, ModelAgent
+from coe_agents.cli.config import (
+    AgentConfig,
+    Config,
+    EmbeddingClusterer,
+    EntailmentClusterer,
+    GraphConfig,
+    JudgeClusterer,
+    ModelSection,
+    NormalizedClusterer,
+    ThresholdConfig,
+)
+from coe_agents.cli.models import FieldError, create_chat_model, create_embeddings
+from coe_agents.clustering import (
+    BidirectionalEntailment,
+    Clusterer,
+    EmbeddingSimilarity,
+    EntailmentModel,
+    NormalizedMatch,
+)
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph import create_coe_graph
 from coe_agents.policy import Policy, RegimePolicy, ThresholdPolicy
-from coe_agents.redaction import redacted
 from coe_agents.tinyworld import (
     ENTAILMENT_MODEL,
-    MODELS,
     model_folder,
     tinyworld_agents,
     tinyworld_clusterer,
     tinyworld_policy,
 )
 
-LOCAL_PROVIDERS = ("transformers", "tinyworld")
 _ALIASES = {"solver": "coordination"}
 _Part = TypeVar("_Part")
-
-
-class _FieldError(ValueError):
-    """A mistake in one field of a section."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 def assemble(config: Config | None) -> Any:
@@ -107,9 +112,9 @@ def _at(config: Config, create: Callable[[], _Part], section: type[BaseModel], *
     try:
         return create()
     except ImportError as error:
-        chosen = "provider" if section is AgentConfig else "kind"
+        chosen = "provider" if issubclass(section, ModelSection) else "kind"
         raise ConfigurationError(config.fault(str(error), *place, chosen)) from error
-    except _FieldError as error:
+    except FieldError as error:
         raise ConfigurationError(config.fault(str(error), *place, error.field)) from error
     except ValueError as error:
         message = str(error)
@@ -124,95 +129,29 @@ def _field(message: str, section: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _agent(config: AgentConfig, n_samples: int | None) -> ModelAgent:
-    sampling = config.model_dump(exclude={"name", "provider", "model", "base_url", "api_key_env", "options"})
+    sampling = config.model_dump(exclude={"name", *ModelSection.model_fields})
     if n_samples is not None:
         sampling["n_samples"] = n_samples if config.temperature > 0 else 1
-    if config.provider in LOCAL_PROVIDERS:
-        return _local(config, sampling)
-    if config.provider == "huggingface":
-        raise _FieldError(
-            "provider",
-            'a pipeline of "huggingface" gives one sample a request and no log-probabilities. '
-            'Set provider = "transformers"; it runs the same models',
-        )
-    options, key = dict(config.options), _key(config)
-    if config.base_url is not None:
-        options["base_url"] = config.base_url
-        options["api_key"] = "none"  # or the client would send the user's own key there
-    if key:
-        options["api_key"] = key
-    agent = ModelAgent(config.name, f"{config.provider}:{config.model}", model_options=options, **sampling)
-    try:
-        agent.model()  # calls nobody; a wrong provider or option is a mistake of the file, not of the agent
-    except Exception as error:
-        described = redacted(_described(error), {key} if key else ())
-        raise _FieldError(_blamed(error), f'agent "{config.name}" cannot be made: {described}') from error
-    return agent
-
-
-def _local(config: AgentConfig, sampling: dict[str, Any]) -> ModelAgent:
-    for field in ("base_url", "api_key_env"):
-        if getattr(config, field) is not None:
-            raise _FieldError(
-                field,
-                f'"base_url" and "api_key_env" go with a server; agent "{config.name}" is of the provider '
-                f'"{config.provider}". Set provider = "openai" for a server that speaks its protocol',
-            )
-    from coe_agents.backends import ChatTransformers
-
-    if config.provider == "tinyworld" and config.model not in MODELS:
-        raise _FieldError(
-            "model", f'the models of tinyworld are {", ".join(MODELS)}; agent "{config.name}" asks for "{config.model}"'
-        )
-    model = str(model_folder(config.model)) if config.provider == "tinyworld" else config.model
-    try:
-        chat = ChatTransformers(model, **config.options)
-    except (TypeError, ValidationError) as error:
-        raise _FieldError("options", f'agent "{config.name}" cannot be made: {_described(error)}') from error
-    return ModelAgent(config.name, chat, **sampling)
-
-
-def _key(config: AgentConfig) -> str | None:
-    if config.api_key_env is None:
-        return None
-    key = os.environ.get(config.api_key_env, "")
-    variable = f'the environment variable "{config.api_key_env}" of agent "{config.name}" must hold a key'
-    if not key:
-        raise _FieldError("api_key_env", f"{variable}; it is not set. Export it")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise _FieldError("api_key_env", f"{variable}; it holds blanks or characters that no key has. Export it anew")
-    return key
-
-
-def _blamed(error: Exception) -> str:
-    return "options" if isinstance(error, ValidationError | TypeError) else "provider"
-
-
-def _described(error: Exception) -> str:
-    """Returns what is wrong, on one line; pydantic's own message would quote what was given, keys and all."""
-    if isinstance(error, ValidationError):
-        faults = error.errors(include_input=False, include_context=False, include_url=False)
-        return "; ".join(".".join(["options", *map(str, fault["loc"])]) + f": {_plain(fault)}" for fault in faults)
-    first = " ".join(str(error).split("\n\n")[0].split())  # LangChain goes on with a list of its providers
-    if _blamed(error) == "provider" and isinstance(error, ValueError):
-        return f'{first} "openai" suits any server of its protocol; init_chat_model of LangChain lists the others'
-    return first
-
-
-def _plain(fault: Mapping[str, Any]) -> str:
-    if fault["type"] == "extra_forbidden":
-        return "there is no such option. Leave it out"
-    return str(fault["msg"]).removeprefix("Value error, ")
+    return ModelAgent(config.name, create_chat_model(config, owner=f'agent "{config.name}"'), **sampling)
 
 
 def _clusterer(config: Config) -> Clusterer:
     chosen = config.clusterer
-    if isinstance(chosen, NormalizedClusterer):
-        return NormalizedMatch()
-    from coe_agents.backends import TransformersEntailment
+    match chosen:
+        case NormalizedClusterer():
+            return NormalizedMatch()
+        case EmbeddingClusterer():
+            return EmbeddingSimilarity(create_embeddings(chosen, owner="the clusterer"), threshold=chosen.threshold)
+        case JudgeClusterer():
+            # a judge does not guess
+            model = create_chat_model(chosen, owner="the clusterer", defaults={"temperature": 0})
+            judge: EntailmentModel = ChatEntailment(model, max_concurrency=chosen.max_concurrency)
+        case EntailmentClusterer():
+            from coe_agents.backends import TransformersEntailment
 
-    model = str(model_folder(ENTAILMENT_MODEL)) if chosen.model == "tinyworld" else chosen.model
-    return BidirectionalEntailment(TransformersEntailment(model, device=chosen.device), strict=chosen.strict)
+            folder = str(model_folder(ENTAILMENT_MODEL)) if chosen.model == "tinyworld" else chosen.model
+            judge = TransformersEntailment(folder, device=chosen.device)
+    return BidirectionalEntailment(judge, strict=chosen.strict)
 
 
 def _policy(config: Config) -> Policy:

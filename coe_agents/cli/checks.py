@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coe_agents.cli.assemble import assemble
-from coe_agents.cli.config import Config, EntailmentClusterer, RegimeConfig, ThresholdConfig
+from coe_agents.cli.config import (
+    Config,
+    EntailmentClusterer,
+    JudgeClusterer,
+    RegimeConfig,
+    ThresholdConfig,
+)
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import RegimePolicy
 
@@ -38,8 +44,9 @@ def _missing_folders(config: Config) -> Iterator[str]:
     for place, agent in enumerate(config.agents):
         if agent.provider == "transformers" and _leads_nowhere(agent.model):
             yield config.fault(_no_folder(agent.model), "agents", place, "model")
-    if isinstance(config.clusterer, EntailmentClusterer) and _leads_nowhere(config.clusterer.model):
-        yield config.fault(_no_folder(config.clusterer.model), "clusterer", "model")
+    match chosen := config.clusterer:
+        case EntailmentClusterer() | JudgeClusterer(provider="transformers") if _leads_nowhere(chosen.model):
+            yield config.fault(_no_folder(chosen.model), "clusterer", "model")
 
 
 def _leads_nowhere(model: str) -> bool:

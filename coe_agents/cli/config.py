@@ -18,11 +18,10 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class AgentConfig(_Section):
-    """One `[[agents]]` table.
+class ModelSection(_Section):
+    """What names a model and where it is; agents and clusterers share it.
 
     Attributes:
-        name: The agent's name.
         provider: "transformers" (a local folder or hub id), "tinyworld" (a shipped model), or any provider of
             LangChain's `init_chat_model`, such as "openai" for OpenAI-compatible servers, vLLM among them.
         model: The model's name for that provider.
@@ -31,21 +30,10 @@ class AgentConfig(_Section):
         options: Passed to the model as they are; no key stands in them.
     """
 
-    name: str = Field(min_length=1)
     provider: str = Field(default="transformers", min_length=1)
     model: str = Field(min_length=1)
     base_url: str | None = None
     api_key_env: str | None = None
-    n_samples: int = Field(default=5, ge=1)
-    temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    system_prompt: str | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
-    seed: int | None = None
-    timeout: float | None = Field(default=600.0, gt=0)
-    request_timeout: float | None = Field(default=None, gt=0)
-    retries: int = Field(default=2, ge=0)
-    max_concurrency: int = Field(default=16, ge=1)
     options: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("base_url")
@@ -71,6 +59,23 @@ class AgentConfig(_Section):
         return value
 
 
+class AgentConfig(ModelSection):
+    """One `[[agents]]` table; the fields are those of `ModelAgent`."""
+
+    name: str = Field(min_length=1)
+    n_samples: int = Field(default=5, ge=1)
+    temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    system_prompt: str | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    seed: int | None = None
+    timeout: float | None = Field(default=600.0, gt=0)
+    request_timeout: float | None = Field(default=None, gt=0)
+    retries: int = Field(default=2, ge=0)
+    max_concurrency: int = Field(default=16, ge=1)
+    max_response_chars: int = Field(default=20_000, ge=1)
+
+
 class EntailmentClusterer(_Section):
     """Clusters by bidirectional entailment; `model` is a folder or hub id of an NLI model, or "tinyworld"."""
 
@@ -84,6 +89,22 @@ class NormalizedClusterer(_Section):
     """Clusters by equality after SQuAD-style normalisation; needs no model."""
 
     kind: Literal["normalized"]
+
+
+class JudgeClusterer(ModelSection):
+    """Clusters by bidirectional entailment with a chat model as judge, at temperature 0 unless `options` set it."""
+
+    kind: Literal["llm"]
+    strict: bool = True
+    max_concurrency: int = Field(default=8, ge=1)
+
+
+class EmbeddingClusterer(ModelSection):
+    """Clusters by the cosine of embeddings; `provider` is one of LangChain's `init_embeddings`."""
+
+    kind: Literal["embedding"]
+    provider: str = Field(min_length=1)
+    threshold: float = Field(gt=0, le=1)
 
 
 class ThresholdConfig(_Section):
@@ -111,13 +132,16 @@ class GraphConfig(_Section):
     coordination: str | None = None
     weighting: Literal["auto", "frequency", "probability"] = "auto"
     divergence: Literal["kl", "js", "hellinger", "wasserstein"] = "kl"
+    max_question_chars: int = Field(default=100_000, ge=1)
 
 
 class Config(_Section):
     """A whole file, and what it was read from."""
 
     agents: list[AgentConfig] = Field(min_length=1)
-    clusterer: Annotated[EntailmentClusterer | NormalizedClusterer, Field(discriminator="kind")]
+    clusterer: Annotated[
+        EntailmentClusterer | JudgeClusterer | EmbeddingClusterer | NormalizedClusterer, Field(discriminator="kind")
+    ]
     policy: Annotated[ThresholdConfig | RegimeConfig, Field(discriminator="kind")]
     graph: GraphConfig = Field(default_factory=GraphConfig)
     _path: Path = PrivateAttr(default=Path("configuration"))
@@ -132,6 +156,8 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     (): Config,
     ("agents",): AgentConfig,
     ("clusterer", "entailment"): EntailmentClusterer,
+    ("clusterer", "llm"): JudgeClusterer,
+    ("clusterer", "embedding"): EmbeddingClusterer,
     ("clusterer", "normalized"): NormalizedClusterer,
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,

@@ -16,7 +16,7 @@ def doctor(
     as_json: JsonOption = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that each agent has, loading included.")] = 60.0,
 ) -> None:
-    """Call each agent once and the entailment model twice: what works, what does not, and what to do.
+    """Call each agent once, and what clusters on obvious cases: what works, what does not, and what to do.
 
     Exit status: 0 all is well, 1 something needed is broken, 2 a mistake in the configuration.
     """

@@ -11,9 +11,16 @@ from coe_agents import __version__
 from coe_agents.cli import probes
 from coe_agents.cli.assemble import create_agents, create_clusterer
 from coe_agents.cli.checks import check
+from coe_agents.cli.clusterer_probes import (
+    CONTRADICTED,
+    ENTAILED,
+    PREMISE,
+    EmbeddingReport,
+    EntailmentReport,
+    probe_of,
+)
 from coe_agents.cli.config import Config
-from coe_agents.cli.probes import AgentReport, EntailmentReport, Failure
-from coe_agents.clustering import EntailmentModel
+from coe_agents.cli.probes import AgentReport, Failure
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 
 _PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-openai")
@@ -33,7 +40,7 @@ class Examination:
     """All findings. `late` says whether something still runs that was not waited for."""
 
     agents: Mapping[str, AgentReport | None]
-    entailment: EntailmentReport | None
+    clusterer: EntailmentReport | EmbeddingReport | None
     versions: Mapping[str, str | None]
     device: str
     problems: list[Problem]
@@ -46,10 +53,12 @@ class Examination:
         for name, report in self.agents.items():
             said = {} if report is None else {**asdict(report), "n_in_one_request": report.n_in_one_request}
             agents[name] = {"reachable": report is not None, **said}
+        clusterer = self.clusterer
         return {
             "ok": not self.problems,
             "agents": agents,
-            "entailment": None if self.entailment is None else asdict(self.entailment),
+            "entailment": asdict(clusterer) if isinstance(clusterer, EntailmentReport) else None,
+            "embedding": asdict(clusterer) if isinstance(clusterer, EmbeddingReport) else None,
             "versions": dict(self.versions),
             "device": self.device,
             "problems": [asdict(problem) for problem in self.problems],
@@ -58,7 +67,7 @@ class Examination:
 
 
 def examine(config: Config | None, *, timeout: float) -> Examination:
-    """Asks all agents and the entailment model at once, each for at most `timeout` seconds.
+    """Asks all agents and what clusters at once, each for at most `timeout` seconds.
 
     Raises:
         ConfigurationError: If the configuration cannot work.
@@ -68,16 +77,18 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     n_samples = probes.N_SAMPLES
     agents = tinyworld_agents(n_samples=n_samples) if config is None else create_agents(config, n_samples=n_samples)
     clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
-    entailment = getattr(clusterer, "model", None)
+    clustering, probe = probe_of(clusterer) or ("", None)
 
     tasks: dict[str, Any] = {f"agent {agent.name}": partial(probes.probe_agent, agent) for agent in agents}
-    if isinstance(entailment, EntailmentModel):
-        tasks["entailment"] = partial(probes.probe_entailment, entailment)
+    if probe is not None:
+        tasks[clustering] = probe
     found = probes.all_within(timeout, tasks)
     late = {name for name, result in found.items() if result is None}
     results = {name: _late(timeout) if result is None else result for name, result in found.items()}
 
     places = {} if config is None else {f"agent {agent.name}": agent.base_url for agent in config.agents}
+    if config is not None:
+        places[clustering] = getattr(config.clusterer, "base_url", None)
     needs_logprobs = config is not None and config.graph.weighting == "probability"
     problems, notes = list[Problem](), list[str]()
     for part, result in results.items():
@@ -88,7 +99,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     devices = sorted({report.device for report in reports.values() if report is not None and report.device})
     return Examination(
         agents={agent.name: reports[f"agent {agent.name}"] for agent in agents},
-        entailment=reports.get("entailment"),
+        clusterer=reports.get(clustering),
         versions=versions(),
         device=", ".join(devices) or "none: no model runs in this process",
         problems=problems,
@@ -122,6 +133,8 @@ def _problems(place: str, result: Any, *, needs_logprobs: bool) -> Iterator[Prob
         yield Problem(part=place, error=result.error, remedy=result.remedy)
     elif isinstance(result, EntailmentReport):
         yield from _entailment_problems(place, result)
+    elif isinstance(result, EmbeddingReport):
+        yield from _embedding_problems(place, result)
     else:
         if result.n_empty == result.n_returned:
             yield Problem(
@@ -141,23 +154,46 @@ def _entailment_problems(place: str, report: EntailmentReport) -> Iterator[Probl
 
     wrong = None
     if report.entailed.label != "entailment":
-        wrong = f'"{probes.PREMISE}" entails "{probes.ENTAILED}", and it says {report.entailed.label}'
+        wrong = f'"{PREMISE}" entails "{ENTAILED}", and it says {report.entailed.label}'
     elif report.contradicted.label == "entailment":
-        wrong = f'"{probes.PREMISE}" does not entail "{probes.CONTRADICTED}", and it says that it does'
+        wrong = f'"{PREMISE}" does not entail "{CONTRADICTED}", and it says that it does'
+    remedy = "Use a model trained on MNLI, and check that id2label in its config.json is right"
+    if report.n_unclear is not None:
+        remedy = 'Use a more able chat model, or an NLI model: kind = "entailment"'
+    if report.n_unclear:
+        wrong = f"for {report.n_unclear} of 2 pairs it states none of the labels, so they count as neutral"
     if wrong:
+        yield Problem(part=f"{place} {report.model}", error=wrong, remedy=remedy)
+
+
+def _embedding_problems(place: str, report: EmbeddingReport) -> Iterator[Problem]:
+    part, threshold = f"{place} {report.model}", f"the threshold of {report.threshold:g}"
+    if report.paraphrase <= report.other:
         yield Problem(
-            part=f"{place} {report.model}",
-            error=wrong,
-            remedy="Use a model trained on MNLI, and check that id2label in its config.json is right",
+            part=part,
+            error=f"another answer ({report.other:.3f}) is as near as a paraphrase ({report.paraphrase:.3f})",
+            remedy='No threshold parts them. Use another model, or kind = "entailment"',
+        )
+    elif report.paraphrase < report.threshold:
+        yield Problem(
+            part=part,
+            error=f"a paraphrase has a cosine of {report.paraphrase:.3f}, below {threshold}",
+            remedy=f"Lower it; another answer has {report.other:.3f}",
+        )
+    elif report.other >= report.threshold:
+        yield Problem(
+            part=part,
+            error=f"another answer has a cosine of {report.other:.3f}, not below {threshold}",
+            remedy=f"Raise it; a paraphrase has {report.paraphrase:.3f}",
         )
 
 
 def _notes(part: str, result: Any) -> Iterator[str]:
 
-    if isinstance(result, Failure):
+    if isinstance(result, Failure | EmbeddingReport):
         return
     if isinstance(result, EntailmentReport):
-        if result.contradicted.label == "neutral":
+        if not result.n_unclear and result.contradicted.label == "neutral":
             yield f"{part}: an obvious contradiction counts as neutral; that keeps the two apart all the same"
         return
     if result.n_returned < result.n_asked:

@@ -1,9 +1,8 @@
-"""Owns asking each part once: an agent for a few samples, an entailment model for two obvious pairs."""
+"""Owns asking each agent once for a few samples, all parts at the same time, and what to do about what fails."""
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Literal, TypeVar
 
@@ -12,18 +11,13 @@ from langchain_core.outputs import LLMResult
 
 from coe_agents.agents import ModelAgent
 from coe_agents.cli.render import clean
-from coe_agents.clustering import EntailmentModel
 from coe_agents.errors import CoEError
 from coe_agents.redaction import redacted, secrets_of
 from coe_agents.types import AgentReply, AgentRequest
 
 QUESTION = "What is the capital of France?"
 N_SAMPLES = 3
-PREMISE = f"{QUESTION} Paris"
-ENTAILED = f"{QUESTION} It is Paris."
-CONTRADICTED = f"{QUESTION} It is Lyon."
 
-_LABELS = ("contradiction", "neutral", "entailment")
 _LONGEST = 500
 _Result = TypeVar("_Result")
 
@@ -66,30 +60,6 @@ class AgentReport:
         return None if self.n_asked == 1 else self.n_requests == 1 and self.n_returned == self.n_asked
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judgement:
-    """An entailment model's most probable label for a pair, and its probability."""
-
-    label: str
-    probability: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class EntailmentReport:
-    """What an entailment model says of itself, of an obvious entailment, and of an obvious contradiction.
-
-    Attributes:
-        labels: The model's own, in its own order; None where it has none to tell.
-    """
-
-    model: str
-    labels: list[str] | None
-    entailed: Judgement
-    contradicted: Judgement
-    seconds: float
-    device: str | None
-
-
 def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
     """Asks an agent's model once, for as many samples as the agent takes."""
     seen, start = _Requests(), time.perf_counter()
@@ -100,30 +70,11 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
         request = AgentRequest(question=QUESTION, messages=[{"role": "user", "content": QUESTION}], round=0)
         reply = agent.sample(request, {"callbacks": [seen]})
     except Exception as error:
-        return _failure(error, secrets_of(agent))
+        return to_failure(error, secrets_of(agent))
     seconds = time.perf_counter() - ready
     load_seconds = None if loaded is None else ready - start
     return _report(
-        agent, reply, n_requests=seen.count, seconds=seconds, load_seconds=load_seconds, device=_device(loaded)
-    )
-
-
-def probe_entailment(model: EntailmentModel) -> EntailmentReport | Failure:
-    """Asks an entailment model for two pairs, in the wordings of tinyworld, which are plain English."""
-    start = time.perf_counter()
-    try:
-        load = getattr(model, "load", None)
-        loaded = load() if load is not None else None
-        entailed, contradicted = model.predict([(PREMISE, ENTAILED), (PREMISE, CONTRADICTED)])
-    except Exception as error:
-        return _failure(error, secrets_of(model))
-    return EntailmentReport(
-        model=_name_of(getattr(model, "model", type(model).__name__)),
-        labels=None if loaded is None else [str(label) for label in loaded.model.config.id2label.values()],
-        entailed=_judgement(entailed),
-        contradicted=_judgement(contradicted),
-        seconds=round(time.perf_counter() - start, 3),
-        device=_device(loaded),
+        agent, reply, n_requests=seen.count, seconds=seconds, load_seconds=load_seconds, device=device_of(loaded)
     )
 
 
@@ -184,7 +135,8 @@ def _report(
     )
 
 
-def _failure(error: Exception, secrets: set[str]) -> Failure:
+def to_failure(error: Exception, secrets: set[str]) -> Failure:
+    """Returns an error of a model or its client without secrets, and what to do about it."""
     said = error.args[0] if isinstance(error, CoEError) else error  # the hint has a place of its own
     text = clean(redacted(f"{type(error).__name__}: {said}", secrets))
     return Failure(
@@ -217,14 +169,6 @@ def remedy_for(error: Exception) -> str:
     return "Call the model without coe-agents, and see whether it says the same"
 
 
-def _judgement(row: Any) -> Judgement:
-    column = int(row.argmax())
-    return Judgement(label=_LABELS[column], probability=float(row[column]))
-
-
-def _device(loaded: Any) -> str | None:
+def device_of(loaded: Any) -> str | None:
+    """Returns where a loaded model runs; None for one of a server."""
     return getattr(loaded, "device", None)
-
-
-def _name_of(model: object) -> str:
-    return Path(str(model)).name if Path(str(model)).is_dir() else str(model)

@@ -7,11 +7,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from coe_agents.cli.assemble import LOCAL_PROVIDERS
 from coe_agents.cli.checks import is_folder
-from coe_agents.cli.config import AgentConfig, Config, EntailmentClusterer, RegimeConfig
+from coe_agents.cli.clusterer_probes import EmbeddingReport, EntailmentReport
+from coe_agents.cli.config import (
+    Config,
+    EmbeddingClusterer,
+    JudgeClusterer,
+    ModelSection,
+    NormalizedClusterer,
+    RegimeConfig,
+)
 from coe_agents.cli.examination import Examination
-from coe_agents.cli.probes import AgentReport, EntailmentReport
+from coe_agents.cli.models import LOCAL_PROVIDERS
+from coe_agents.cli.probes import AgentReport
 from coe_agents.cli.render import clean
 from coe_agents.policy import RegimePolicy
 
@@ -54,9 +62,7 @@ def show_examination(examination: Examination, *, console: Console | None = None
     console.print(table_of(heads, rows))
     console.print()
     versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in examination.versions.items())
-    console.print(
-        listed([*_entailment(examination.entailment), ("versions", versions), ("device", examination.device)])
-    )
+    console.print(listed([*_clustering(examination.clusterer), ("versions", versions), ("device", examination.device)]))
     show_remarks("note", "yellow", examination.notes, console=console)
     problems = [f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}." for problem in examination.problems]
     show_remarks("problem", "red", problems, console=console)
@@ -114,40 +120,52 @@ def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
     )
 
 
-def _entailment(report: EntailmentReport | None) -> Iterable[tuple[str, str]]:
-    if report is None:
-        return
-    labels = f", with the labels {', '.join(report.labels)}" if report.labels else ""
-    yield "entailment", f"{report.model}{labels}; {report.seconds:.2f} s"
-    for name, judged in (("obvious entailment", report.entailed), ("obvious contradiction", report.contradicted)):
-        yield f"  {name}", f"{judged.label} ({judged.probability:.3f})"
+def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[tuple[str, str]]:
+    if isinstance(report, EntailmentReport):
+        labels = f", with the labels {', '.join(report.labels)}" if report.labels else ""
+        yield "entailment", f"{report.model}{labels}; {report.seconds:.2f} s"
+        for name, judged in (("obvious entailment", report.entailed), ("obvious contradiction", report.contradicted)):
+            yield f"  {name}", f"{judged.label} ({judged.probability:.3f})"
+    elif report is not None:
+        yield "embedding", f"{report.model}; {report.seconds:.2f} s"
+        for name, cosine in (("obvious paraphrase", report.paraphrase), ("another answer", report.other)):
+            side = "at or above" if cosine >= report.threshold else "below"
+            yield f"  {name}", f"{cosine:.3f}, {side} the threshold of {report.threshold:g}"
 
 
-def _model(agent: AgentConfig) -> str:
-    if agent.base_url is not None:
-        return f"{agent.model} at {agent.base_url}"
-    return f"{agent.model} ({_source(agent.model)})" if agent.provider == "transformers" else agent.model
+def _model(section: ModelSection) -> str:
+    if section.base_url is not None:
+        return f"{section.model} at {section.base_url}"
+    return f"{section.model} ({_source(section.model)})" if section.provider == "transformers" else section.model
 
 
 def _source(model: str) -> str:
     return "folder" if is_folder(model) else "hub"
 
 
-def _key(agent: AgentConfig) -> str:
-    if agent.api_key_env is not None:
-        return f"${agent.api_key_env}, set"
-    if agent.provider in LOCAL_PROVIDERS:
+def _key(section: ModelSection) -> str:
+    if section.api_key_env is not None:
+        return f"${section.api_key_env}, set"
+    if section.provider in LOCAL_PROVIDERS:
         return "not needed"
-    return "none sent" if agent.base_url is not None else "the provider's own variable"
+    return "none sent" if section.base_url is not None else "the provider's own variable"
 
 
 def _clusterer(config: Config) -> str:
     chosen = config.clusterer
-    if not isinstance(chosen, EntailmentClusterer):
+    if isinstance(chosen, NormalizedClusterer):
         return "normalized: equal but for case, articles and punctuation; no model"
-    source = "shipped" if chosen.model == "tinyworld" else _source(chosen.model)
+    if isinstance(chosen, EmbeddingClusterer):
+        return f"embedding by {_served(chosen)}; one meaning from a cosine of {chosen.threshold:g} on"
     rule = "each response must entail the other" if chosen.strict else "lenient: no contradiction, not both neutral"
+    if isinstance(chosen, JudgeClusterer):
+        return f"llm: {_served(chosen)} judges; {rule}"
+    source = "shipped" if chosen.model == "tinyworld" else _source(chosen.model)
     return f"entailment by {chosen.model} ({source}); {rule}"
+
+
+def _served(section: ModelSection) -> str:
+    return f"{section.provider} {_model(section)} (key: {_key(section)})"
 
 
 def _policy(config: Config) -> str:

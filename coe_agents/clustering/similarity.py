@@ -86,6 +86,15 @@ class EmbeddingSimilarity:
             labels.append([cluster.get(text, 0) for text in texts])
         return labels
 
+    def cosines(self, responses: Sequence[str], question: str) -> NDArray[np.float64]:
+        """Returns the cosine of each pair of responses to a question, shape `(n_responses, n_responses)`.
+
+        Raises:
+            ValueError: Where the embeddings do not give one vector per text, all of one length, finite and not zero.
+        """
+        directions = self._directions([self._side(text, question) for text in responses])
+        return directions @ directions.T
+
     def _side(self, text: str, question: str) -> str:
         plain = " ".join(text.split())
         return f"{question.strip()} {plain}".strip() if self.with_question else plain

@@ -14,7 +14,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command, Overwrite, Send
 
 from coe_agents.clustering import Clusterer, answer_kind, cluster_responses
-from coe_agents.errors import AgentError
+from coe_agents.errors import AgentError, ClusteringError, CoEError
 from coe_agents.graph.state import AgentTokens, CoEState
 from coe_agents.policy import AgentMeasurement, Decision, Measurement, Policy, Weighting, measure
 from coe_agents.policy.measurement import (
@@ -152,7 +152,13 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Run
     def cluster(state: CoEState) -> dict[str, Any]:
         responses = [_with_answer(response, canonicalize) for response in usable(state["responses"])]
         texts = [response_text(response) for response in responses]
-        labels = cluster_responses(texts, question=state["asked"], clusterer=clusterer)
+        try:
+            labels = cluster_responses(texts, question=state["asked"], clusterer=clusterer)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            _raise_without_secrets(error, clusterer)
+            raise
         failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
         return {"responses": Overwrite([*responses, *failures]), "labels": labels}
 
@@ -160,6 +166,16 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Run
         return await asyncio.to_thread(cluster, state)
 
     return RunnableLambda(cluster, afunc=acluster, name="cluster")
+
+
+def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
+    """Raises an error of a model's client, or one that tells its key, as ours; other errors stand."""
+    secrets = secrets_of(clusterer)
+    is_secret = is_told(error, secrets)
+    if is_secret or not isinstance(error, CoEError | ValueError | TypeError | ImportError | OSError):
+        message = redacted(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
+        hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
+        raise ClusteringError(message, hint=hint) from None if is_secret else error
 
 
 def measure_node(

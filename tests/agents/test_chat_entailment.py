@@ -12,7 +12,7 @@ from coe_agents import prompts
 from coe_agents.agents import ChatEntailment
 from coe_agents.clustering import BidirectionalEntailment
 from tests.doubles import JudgingModel
-from tests.openai_server import OpenAIServer, completion
+from tests.servers import answering, completion
 
 PAIR = ("Which city? Paris", "Which city? It is Paris.")
 CONTRADICTION, NEUTRAL, ENTAILMENT = np.eye(3).tolist()
@@ -51,7 +51,7 @@ def test_a_reply_that_states_none_is_neutral_and_counted(reply, caplog):
 
 def test_log_probabilities_become_the_row():
     top = {"ent": math.log(0.5), "Ne": math.log(0.25), "contr": math.log(0.125), "Well": math.log(0.125)}
-    with OpenAIServer(lambda body: completion("ent", top=top)) as server:
+    with answering(lambda body: completion("ent", top=top)) as server:
         rows = ChatEntailment(server.chat()).predict([PAIR])
     assert rows == pytest.approx(np.array([[1, 2, 4]]) / 7)
     (body,) = server.requests
@@ -65,7 +65,7 @@ def test_where_the_model_would_say_something_else_its_reply_is_read():
     def answer(body):
         return completion("The", top=top) if body.get("logprobs") else completion("The answer is contradiction.")
 
-    with OpenAIServer(answer) as server:
+    with answering(answer) as server:
         assert ChatEntailment(server.chat()).predict([PAIR]).tolist() == [CONTRADICTION]
     assert len(server.requests) == 2
 
@@ -115,7 +115,7 @@ def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked():
         ChatEntailment(model, max_concurrency=1).predict([("a", str(i)) for i in range(50)])
     assert raised.value.__notes__ == ["raised while ChatEntailment judged 50 pairs"]
     assert len(model.asked) < 50
-    with OpenAIServer(lambda body: (401, {})) as server, pytest.raises(openai.AuthenticationError):
+    with answering(lambda body: (401, {})) as server, pytest.raises(openai.AuthenticationError):
         ChatEntailment(server.chat()).predict([PAIR])
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from coe_agents.agents import achoice_probability, choice_probability
 from coe_agents.errors import AgentError, NoChoiceError
 from tests.doubles import CountingModel
-from tests.openai_server import OpenAIServer, completion, refusal
+from tests.servers import answering, completion, refusal, served
 
 ASKED = [HumanMessage("Is it so? Reply True or False.")]
 TRUTH = ("True", "False")
@@ -47,7 +47,7 @@ def test_scores_that_give_no_distribution_are_an_error_and_never_nan(scores):
 
 
 def test_the_likeliest_first_tokens_of_a_server():
-    with OpenAIServer(lambda body: completion("True", top=SEEN)) as server:
+    with answering(lambda body: completion("True", top=SEEN)) as server:
         found = choice_probability(server.chat(temperature=0.3, streaming=True), ASKED, TRUTH)
     (body,) = server.requests
     assert (body["logprobs"], body["top_logprobs"], body["max_completion_tokens"]) == (True, 20, 1)
@@ -61,7 +61,7 @@ def test_the_likeliest_first_tokens_of_a_server():
 
 def test_a_choice_too_rare_to_be_listed_is_reported_with_the_most_that_it_can_have():
     top = {"True": math.log(0.99), "Maybe": math.log(0.005)}
-    with OpenAIServer(lambda body: completion("True", top=top)) as server:
+    with answering(lambda body: completion("True", top=top)) as server:
         found = choice_probability(server.chat(), ASKED, TRUTH)
     assert len(server.requests) == 1
     assert found.unseen == ("False",)
@@ -72,7 +72,7 @@ def test_vllm_is_asked_to_hold_the_reply_to_the_choices_where_the_list_leaves_to
     def answer(body):
         return completion("True", top=MASKED if "structured_outputs" in body else HALF)
 
-    with OpenAIServer(answer) as server:
+    with answering(answer) as server:
         found = choice_probability(server.chat(extra_body={"cache_salt": "x"}), ASKED, TRUTH)
     assert [body.get("structured_outputs") for body in server.requests] == [None, {"choice": ["True", "False"]}]
     assert {body["cache_salt"] for body in server.requests} == {"x"}
@@ -97,7 +97,7 @@ def sampling(first_status=200):
 
 @pytest.mark.parametrize("status", [200, 400, 422])
 def test_a_server_that_ignores_or_refuses_the_constraint_is_sampled(status):
-    with OpenAIServer(sampling(status)) as server:
+    with answering(sampling(status)) as server:
         found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=4)
     assert [body.get("n") for body in server.requests] == [None, None, 4]
     assert found.method == "sampled"
@@ -110,56 +110,50 @@ def test_a_constraint_that_left_mass_elsewhere_was_none():
     def answer(body):
         return completion("True", top=SEEN) if body.get("logprobs") else completion(*["False"] * 2)
 
-    with OpenAIServer(answer) as server:
+    with answering(answer) as server:
         found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=2, methods=("constrained", "sampled"))
     assert (found.method, found.probabilities["False"]) == ("sampled", 1.0)
 
 
 def test_a_server_without_log_probabilities_is_not_asked_for_them_twice():
-    with OpenAIServer(lambda body: completion(*["True"] * body.get("n", 1))) as server:
+    with answering(lambda body: completion(*["True"] * body.get("n", 1))) as server:
         found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=3)
     assert [body.get("n") for body in server.requests] == [None, 3]
     assert found.probabilities == {"True": 1.0, "False": 0.0}
 
 
 def test_a_server_that_ignores_n_is_asked_again_with_other_seeds():
-    with OpenAIServer(lambda body: completion("True")) as server:
+    with answering(lambda body: completion("True")) as server:
         choice_probability(server.chat(seed=7), ASKED, TRUTH, n_samples=3, methods=["sampled"])
     assert [(body["n"], body["seed"]) for body in server.requests] == [(3, 7), (2, 8), (1, 9)]
 
 
 def test_a_server_that_refuses_n_is_asked_for_one_at_a_time():
-    with OpenAIServer(lambda body: refusal() if "n" in body else completion("False")) as server:
+    with answering(lambda body: refusal() if "n" in body else completion("False")) as server:
         found = choice_probability(server.chat(), ASKED, TRUTH, n_samples=2, methods=["sampled"])
     assert ["n" in body for body in server.requests] == [True, False, False]
     assert found.probabilities == {"True": 0.0, "False": 1.0}
 
 
 def test_at_temperature_0_one_reply_is_enough():
-    with OpenAIServer(lambda body: completion("True")) as server:
+    with answering(lambda body: completion("True")) as server:
         found = choice_probability(server.chat(temperature=0), ASKED, TRUTH, methods=["sampled"])
     assert (len(server.requests), found.n_samples) == (1, 1)
 
 
 def test_errors_that_are_no_refusal_pass_through_at_once():
-    with OpenAIServer(lambda body: refusal(401)) as server, pytest.raises(openai.AuthenticationError):
+    with answering(lambda body: refusal(401)) as server, pytest.raises(openai.AuthenticationError):
         choice_probability(server.chat(), ASKED, TRUTH)
     assert len(server.requests) == 1
 
 
 def test_a_request_that_is_wrong_in_itself_fails_in_the_end():
-    with OpenAIServer(lambda body: refusal(400)) as server, pytest.raises(openai.BadRequestError):
+    with answering(lambda body: refusal(400)) as server, pytest.raises(openai.BadRequestError):
         choice_probability(server.chat(), ASKED, TRUTH)
 
 
 def test_the_responses_api_takes_neither_n_nor_first_tokens():
-    text = {"type": "output_text", "text": "True", "annotations": []}
-    output = [{"type": "message", "id": "m", "status": "completed", "role": "assistant", "content": [text]}]
-    reply = {
-        "id": "r", "object": "response", "created_at": 0, "model": "served", "status": "completed", "output": output,
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None,
-    }  # fmt: skip
-    with OpenAIServer(lambda body: (200, reply)) as server:
+    with served(("True",)) as server:
         found = choice_probability(server.chat(use_responses_api=True), ASKED, TRUTH, n_samples=2)
     assert (found.method, found.n_samples, found.probabilities["True"]) == ("sampled", 2, 1.0)
 
@@ -177,7 +171,7 @@ async def test_async_is_the_same():
     def answer(body):
         return completion("True", top=MASKED if "structured_outputs" in body else HALF)
 
-    with OpenAIServer(answer) as server:
+    with answering(answer) as server:
         chat = server.chat()
         assert await achoice_probability(chat, ASKED, TRUTH) == choice_probability(chat, ASKED, TRUTH)
     assert len(server.requests) == 4
@@ -186,7 +180,7 @@ async def test_async_is_the_same():
     said = ["True", "False", "True", "True"]
     found = await achoice_probability(FakeListChatModel(responses=said), ASKED, TRUTH, n_samples=4)
     assert found.probabilities == {"True": 0.75, "False": 0.25}
-    with OpenAIServer(lambda body: refusal(401)) as server, pytest.raises(openai.AuthenticationError):
+    with answering(lambda body: refusal(401)) as server, pytest.raises(openai.AuthenticationError):
         await achoice_probability(server.chat(), ASKED, TRUTH)
 
 

@@ -1,5 +1,6 @@
 import re
 import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -69,15 +70,24 @@ def test_init_writes_a_file_that_passes_the_check_as_it_stands(run, tmp_path, mo
     assert "note:" not in out
 
 
-def test_what_the_example_leaves_out_is_valid_as_well(checked, run, tmp_path, monkeypatch):
-    run("config", "init", tmp_path / "example.toml")
-    text = (tmp_path / "example.toml").read_text()
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("llm", "clusterer llm: openai Qwen/Qwen2.5-7B-Instruct at http://127.0.0.1:8001/v1 (key: none sent) judges;"),
+        ("embedding", "clusterer embedding by openai BAAI/bge-m3 at http://127.0.0.1:8002/v1 (key: none sent); one"),
+    ],
+)
+def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monkeypatch):
+    text = resources.files("coe_agents.cli").joinpath("coe.toml").read_text()
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
-    threshold = re.search(r"\n\[policy\]\n(?:\w.*\n)+", text)[0]
-    whole = re.sub(r"(?m)^# (?=\[|\w+ = )", "", text.replace(threshold, "\n"))
-    code, out, err = checked(whole)
+    for table in re.findall(r"\n\[(?:policy|clusterer)\]\n(?:(?:# )?\w+ = .*\n)+", text):
+        text = text.replace(table, "\n")
+    for table in re.findall(r"\n# \[clusterer\].*\n(?:# \w+ = .*\n)+", text):
+        text = text if f'"{kind}"' in table else text.replace(table, "\n")
+    code, out, err = checked(re.sub(r"(?m)^# (?=\[|\w+ = )", "", text))
     assert code == 0, err
     assert "api openai gpt-4o-mini 10 1 1 $OPENAI_API_KEY, set" in out
+    assert says in out
     assert "policy regime, at 0.5 nats (aleatoric) and 0.3 (epistemic)" in out
     assert "coordination softmax" in out
 
@@ -156,7 +166,7 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
             '"tiny-llama"\nseeds = 1',
             'coe.toml:5: agents[0].seeds: there is no such field. Did you mean "seed"?',
         ),
-        ('"tiny-llama"', '"tiny-llama"\nzzz = 1', "The fields here are name, provider, model"),
+        ('"tiny-llama"', '"tiny-llama"\nzzz = 1', "The fields here are provider, model"),
         (
             '"tinyworld"',
             '"transformers"\nbase_url = "http://h/"',
@@ -175,7 +185,63 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         (
             '"normalized"',
             '"magic"',
-            "coe.toml:13: clusterer.kind: there is no kind 'magic'. Choose one of 'entailment', 'normalized'",
+            "coe.toml:13: clusterer.kind: there is no kind 'magic'. Choose one of 'entailment', 'llm', ",
+        ),
+        ('"normalized"', '"llm"', 'coe.toml:12: clusterer.model: Field required. Add "model"'),
+        (
+            '"normalized"',
+            '"llm"\nmodel = "./none"',
+            'coe.toml:14: clusterer.model: there is no folder "./none".',
+        ),
+        (
+            '"normalized"',
+            '"llm"\nprovider = "opnai"\nmodel = "m"',
+            "coe.toml:14: clusterer.provider: the clusterer cannot be made: Unable to infer",
+        ),
+        (
+            '"normalized"',
+            '"llm"\nprovider = "openai"\nmodel = "m"\napi_key_env = "COE_NO_KEY"',
+            'coe.toml:16: clusterer.api_key_env: the environment variable "COE_NO_KEY" of the clusterer must',
+        ),
+        (
+            '"normalized"',
+            '"llm"\nmodel = "m"\nmax_concurency = 2',
+            'coe.toml:15: clusterer.max_concurency: there is no such field. Did you mean "max_concurrency"?',
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "openai"\nmodel = "m"',
+            'coe.toml:12: clusterer.threshold: Field required. Add "threshold"',
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "openai"\nmodel = "m"\nthreshold = 1.5',
+            "coe.toml:16: clusterer.threshold: Input should be less than or equal to 1",
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "opnai"\nmodel = "m"\nthreshold = 0.9',
+            "made: Provider 'opnai' is not supported. \"openai\" suits any server of its protocol; init_embeddings of",
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "cohere"\nmodel = "m"\nthreshold = 0.9',
+            "coe.toml:14: clusterer.provider: the clusterer cannot be made: Could not import langchain-cohere",
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "openai"\nmodel = "m"\nthreshold = 0.9\nbase_url = "http://u:p@h/v1"',
+            "coe.toml:17: clusterer.base_url: no password may stand in the file.",
+        ),
+        (
+            '"tiny-llama"',
+            '"tiny-llama"\nmax_response_chars = 0',
+            "coe.toml:5: agents[0].max_response_chars: Input should be greater than or equal to 1",
+        ),
+        (
+            "epistemic_threshold = 0.3",
+            "epistemic_threshold = 0.3\n[graph]\nmax_question_chars = 0",
+            "coe.toml:19: graph.max_question_chars: Input should be greater than or equal to 1",
         ),
         ('kind = "normalized"', "", 'coe.toml:12: clusterer.kind: Field required. Add "kind"'),
         (

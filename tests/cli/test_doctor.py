@@ -12,9 +12,10 @@ import pytest
 from rich.console import Console
 
 from coe_agents.cli import examination
+from coe_agents.cli.clusterer_probes import probe_entailment
 from coe_agents.cli.config import load_config
 from coe_agents.cli.examination import Examination, Problem, examine
-from coe_agents.cli.probes import Failure, all_within, probe_entailment, remedy_for
+from coe_agents.cli.probes import Failure, all_within, remedy_for
 from coe_agents.cli.tables import show_examination
 from coe_agents.errors import AgentError, ConfigurationError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
@@ -201,7 +202,7 @@ def test_no_text_of_others_can_steer_the_terminal():
     problem = Problem(part="agent \x1b]0;t\x07", error="\x1b[2J", remedy="[red]\x1b[0m")
     findings = Examination(
         agents={"\x1b[2Ja": None},
-        entailment=None,
+        clusterer=None,
         versions={},
         device="cpu",
         problems=[problem],
@@ -214,7 +215,7 @@ def test_no_text_of_others_can_steer_the_terminal():
 def test_the_entailment_model_is_looked_at(examined):
     with served() as server:
         findings = examined(server.url, clusterer='[clusterer]\nkind = "entailment"\nmodel = "tinyworld"\n')
-    report = findings.entailment
+    report = findings.clusterer
     assert report.model == "tiny-nli"
     assert set(report.labels) == {"contradiction", "neutral", "entailment"}
     assert (report.entailed.label, report.contradicted.label) == ("entailment", "contradiction")
@@ -242,7 +243,7 @@ def test_an_entailment_model_without_labels_is_a_problem(examined, tmp_path):
     with served() as server:
         findings = examined(server.url, clusterer=f'[clusterer]\nkind = "entailment"\nmodel = "{folder}"\n')
     (problem,) = findings.problems
-    assert findings.entailment is None
+    assert findings.clusterer is None
     assert problem.error.startswith("LabelError: ")
     assert problem.remedy.startswith("Use a model trained on MNLI")
     assert problem.remedy not in problem.error
@@ -266,7 +267,7 @@ def test_a_contradiction_may_pass_for_neutral_but_not_for_entailment(
     with served() as server:
         findings = examined(server.url)
     assert (len(findings.problems), len(findings.notes)) == (n_problems, n_notes)
-    assert (findings.entailment.model, findings.entailment.labels) == ("Table", None)
+    assert (findings.clusterer.model, findings.clusterer.labels) == ("Table", None)
 
 
 def test_an_entailment_model_that_fails_is_no_crash():

@@ -94,6 +94,15 @@ def test_the_question_stands_before_the_response_on_request():
         assert embeddings.calls == [sent]
 
 
+def test_the_cosines_are_those_that_the_threshold_is_held_against():
+    embeddings = AngleEmbeddings()
+    clusterer = EmbeddingSimilarity(embeddings, threshold=0.9, with_question=True)
+    # cos 60 degrees, cos 90, cos 30
+    expected = [[1, 0.5, 0], [0.5, 1, math.sqrt(3) / 2], [0, math.sqrt(3) / 2, 1]]
+    assert clusterer.cosines(["0", "60", " 90"], "Which?") == pytest.approx(np.array(expected), abs=1e-12)
+    assert embeddings.calls == [["Which? 0", "Which? 60", "Which? 90"]]
+
+
 @pytest.mark.parametrize(
     ("returned", "message"),
     [

@@ -1,0 +1,224 @@
+"""The clusterers that ask a server: from the file to the real client, in a graph and under `doctor`."""
+
+import io
+import re
+import sys
+
+import pytest
+from rich.console import Console
+
+from coe_agents.cli import main
+from coe_agents.cli.assemble import assemble, create_agents, create_clusterer
+from coe_agents.cli.clusterer_probes import probe_entailment
+from coe_agents.cli.config import load_config
+from coe_agents.cli.examination import examine
+from coe_agents.cli.tables import show_examination
+from tests.servers import answering, completion, served
+
+FILE = """\
+[[agents]]
+name = "a"
+provider = "openai"
+model = "m"
+base_url = "{agent}"
+n_samples = 3
+seed = 0
+[clusterer]
+{clusterer}
+provider = "openai"
+model = "m"
+base_url = "{server}"
+options = {{ max_retries = 0 }}
+[policy]
+kind = "threshold"
+max_coe = 0.5
+"""
+LLM = 'kind = "llm"'
+EMBEDDING = 'kind = "embedding"\nthreshold = 0.9'
+NOBODY = "http://127.0.0.1:9/v1"
+
+
+@pytest.fixture
+def written(tmp_path):
+    def written(*, clusterer, server, agent=NOBODY, more=""):
+        path = tmp_path / "coe.toml"
+        path.write_text(FILE.format(agent=agent, clusterer=clusterer, server=server) + more)
+        return path
+
+    return written
+
+
+@pytest.fixture
+def examined(written):
+    def examined(clusterer, url):
+        with served() as agent:
+            return examine(load_config(written(clusterer=clusterer, server=url, agent=agent.url)), timeout=20.0)
+
+    return examined
+
+
+def shown(findings):
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    show_examination(findings, console=console)
+    return " ".join(console.file.getvalue().split())
+
+
+def by_last_word(body):
+    """Judges as a model would that looks at the last word only."""
+    premise, hypothesis = re.findall("<answer>(.*?)</answer>", body["messages"][-1]["content"])
+    same = premise.rstrip(".").split()[-1] == hypothesis.rstrip(".").split()[-1]
+    return completion("entailment" if same else "contradiction")
+
+
+def labels_of(path):
+    result = assemble(load_config(path)).compile().invoke({"question": "Which city?"})
+    return {response["text"]: label for response, label in zip(result["responses"], result["labels"], strict=True)}
+
+
+def test_a_judge_clusters_what_the_agents_say(written):
+    with served() as agent, answering(by_last_word) as judge:
+        labels = labels_of(written(clusterer=LLM, server=judge.url, agent=agent.url))
+    assert labels["Paris"] == labels["It is Paris."] != labels["Lyon"]
+    assert {body["temperature"] for body in judge.requests} == {0}
+
+
+def test_embeddings_cluster_what_the_agents_say(written):
+    texts = ("The city is Paris", "Paris is the city.", "Lyon")
+    with served(texts) as agent, served() as server:
+        labels = labels_of(written(clusterer=EMBEDDING, server=server.url, agent=agent.url))
+    assert labels["The city is Paris"] == labels["Paris is the city."] != labels["Lyon"]
+    (body,) = server.requests
+    assert all(isinstance(text, str) for text in body["input"])  # no numbers of OpenAI's tokens
+
+
+def test_the_fields_reach_the_judge(written):
+    chosen = f"{LLM}\nstrict = false\nmax_concurrency = 3"
+    clusterer = create_clusterer(load_config(written(clusterer=chosen, server=NOBODY)))
+    assert (clusterer.strict, clusterer.model.max_concurrency) == (False, 3)
+    path = written(clusterer=LLM, server=NOBODY)
+    path.write_text(path.read_text().replace("max_retries = 0", "temperature = 0.5, max_retries = 7"))
+    chat = create_clusterer(load_config(path)).model.model
+    assert (chat.temperature, chat.max_retries, chat.openai_api_base) == (0.5, 7, NOBODY)
+
+
+def test_a_local_model_may_judge_and_is_named_without_its_path(written):
+    path = written(clusterer=LLM, server=NOBODY)
+    served_by = f'provider = "openai"\nmodel = "m"\nbase_url = "{NOBODY}"\noptions = {{ max_retries = 0 }}\n[policy]'
+    local = 'provider = "tinyworld"\nmodel = "tiny-llama"\n[policy]'
+    assert served_by in path.read_text()
+    path.write_text(path.read_text().replace(served_by, local))
+    report = probe_entailment(create_clusterer(load_config(path)).model)
+    assert (report.model, report.labels, report.device) == ("tiny-llama", None, "cpu")
+
+
+@pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
+def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, written, monkeypatch):
+    def key(config):
+        made = create_clusterer(config)
+        client = made.model.model if clusterer == LLM else made.embeddings
+        return client.openai_api_key.get_secret_value()
+
+    monkeypatch.setenv("OPENAI_API_KEY", "the-users-own")
+    monkeypatch.setenv("COE_TEST_KEY", "the-named-one")
+    assert key(load_config(written(clusterer=clusterer, server=NOBODY))) == "none"
+    named = f'{clusterer}\napi_key_env = "COE_TEST_KEY"'
+    assert key(load_config(written(clusterer=named, server=NOBODY))) == "the-named-one"
+
+
+def test_the_limits_reach_the_agents_and_the_graph(written):
+    path = written(clusterer=LLM, server=NOBODY, more="[graph]\nmax_question_chars = 5\n")
+    path.write_text(path.read_text().replace("seed = 0", "max_response_chars = 7"))
+    config = load_config(path)
+    assert create_agents(config)[0].max_response_chars == 7
+    with pytest.raises(ValueError, match="at most 5 characters"):
+        assemble(config).compile().invoke({"question": "Which city?"})
+
+
+def test_doctor_puts_the_obvious_to_a_judge(examined):
+    with answering(by_last_word) as judge:
+        findings = examined(LLM, judge.url)
+    report = findings.clusterer
+    assert (report.model, report.labels, report.device, report.n_unclear) == ("m", None, None, 0)
+    assert (report.entailed.label, report.contradicted.label) == ("entailment", "contradiction")
+    assert (findings.problems, findings.notes) == ([], [])
+    assert "obvious entailment entailment (1.000)" in shown(findings)
+    assert findings.to_json()["entailment"]["contradicted"] == {"label": "contradiction", "probability": 1.0}
+    assert findings.to_json()["embedding"] is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        ("entailment", "does not entail"),
+        ("contradiction", "and it says contradiction"),
+        ("Perhaps.", "for 2 of 2 pairs it states none of the labels"),
+    ],
+)
+def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, examined):
+    with answering(lambda body: completion(reply)) as judge:
+        findings = examined(LLM, judge.url)
+    (problem,) = findings.problems
+    assert problem.part == f"entailment at {judge.url} m"
+    assert says in problem.error
+    assert "more able chat model" in problem.remedy
+    assert findings.notes == []
+
+
+def test_doctor_shows_on_which_side_of_the_threshold_the_obvious_lies(examined):
+    with served() as server:
+        findings = examined(EMBEDDING, server.url)
+    # the paraphrase has the same six words in another order, the other answer five of them
+    assert (findings.clusterer.paraphrase, findings.clusterer.other) == (1.0, 0.8333)
+    assert findings.problems == []
+    assert len(server.requests) == 1
+    assert "obvious paraphrase 1.000, at or above the threshold of 0.9" in shown(findings)
+    assert "another answer 0.833, below the threshold of 0.9" in shown(findings)
+    assert findings.to_json()["embedding"]["other"] == 0.8333
+    assert findings.to_json()["entailment"] is None
+
+
+@pytest.mark.parametrize(
+    ("threshold", "vectors", "says", "remedy"),
+    [
+        (0.5, [[1, 0], [0.8, 0.6], [0.6, 0.8]], "another answer has a cosine of 0.600", "Raise it; a paraphrase has"),
+        (0.9, [[1, 0], [0.8, 0.6], [0.6, 0.8]], "a paraphrase has a cosine of 0.800", "Lower it; another answer has"),
+        (0.7, [[1, 0], [0.6, 0.8], [0.8, 0.6]], "another answer (0.800) is as near", "No threshold parts them"),
+    ],
+)
+def test_a_threshold_that_does_not_part_the_obvious_is_a_problem(threshold, vectors, says, remedy, examined):
+    with served() as server:
+        of_words = server.embeddings
+
+        def embeddings(body):
+            reply = of_words(body)
+            for item, vector in zip(reply["data"], vectors, strict=True):
+                item["embedding"] = vector
+            return reply
+
+        server.embeddings = embeddings
+        (problem,) = examined(EMBEDDING.replace("0.9", str(threshold)), server.url).problems
+    assert problem.part == f"embedding at {server.url} m"
+    assert says in problem.error
+    assert remedy in problem.remedy
+
+
+@pytest.mark.parametrize(("clusterer", "part"), [(LLM, "entailment"), (EMBEDDING, "embedding")])
+def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, part, written, monkeypatch, capsys):
+    def run(*command):
+        with served() as agent:
+            path = written(clusterer=clusterer, server=NOBODY, agent=agent.url)
+            monkeypatch.setattr(sys, "argv", ["coe-agents", *command, "--config", str(path)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        output = capsys.readouterr()
+        return ended.value.code, " ".join(output.out.split()), output.err
+
+    code, out, _ = run("doctor")
+    assert code == 1
+    assert f"problem: {part} at {NOBODY}: " in out
+    assert "ConnectionError: Connection error. Start the server" in out
+    code, out, err = run("ask", "Which city?")
+    assert (code, out) == (1, "")
+    assert "ClusteringError: the responses could not be clustered: " in err
+    assert 'Connection error. Check the model that the clusterer asks; "coe-agents doctor" tries it alone' in err
+    assert "Traceback" not in err

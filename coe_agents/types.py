@@ -91,6 +91,7 @@ class RoundData(TypedDict):
         epistemic: Its second part.
         regime: The regime after it.
         answer: The leading cluster's most probable response.
+        led: The representative of the leading cluster; of each one, on a tie.
         leading: What each agent itself holds most probable, by name.
         flips: Whether that has another meaning than after the round before, for each agent that has both.
         adopted: Whether an agent changed to what led the round before, for each agent that has both; empty unless the
@@ -106,6 +107,7 @@ class RoundData(TypedDict):
     epistemic: float | None
     regime: Regime | None
     answer: str | None
+    led: list[str]
     leading: dict[str, str]
     flips: dict[str, bool]
     adopted: dict[str, bool]

@@ -6,6 +6,8 @@ from coe_agents.clustering import answer_kind
 from coe_agents.policy import Measurement
 from coe_agents.types import RoundData
 
+_ROUNDING = 1e-9
+
 
 def leading_answers(measurement: Measurement) -> dict[str, str]:
     """Returns what each agent holds most probable: its own leading cluster's representative; the first on a tie."""
@@ -15,11 +17,16 @@ def leading_answers(measurement: Measurement) -> dict[str, str]:
     }
 
 
+def _led(measurement: Measurement) -> list[str]:
+    """Returns the representatives of the clusters with the most support; several on a tie."""
+    least = max(measurement.support) - _ROUNDING
+    clusters = zip(measurement.representatives, measurement.support, strict=True)
+    return [text for text, support in clusters if support >= least]
+
+
 def former_answers(former: RoundData | None) -> list[str]:
     """Returns the distinct texts of the former round that the next one is compared with."""
-    if former is None or former["answer"] is None:
-        return []
-    return list(dict.fromkeys([former["answer"], *former["leading"].values()]))
+    return [] if former is None else list(dict.fromkeys([*former["led"], *former["leading"].values()]))
 
 
 def round_data(
@@ -54,6 +61,7 @@ def round_data(
             epistemic=None,
             regime=None,
             answer=None,
+            led=[],
             leading={},
             flips={},
             adopted={},
@@ -62,13 +70,13 @@ def round_data(
         )
     leading = leading_answers(measurement)
     flips, adopted = dict[str, bool](), dict[str, bool]()
-    if former is not None and former["answer"] is not None:
-        majority = former_labels[former["answer"]] if answer_kind(former["answer"]) == "answer" else None
+    if former is not None:
+        shown = {former_labels[text] for text in former["led"] if shows_answers and answer_kind(text) == "answer"}
         for name in sorted(leading.keys() & former["leading"].keys()):
             now = measurement.representatives.index(leading[name])
             flips[name] = former_labels[former["leading"][name]] != now
             if shows_answers:
-                adopted[name] = flips[name] and now == majority
+                adopted[name] = flips[name] and now in shown
     return RoundData(
         round=round,
         strategy=strategy,
@@ -77,6 +85,7 @@ def round_data(
         epistemic=measurement.epistemic,
         regime=measurement.regime,
         answer=measurement.answer,
+        led=_led(measurement),
         leading=leading,
         flips=flips,
         adopted=adopted,

@@ -222,6 +222,7 @@ class ModelAgent:
     def _wanted(self, request: AgentRequest) -> tuple[Deadline, int, float]:
         temperature = request.get("temperature", self.temperature)
         n_samples = min(request.get("n_samples", self.n_samples), _MOST_SAMPLES) if temperature > 0 else 1
+        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Leave it out")
         left = request.get("timeout", math.inf)
         if left < (math.inf if self.timeout is None else self.timeout):
             return Deadline(left, setting="`deadline` of the graph"), n_samples, temperature

@@ -40,7 +40,7 @@ class Bounds:
         """Returns that the deadline has passed; None if it has not."""
         if self.deadline is None or seconds_used(state) < self.deadline:
             return None
-        return f"no time is left: {seconds_used(state):.3g} s are used of a deadline of {self.deadline:g} s"
+        return f"no time is left: {seconds_used(state):.2f} s are used of a deadline of {self.deadline:g} s"
 
     def until(self, state: CoEState) -> float | None:
         """Returns when the deadline passes, on the wall clock, if the round under way goes on till then."""

@@ -19,7 +19,7 @@ from coe_agents.policy import Measurement
 from coe_agents.rounds import RoundContext, Strategies, Strategy, checked_plan, round_data
 from coe_agents.types import AgentRequest, RoundData
 
-GRACE = 0.5
+_GRACE = 0.5
 """Seconds that an agent has after the deadline to hand over what came by then, before it is cut off."""
 
 
@@ -66,7 +66,7 @@ def in_time(asked: AskedRequest) -> tuple[AgentRequest, float | None]:
     if left <= 0:
         raise _past_deadline()
     request["timeout"] = left
-    return request, left + GRACE
+    return request, left + _GRACE
 
 
 @asynccontextmanager

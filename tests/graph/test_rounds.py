@@ -273,12 +273,13 @@ def test_a_debate_follows_a_merged_round_and_counts_alone():
     assert [measurement.conformity for _, _, measurement in policy.seen] == [None, None, 0]
 
 
-def test_a_writer_is_not_streamed_before_the_gate():
-    writer = GenericFakeChatModel(messages=iter([AIMessage("What else?")] * 4))
+async def test_a_writer_is_not_streamed_before_the_gate():
+    writer = GenericFakeChatModel(messages=iter([AIMessage("What else?")] * 2))
     agents = three(c=["Paris"])
     compiled = graph(*agents, strategies={"conflict": Diversify(writer=writer)}).compile()
     streamed = [chunk.content for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
-    assert "What else?" not in "".join(streamed)
+    streamed += [chunk.content async for chunk, _ in compiled.astream({"question": "Q?"}, stream_mode="messages")]
+    assert "else?" not in "".join(streamed)
     assert agents[0].requests[1]["messages"] == [{"role": "user", "content": "What else?"}]
 
 

@@ -88,7 +88,7 @@ def guarded(facts: list[Fact], decisions: list[dict]) -> str:
     held = [right for right, holds in late if holds]
     kept = [right for right, holds in late if not holds]
     return (
-        f"answered after a debate: {len(late)}; with a conformity above {MAX_CONFORMITY}: {len(held)}, right "
+        f"answered after a debate: {len(late)}; by a conformity above {MAX_CONFORMITY}: {len(held)}, right "
         f"{sum(held)}; others: {len(kept)}, right {sum(kept)}"
     )
 

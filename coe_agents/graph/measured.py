@@ -15,17 +15,16 @@ def to_plain(measurement: Measurement) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
-def from_plain(measured: Mapping[str, Any]) -> Measurement:
-    """Returns the measurement of its plain fields."""
+def measurement_of(state: CoEState) -> Measurement:
+    """Returns the last round's measurement with the rounds before it: what a policy and a strategy look at."""
+    trajectory = state["trajectory"]
+    measured = _from_plain(state["measured"] or {})
+    return replace(measured, conformity=conformity(trajectory), history=tuple(trajectory[:-1]))
+
+
+def _from_plain(measured: Mapping[str, Any]) -> Measurement:
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in measured.items()
     }
     fields["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
     return Measurement(**fields)
-
-
-def measurement_of(state: CoEState) -> Measurement:
-    """Returns the last round's measurement with the rounds before it: what a policy and a strategy look at."""
-    trajectory = state["trajectory"]
-    measured = from_plain(state["measured"] or {})
-    return replace(measured, conformity=conformity(trajectory), history=tuple(trajectory[:-1]))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.types import Overwrite, Send
 
@@ -59,10 +59,11 @@ def in_time(asked: AskedRequest) -> tuple[AgentRequest, float | None]:
     Raises:
         AgentTimeoutError: If none are left.
     """
-    request = AgentRequest(**{key: value for key, value in asked.items() if key != "until"})  # type: ignore[typeddict-item]
-    if "until" not in asked:
+    request = asked.copy()
+    until = request.pop("until", None)
+    if until is None:
         return request, None
-    left = asked["until"] - time.time()
+    left = until - time.time()
     if left <= 0:
         raise _past_deadline()
     request["timeout"] = left
@@ -86,7 +87,7 @@ def _past_deadline() -> AgentTimeoutError:
     return AgentTimeoutError("the deadline of the question has passed", hint=hint, retryable=False)
 
 
-def another_round_node(names: Sequence[str], strategies: Strategies) -> RunnableLambda[CoEState, dict[str, Any]]:
+def another_round_node(names: Sequence[str], strategies: Strategies) -> Runnable[CoEState, dict[str, Any]]:
     """Returns the node that has a strategy plan the next round, and opens it."""
 
     def chosen(state: CoEState) -> tuple[str, Strategy, RoundContext]:
@@ -134,7 +135,7 @@ def another_round_node(names: Sequence[str], strategies: Strategies) -> Runnable
         return opened(state, name, await plan if inspect.isawaitable(plan) else plan, started)
 
     node = RunnableLambda(another_round, afunc=aanother_round, name="another_round")
-    return node.with_config(tags=[TAG_NOSTREAM])  # type: ignore[return-value]
+    return node.with_config(tags=[TAG_NOSTREAM])
 
 
 def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]:

@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.rounds import RoundPlan, Strategies, checked_plan
+from coe_agents.rounds import Debate, RoundPlan, Strategies, checked_plan
 from tests.rounds.contexts import context
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -65,6 +65,15 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
     assert own.of("unknown", wanted="diversify")[0] == "diversify"
     with pytest.raises(ValueError, match="'mine' came"):
         default.of("conflict", wanted="mine")
+
+
+def test_strategies_of_one_name_stay_apart():
+    short, long = Debate(most=2), Debate(most=9)
+    strategies = Strategies({"conflict": short, "ambiguous": long})
+    assert strategies.of("conflict") == ("debate", short)
+    assert strategies.of("ambiguous") == ("debate", long)
+    assert strategies.of("unknown") == ("debate", Debate())  # the default, as it comes
+    assert strategies.of("consensus", wanted="debate") == ("debate", short)
 
 
 def test_strategies_that_are_none_are_refused():

@@ -79,6 +79,42 @@ class Sampling(TypedDict):
     error: str | None
 
 
+class RoundData(TypedDict):
+    """What one round came to.
+
+    Attributes:
+        round: The round, from 0.
+        strategy: How it was asked; None for the first.
+        coe: Collaborative Entropy after it, in nats, over all responses that count then; this, the next three and
+            `answer` are None if nothing was measured.
+        aleatoric: Its first part.
+        epistemic: Its second part.
+        regime: The regime after it.
+        answer: The leading cluster's most probable response.
+        led: The representative of the leading cluster; of each one, on a tie.
+        leading: What each agent itself holds most probable, by name.
+        flips: Whether that has another meaning than after the round before, for each agent that has both.
+        adopted: Whether an agent changed to what led the round before, for each agent that has both; empty unless the
+            round showed the agents what had been answered.
+        tokens: What its requests cost, input and output, all agents together.
+        n_responses: How many responses it brought.
+    """
+
+    round: int
+    strategy: str | None
+    coe: float | None
+    aleatoric: float | None
+    epistemic: float | None
+    regime: Regime | None
+    answer: str | None
+    led: list[str]
+    leading: dict[str, str]
+    flips: dict[str, bool]
+    adopted: dict[str, bool]
+    tokens: int
+    n_responses: int
+
+
 class AgentRequest(TypedDict):
     """What an agent is asked in one round.
 
@@ -86,11 +122,19 @@ class AgentRequest(TypedDict):
         question: The question, for prompts and seeds.
         messages: The conversation as OpenAI-style dictionaries ("role", "content").
         round: The round, from 0.
+        n_samples: How many responses this round wants; the agent's own number where it is left out.
+        temperature: The temperature that this round wants; the agent's own where it is left out.
+        timeout: The seconds that are left for this round.
+
+    A `ModelAgent` minds the last three; an agent that does not know them may leave them unread.
     """
 
     question: str
     messages: list[dict[str, Any]]
     round: int
+    n_samples: NotRequired[int]
+    temperature: NotRequired[float]
+    timeout: NotRequired[float]
 
 
 class AgentReply(TypedDict):

@@ -82,15 +82,19 @@ class Ladder:
         """Whether one request brings all responses, as far as is known."""
         return self._takes_several
 
-    def calls(self, missing: int, offset: int, seed_of: Callable[[int], int | None]) -> list[ModelCall]:
+    def calls(
+        self, missing: int, offset: int, seed_of: Callable[[int], int | None], temperature: float | None = None
+    ) -> list[ModelCall]:
         """Returns the requests to send at once for `missing` responses; only one while nothing has come back yet."""
         if self._takes_several:
-            return [self._call(missing, offset, seed_of(offset))]
+            return [self._call(missing, offset, seed_of(offset), temperature)]
         places = range(offset, offset + (missing if self._is_proven else 1))
-        return [self._call(1, place, seed_of(place)) for place in places]
+        return [self._call(1, place, seed_of(place), temperature) for place in places]
 
-    def _call(self, n: int, offset: int, seed: int | None) -> ModelCall:
+    def _call(self, n: int, offset: int, seed: int | None, temperature: float | None) -> ModelCall:
         model, options = self._model, dict[str, Any]()
+        if temperature is not None and self._has("temperature") and "temperature" not in self.refused:
+            model = model.model_copy(update={"temperature": temperature})
         if self._takes_several:
             options["n"] = n
         if self._has("streaming") and "stream" not in self.refused:
@@ -142,7 +146,7 @@ def _longest_timeout(model: BaseChatModel) -> float | None:
 
 
 def draw(
-    ladder: Ladder, n_samples: int, seed_of: Callable[[int], int | None]
+    ladder: Ladder, n_samples: int, seed_of: Callable[[int], int | None], temperature: float | None = None
 ) -> Generator[list[ModelCall], list[LLMResult | CoEError], Drawn]:
     """Yields requests to be sent at once and is sent their outcomes, until all responses are there or one failed.
 
@@ -153,10 +157,11 @@ def draw(
         ladder: What is known of the model.
         n_samples: How many responses to draw.
         seed_of: The seed of the agent's response of a number; a request for several takes that of its first.
+        temperature: Where it is another than the model was set to.
     """
     drawn, offset = Drawn(), 0
     while drawn.failure is None and (missing := n_samples - drawn.n_received) > 0:
-        calls = ladder.calls(missing, offset, seed_of)
+        calls = ladder.calls(missing, offset, seed_of, temperature)
         outcomes = yield calls
         for call, outcome in zip(calls, outcomes, strict=False):  # after a failure the rest may not have been sent
             if isinstance(outcome, CoEError):

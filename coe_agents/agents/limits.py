@@ -17,10 +17,11 @@ _T = TypeVar("_T")
 
 
 class Deadline:
-    """A point in time, `seconds` from now; never for None."""
+    """A point in time, `seconds` from now; never for None. `setting` is what a user would raise to have more."""
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, *, setting: str = "`timeout` of the agent") -> None:
         self.seconds = seconds
+        self.setting = setting
         self._end = None if seconds is None else time.monotonic() + seconds
 
     def left(self, most: float | None = None) -> float | None:
@@ -34,7 +35,7 @@ class Deadline:
         left = self._end - time.monotonic()
         if left <= 0:
             raise AgentTimeoutError(
-                f"no answer within {self.seconds:g} s", hint="Raise `timeout` of the agent", retryable=False
+                f"no answer within {self.seconds:g} s", hint=f"Raise {self.setting}", retryable=False
             )
         return left if most is None else min(left, most)
 

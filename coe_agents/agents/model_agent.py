@@ -127,13 +127,17 @@ class ModelAgent:
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
 
+        The request may wish for another number (500 at most), for another temperature (with one response at 0), or for
+        less time.
+
         Raises:
             AgentError: If the model gives none; or another of our errors, which the model raised.
             ImportError: If a package that the model needs is not installed.
             ValueError: If "provider:model" cannot be made of its options.
         """
         ladder, asker, messages, observed = self._prepared(request, config)
-        deadline, drawing = Deadline(self.timeout), draw(ladder, self.n_samples, self._seeds(request))
+        deadline, n_samples, temperature = self._wanted(request)
+        drawing = draw(ladder, n_samples, self._seeds(request), temperature)
         try:
             calls = next(drawing)
             while True:
@@ -144,19 +148,20 @@ class ModelAgent:
                         break
                 calls = drawing.send(outcomes)
         except StopIteration as done:
-            return self._reply(request, ladder, done.value)
+            return self._reply(request, ladder, done.value, n_samples, temperature)
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
         ladder, asker, messages, observed = await asyncio.to_thread(self._prepared, request, config)
-        deadline, drawing = Deadline(self.timeout), draw(ladder, self.n_samples, self._seeds(request))
+        deadline, n_samples, temperature = self._wanted(request)
+        drawing = draw(ladder, n_samples, self._seeds(request), temperature)
         try:
             calls = next(drawing)
             while True:
                 asking = [asker.aask(call, messages, observed, deadline) for call in calls]
                 calls = drawing.send(await asyncio.gather(*asking))
         except StopIteration as done:
-            return self._reply(request, ladder, done.value)
+            return self._reply(request, ladder, done.value, n_samples, temperature)
 
     def model(self) -> BaseChatModel:
         """Returns a copy of the chat model, set up for sampling; from "provider:model" it is made at the first call.
@@ -214,19 +219,30 @@ class ModelAgent:
         spaced = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % (1 << 21) << 10
         return lambda number: spaced + number
 
-    def _reply(self, request: AgentRequest, ladder: Ladder, drawn: Drawn) -> AgentReply:
+    def _wanted(self, request: AgentRequest) -> tuple[Deadline, int, float]:
+        temperature = request.get("temperature", self.temperature)
+        n_samples = min(request.get("n_samples", self.n_samples), _MOST_SAMPLES) if temperature > 0 else 1
+        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Leave it out")
+        left = request.get("timeout", math.inf)
+        if left < (math.inf if self.timeout is None else self.timeout):
+            return Deadline(left, setting="`deadline` of the graph"), n_samples, temperature
+        return Deadline(self.timeout), n_samples, temperature
+
+    def _reply(
+        self, request: AgentRequest, ladder: Ladder, drawn: Drawn, n_samples: int, temperature: float
+    ) -> AgentReply:
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
-            had = (self.name, drawn.n_received, self.n_samples, drawn.failure)
+            had = (self.name, drawn.n_received, n_samples, drawn.failure)
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
         return to_reply(
             drawn,
             ladder,
             agent=self.name,
             round=request["round"],
-            n_samples=self.n_samples,
-            temperature=self.temperature,
+            n_samples=n_samples,
+            temperature=temperature,
             max_chars=self.max_response_chars,
         )
 

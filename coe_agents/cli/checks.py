@@ -77,7 +77,8 @@ def _out_of_reach(config: Config) -> Iterator[str]:
 def _notes(config: Config) -> Iterator[str]:
     policy, graph = config.policy, config.graph
     uniform = len({agent.weight for agent in config.agents}) == 1
-    n_responses = graph.max_rounds * sum(agent.n_samples for agent in config.agents)
+    # resampling doubles them each round: 1 + 2 + 4 + ...
+    n_responses = (2**graph.max_rounds - 1) * sum(agent.n_samples for agent in config.agents)
     again: list[tuple[str, ...]]
     if isinstance(policy, ThresholdConfig):
         if uniform and graph.divergence == "kl" and policy.max_coe >= math.log(n_responses):

@@ -128,6 +128,9 @@ class GraphConfig(_Section):
     """The options of `create_coe_graph`."""
 
     max_rounds: int = Field(default=1, ge=1)
+    token_budget: int | None = Field(default=None, ge=1)
+    deadline: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    strategies: dict[Regime, Literal["resample", "diversify", "debate"]] = Field(default_factory=dict)
     min_agents: int | None = Field(default=None, ge=1)
     coordination: str | None = None
     weighting: Literal["auto", "frequency", "probability"] = "auto"

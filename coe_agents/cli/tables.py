@@ -183,8 +183,14 @@ def _policy(config: Config) -> str:
 def _graph(config: Config) -> str:
     graph, n_agents = config.graph, len(config.agents)
     quorum = n_agents // 2 + 1 if graph.min_agents is None else graph.min_agents
+    bounds = [_plural(graph.max_rounds, "round")]
+    if graph.token_budget is not None:
+        bounds.append(_plural(graph.token_budget, "token"))
+    if graph.deadline is not None:
+        bounds.append(f"{graph.deadline:g} s")
+    strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
     return (
-        f"{_plural(graph.max_rounds, 'round')} at most; {quorum} of {_plural(n_agents, 'agent')} must answer; "
+        f"{', '.join(bounds)} at most{strategies}; {quorum} of {_plural(n_agents, 'agent')} must answer; "
         f"weighting {graph.weighting}; divergence {graph.divergence}; coordination {graph.coordination or 'off'}"
     )
 

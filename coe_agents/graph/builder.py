@@ -1,7 +1,7 @@
 """Owns the shape of the graph: which node leads to which."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from langgraph.graph import END, START, StateGraph
@@ -9,10 +9,13 @@ from langgraph.types import RetryPolicy
 
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph import nodes
+from coe_agents.graph.bounds import Bounds
 from coe_agents.graph.outcome import finish
-from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
+from coe_agents.graph.rounds import another_round_node, fan_out
+from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import Policy, Weighting
-from coe_agents.types import Agent, AgentRequest
+from coe_agents.rounds import Strategies, Strategy
+from coe_agents.types import Agent, Regime
 from coe_agents.uncertainty import collaborative_entropy, coordinate
 
 _OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "answer", "abstain", "escalate")
@@ -24,6 +27,9 @@ def create_coe_graph(
     clusterer: Clusterer,
     policy: Policy,
     max_rounds: int = 1,
+    token_budget: int | None = None,
+    deadline: float | None = None,
+    strategies: Mapping[Regime, str | Strategy] | None = None,
     min_agents: int | None = None,
     coordination: str | None = None,
     canonicalize: nodes.Canonicalize | None = canonical_answer,
@@ -36,13 +42,23 @@ def create_coe_graph(
 
     The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then. The output
     holds `decision` (see `coe_agents.graph.DecisionData`), `messages` with the answer or the refusal at the end,
-    `responses` in canonical order with failures last, and `labels`, the cluster of each response.
+    `responses` in canonical order with failures last, `labels`, the cluster of each response, and `former_responses`,
+    which later rounds replaced.
 
     Args:
         agents: The participants, with distinct names.
         clusterer: Tells which responses mean the same.
         policy: Decides; any object with `decide`.
         max_rounds: After this many rounds "another_round" becomes "abstain".
+        token_budget: The same, once all agents together have used so many tokens, input and output. A round that is
+            under way is finished, so the last one may go beyond.
+        deadline: The same, after so many seconds for the question. What is under way is given the time that is left:
+            a `ModelAgent` then gives what it has; another agent is cut off half a second later in an asynchronous run,
+            and cannot be stopped in a synchronous one. An answer that is at hand is given, however late. The time
+            between a decision and the next round (a person's, say) does not count; that of a crash in a round does.
+        strategies: How another round is asked, by the regime that led to it: "resample", "diversify", "debate", an
+            object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for "ambiguous" and
+            "consensus", "debate" for "conflict" and "unknown". A policy may name another one for a round.
         min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
         coordination: A solver of Algorithm 1 ("greedy", "softmax", "genetic", "bayesian"), whose weights and
             distributions then choose the answer; the policy still sees CoE as it was measured.
@@ -54,6 +70,7 @@ def create_coe_graph(
         max_question_chars: A longer question is refused before anybody is asked.
 
     Raises:
+        TypeError: If an agent or a strategy is none.
         ValueError: If the parts do not fit together.
 
     Example:
@@ -72,7 +89,8 @@ def create_coe_graph(
     names = [agent.name for agent in agents]
     _check_names(weighting=weighting, divergence=divergence, coordination=coordination)
     quorum = len(names) // 2 + 1 if min_agents is None else min_agents
-    _check(agents, names, max_rounds=max_rounds, min_agents=quorum, retries=retries)
+    _check(agents, names, min_agents=quorum, retries=retries)
+    bounds = Bounds(max_rounds, token_budget, deadline)
     if max_question_chars < 1:
         raise ValueError(
             f'"max_question_chars" must be at least 1; {max_question_chars} came. Leave it out for 100,000'
@@ -87,18 +105,18 @@ def create_coe_graph(
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         node = nodes.agent_node(agent, attempts=retries + 1)
-        graph.add_node(agent.name, node, input_schema=AgentRequest, retry_policy=retry)
+        graph.add_node(agent.name, node, input_schema=AskedRequest, retry_policy=retry)
         # one edge each: a list barrier would wait for ever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", nodes.cluster_node(clusterer, canonicalize))
     weights = {agent.name: agent.weight for agent in agents}
     settings: dict[str, Any] = {"weighting": weighting, "divergence": divergence, "coordination": coordination}
     graph.add_node("measure", nodes.measure_node(policy, weights, **settings))
-    graph.add_node("coordinate", nodes.coordinate_node(policy, names, max_rounds=max_rounds, min_agents=quorum))
-    graph.add_node("another_round", nodes.another_round)
+    graph.add_node("coordinate", nodes.coordinate_node(policy, names, bounds=bounds, min_agents=quorum))
+    graph.add_node("another_round", another_round_node(names, Strategies(strategies)))
     graph.add_edge(START, "prepare")
     for source in ("prepare", "another_round"):
-        graph.add_conditional_edges(source, nodes.fan_out(names), names)
+        graph.add_conditional_edges(source, fan_out(names, bounds), names)
     graph.add_edge("cluster", "measure")
     graph.add_edge("measure", "coordinate")
     for end in ("answer", "abstain", "escalate"):
@@ -117,7 +135,7 @@ def _check_names(*, weighting: str, divergence: str, coordination: str | None) -
         coordinate([[1.0]], solver=coordination)
 
 
-def _check(agents: Sequence[Agent], names: Sequence[str], *, max_rounds: int, min_agents: int, retries: int) -> None:
+def _check(agents: Sequence[Agent], names: Sequence[str], *, min_agents: int, retries: int) -> None:
     if not names:
         raise ValueError('"agents" must hold at least one agent; none came. Pass ModelAgent objects')
     if len(set(names)) < len(names):
@@ -131,8 +149,6 @@ def _check(agents: Sequence[Agent], names: Sequence[str], *, max_rounds: int, mi
             )
     if not any(agent.weight > 0 for agent in agents):
         raise ValueError('"agents" must hold one with a weight above 0; all have 0. Raise one of the weights')
-    if max_rounds < 1:
-        raise ValueError(f'"max_rounds" must be at least 1; {max_rounds} came. 1 asks each agent once')
     if not 1 <= min_agents <= len(names):
         raise ValueError(f'"min_agents" must lie in 1..{len(names)}; {min_agents} came. Leave it out for a majority')
     if retries < 0:

@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal, Protocol
 
 from langchain_core.messages import AnyMessage, HumanMessage, convert_to_openai_messages
@@ -11,19 +11,23 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
-from langgraph.types import Command, Overwrite, Send
+from langgraph.types import Command, Overwrite
 
 from coe_agents.clustering import Clusterer, answer_kind, cluster_responses
 from coe_agents.errors import AgentError, ClusteringError, CoEError
-from coe_agents.graph.state import AgentTokens, CoEState
-from coe_agents.policy import AgentMeasurement, Decision, Measurement, Policy, Weighting, measure
+from coe_agents.graph.bounds import Bounds, seconds_used
+from coe_agents.graph.measured import measurement_of, to_plain
+from coe_agents.graph.rounds import account, cut_off, in_time, opening
+from coe_agents.graph.state import AgentTokens, AskedRequest, CoEState
+from coe_agents.policy import Decision, Policy, Weighting, measure
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
     response_text,
 )
 from coe_agents.redaction import is_told, redacted, secrets_of
-from coe_agents.types import Agent, AgentReply, AgentRequest, Response, in_canonical_order, usable
+from coe_agents.rounds import former_answers
+from coe_agents.types import Agent, AgentReply, Response, in_canonical_order, usable
 
 Canonicalize = Callable[[str], str]
 Route = Literal["another_round", "answer", "abstain", "escalate"]
@@ -69,9 +73,7 @@ def _settled(state: CoEState) -> dict[str, Any]:
         "conversation": convert_to_openai_messages(conversation),
         "messages": asked,
         "last_seen": conversation[-1].id,
-        "round": 0,
-        "responses": Overwrite([]),
-        "usages": Overwrite([]),
+        **opening(),
     }
 
 
@@ -82,24 +84,14 @@ def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> l
     return [message for message in after if not (places and "decision" in message.response_metadata)]
 
 
-def fan_out(names: Sequence[str]) -> Callable[[CoEState], list[Send]]:
-    """Returns the edge that asks every agent at once."""
-
-    def ask_all(state: CoEState) -> list[Send]:
-        request = AgentRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
-        return [Send(name, request) for name in names]
-
-    return ask_all
-
-
-def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AgentRequest, dict[str, Any]]:
+def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AskedRequest, dict[str, Any]]:
     """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand."""
 
     def said(reply: AgentReply) -> dict[str, Any]:
         spent = AgentTokens(agent=agent.name, usage=reply["usage"], sampling=reply.get("sampling"))
         return {"responses": reply["responses"], "usages": [spent]}
 
-    def failed(request: AgentRequest, error: Exception) -> dict[str, Any]:
+    def failed(request: AskedRequest, error: Exception) -> dict[str, Any]:
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
         secrets = secrets_of(agent)
         said_wrong = redacted(f"{type(error).__name__}: {error}", secrets)
@@ -119,21 +111,24 @@ def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AgentRequest, d
         )
         return {"responses": [row]}
 
-    def sample(request: AgentRequest, config: RunnableConfig) -> dict[str, Any]:
+    def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
+            request, _ = in_time(asked)  # a call in this thread cannot be cut off
             return said(agent.sample(request, _unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
-            return failed(request, error)
+            return failed(asked, error)
 
-    async def asample(request: AgentRequest, config: RunnableConfig) -> dict[str, Any]:
+    async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
-            return said(await agent.asample(request, _unstreamed(config)))
+            request, seconds = in_time(asked)
+            async with cut_off(seconds):
+                return said(await agent.asample(request, _unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
-            return failed(request, error)
+            return failed(asked, error)
 
     return RunnableLambda(sample, afunc=asample, name=agent.name)
 
@@ -152,15 +147,19 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Run
     def cluster(state: CoEState) -> dict[str, Any]:
         responses = [_with_answer(response, canonicalize) for response in usable(state["responses"])]
         texts = [response_text(response) for response in responses]
+        # last, so that they open no cluster that a response could join, and never measured
+        former = former_answers(state["trajectory"][-1] if state["trajectory"] else None)
         try:
-            labels = cluster_responses(texts, question=state["asked"], clusterer=clusterer)
+            labels = cluster_responses([*texts, *former], question=state["asked"], clusterer=clusterer)
         except GraphBubbleUp:
             raise
         except Exception as error:
             _raise_without_secrets(error, clusterer)
             raise
+        former_labels = dict(zip(former, labels[len(texts) :], strict=True))
         failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
-        return {"responses": Overwrite([*responses, *failures]), "labels": labels}
+        rows = Overwrite([*responses, *failures])
+        return {"responses": rows, "labels": labels[: len(texts)], "former_labels": former_labels}
 
     async def acluster(state: CoEState) -> dict[str, Any]:
         return await asyncio.to_thread(cluster, state)
@@ -190,7 +189,7 @@ def measure_node(
     def measure_responses(state: CoEState) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
         if not any(weights[response["agent"]] > 0 for response in responses):
-            return {"measured": None}
+            return {"measured": None, "trajectory": account(state, None)}
         measurement = measure(
             responses,
             state["labels"],
@@ -200,46 +199,43 @@ def measure_node(
             coordination=coordination,
             **thresholds,
         )
-        return {"measured": _plain(measurement)}
+        return {"measured": to_plain(measurement), "trajectory": account(state, measurement)}
 
     return measure_responses
 
 
-def coordinate_node(policy: Policy, names: Sequence[str], *, max_rounds: int, min_agents: int) -> StateNode:
+def coordinate_node(policy: Policy, names: Sequence[str], *, bounds: Bounds, min_agents: int) -> StateNode:
     """Returns the node that decides, by the policy and by what no policy can overrule."""
 
     def coordinate(state: CoEState) -> Command[Route]:
-        measured = state["measured"]
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
-        missing = [name for name in names if name not in answering]
         if len(answering) < min_agents:
+            missing = [name for name in names if name not in answering]
             wanted = f"{len(answering)} of {len(names)} agents answered and {min_agents} must"
-            decision = Decision("abstain", None, f"{wanted}; missing: {', '.join(missing)}")
-        elif measured is None:
+            late = bounds.passed(state)
+            reason = f"{wanted}; missing: {', '.join(missing)}{f'; {late}' if late else ''}"
+            decision = Decision("abstain", None, reason)
+        elif state["measured"] is None:
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
-            decision = _decide(policy, _from_plain(measured), state["round"], max_rounds)
-        return Command(goto=decision.action, update={"verdict": asdict(decision)})
+            decision = _decide(policy, state, bounds)
+        return Command(goto=decision.action, update={"verdict": asdict(decision), "elapsed": seconds_used(state)})
 
     return coordinate
 
 
-def another_round(state: CoEState) -> dict[str, Any]:
-    """Opens the next round; its responses join the former ones."""
-    return {"round": state["round"] + 1}
-
-
-def _decide(policy: Policy, measurement: Measurement, round_: int, max_rounds: int) -> Decision:
-    decision = policy.decide(measurement, round=round_, max_rounds=max_rounds)
+def _decide(policy: Policy, state: CoEState, bounds: Bounds) -> Decision:
+    measurement = measurement_of(state)
+    decision = policy.decide(measurement, round=state["round"], max_rounds=bounds.max_rounds)
     if not isinstance(decision, Decision):
         raise TypeError(
             f'"decide" of a policy must return a Decision; {type(policy).__name__} returned {type(decision).__name__}. '
             "Return coe_agents.policy.Decision(action, answer, reason)"
         )
-    if decision.action == "another_round" and round_ + 1 >= max_rounds:
-        return Decision("abstain", None, f"{decision.reason}; no round is left after {max_rounds}")
+    if decision.action == "another_round" and (bound := bounds.reached(state)):
+        return Decision("abstain", None, f"{decision.reason}; {bound}")
     if decision.action != "answer":
-        return Decision(decision.action, None, decision.reason)
+        return replace(decision, answer=None)
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind != "answer":
@@ -258,17 +254,3 @@ def _with_answer(response: Response, canonicalize: Canonicalize | None) -> Respo
         return response
     answer = canonicalize(response["text"])
     return response if answer == response["text"] else Response({**response, "answer": answer})
-
-
-def _plain(measurement: Measurement) -> dict[str, Any]:
-    """Returns the fields with lists for tuples, as a checkpointer would give them back."""
-    fields = asdict(measurement)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
-
-
-def _from_plain(measured: Mapping[str, Any]) -> Measurement:
-    fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in measured.items()
-    }
-    fields["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
-    return Measurement(**fields)

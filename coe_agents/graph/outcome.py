@@ -5,6 +5,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 from coe_agents.graph.state import AgentData, CoEState, DecisionData
+from coe_agents.rounds import conformity
 from coe_agents.types import Sampling, Usage
 
 _WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
@@ -49,6 +50,8 @@ def finish(state: CoEState) -> dict[str, Any]:
             for name, said in measured.get("agents", {}).items()
         },
         tokens=tokens,
+        trajectory=state["trajectory"],
+        conformity=conformity(state["trajectory"]),
     )
     text = verdict["answer"] if verdict["action"] == "answer" else f"{_WITHHELD[verdict['action']]}{verdict['reason']}."
     return {"decision": decision, "messages": [AIMessage(text, response_metadata={"decision": decision})]}

@@ -1,13 +1,13 @@
 """Owns what the graph remembers; plain data only, so that every checkpointer keeps it unchanged."""
 
 import operator
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
 
-from coe_agents.types import Action, Response, Sampling, Usage
+from coe_agents.types import Action, AgentRequest, Response, RoundData, Sampling, Usage
 
 
 class AgentData(TypedDict):
@@ -40,6 +40,8 @@ class DecisionData(TypedDict):
         failed_agents: The reason of each agent that failed in the last round, by name.
         agents: What each of the others said, by name.
         tokens: What all requests cost, by agent.
+        trajectory: What each round came to, in order.
+        conformity: The share of agents that gave way in a debate: see `coe_agents.rounds.conformity`; None without one.
     """
 
     action: Action
@@ -57,6 +59,14 @@ class DecisionData(TypedDict):
     failed_agents: dict[str, str]
     agents: dict[str, AgentData]
     tokens: dict[str, Usage]
+    trajectory: list[RoundData]
+    conformity: float | None
+
+
+class AskedRequest(AgentRequest):
+    """What an agent's node is given; `until` is when the deadline passes, on the wall clock."""
+
+    until: NotRequired[float]
 
 
 class AgentTokens(TypedDict):
@@ -75,12 +85,21 @@ class CoEInput(TypedDict, total=False):
 
 
 class CoEOutput(TypedDict, total=False):
-    """What a run gives back."""
+    """What a run gives back.
+
+    Attributes:
+        decision: The outcome.
+        messages: The conversation, with the answer or the refusal at the end.
+        responses: The responses that were measured, in canonical order, and then the failures.
+        labels: The cluster of each response that was measured.
+        former_responses: What later rounds replaced, failures too; their `round` tells which is which.
+    """
 
     decision: DecisionData
     messages: Annotated[list[AnyMessage], add_messages]
     responses: Annotated[list[Response], operator.add]
     labels: list[int]
+    former_responses: Annotated[list[Response], operator.add]
 
 
 class CoEState(CoEInput, CoEOutput, total=False):
@@ -95,6 +114,13 @@ class CoEState(CoEInput, CoEOutput, total=False):
         usages: What requests cost, and how they went.
         measured: The fields of the `Measurement`; None if nothing could be measured.
         verdict: What the policy decided, before it is carried out.
+        strategy: How the round is asked; None for the first.
+        wishes: What each agent is asked otherwise than in the first round, by name; None asks all, and nothing else.
+        shows_answers: Whether the round shows the agents what was answered before it.
+        trajectory: What each round so far came to.
+        former_labels: The cluster of each text that led in the round before.
+        started: When the round began, in seconds of the wall clock.
+        elapsed: The seconds of the rounds before it.
     """
 
     asked: str
@@ -104,3 +130,10 @@ class CoEState(CoEInput, CoEOutput, total=False):
     usages: Annotated[list[AgentTokens], operator.add]
     measured: dict[str, Any] | None
     verdict: dict[str, Any]
+    strategy: str | None
+    wishes: dict[str, dict[str, Any]] | None
+    shows_answers: bool
+    trajectory: list[RoundData]
+    former_labels: dict[str, int]
+    started: float
+    elapsed: float

@@ -1,6 +1,8 @@
 """Owns what uncertainty leads to: a `Measurement` goes in, a `Decision` comes out."""
 
 from coe_agents.policy.base import Decision, Policy
+from coe_agents.policy.chain import PassingPolicy, PolicyChain
+from coe_agents.policy.conformity import FalseConsensusGuard
 from coe_agents.policy.measurement import AgentMeasurement, Measurement, Weighting, measure
 from coe_agents.policy.regime import RegimePolicy
 from coe_agents.policy.threshold import ThresholdPolicy
@@ -8,8 +10,11 @@ from coe_agents.policy.threshold import ThresholdPolicy
 __all__ = [
     "AgentMeasurement",
     "Decision",
+    "FalseConsensusGuard",
     "Measurement",
+    "PassingPolicy",
     "Policy",
+    "PolicyChain",
     "RegimePolicy",
     "ThresholdPolicy",
     "Weighting",

@@ -17,11 +17,14 @@ class Decision:
         action: "answer", "abstain", "escalate" or "another_round".
         answer: The answer; None unless the action is "answer".
         reason: One sentence with the numbers in it.
+        strategy: How another round is to be asked: the name of one of the graph's strategies; None leaves it to the
+            regime.
     """
 
     action: Action
     answer: str | None = None
     reason: str = ""
+    strategy: str | None = None
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:

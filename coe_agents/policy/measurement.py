@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from coe_agents.clustering import answer_kind
-from coe_agents.types import AnswerKind, Regime, Response
+from coe_agents.types import AnswerKind, Regime, Response, RoundData
 from coe_agents.uncertainty import (
     cluster_distributions,
     coe_interval,
@@ -60,6 +60,8 @@ class Measurement:
         surprisal: -log of the leading cluster's support, in nats.
         coordinated_coe: CoE after Algorithm 1; None without coordination.
         agents: What each agent says, by name.
+        conformity: The share of agents that gave way in a debate: see `coe_agents.rounds.conformity`; None without one.
+        history: The rounds before this one, in order.
     """
 
     coe: float
@@ -75,6 +77,8 @@ class Measurement:
     surprisal: float
     coordinated_coe: float | None = None
     agents: Mapping[str, AgentMeasurement]
+    conformity: float | None = None
+    history: tuple[RoundData, ...] = ()
 
 
 def measure(

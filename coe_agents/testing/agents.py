@@ -70,6 +70,11 @@ class AgentContract:
         self.create_agent().sample(given)
         expect(given == request, f'"sample" must not change the request; it is {given} now')
 
+    def test_wishes_may_come_along(self) -> None:
+        agent = self.create_agent()
+        wishing: AgentRequest = {**_request(1), "n_samples": 2, "temperature": 0.5, "timeout": 60.0}
+        _check(agent, agent.sample(wishing), round=1)
+
     def test_a_config_may_come_along(self) -> None:
         agent = self.create_agent()
         config = {"callbacks": [], "tags": ["contract"], "metadata": {"suite": "coe"}, "configurable": {"x": 1}}

@@ -1,3 +1,4 @@
+import time
 import traceback
 
 import pytest
@@ -6,7 +7,7 @@ from langchain_core.messages import SystemMessage
 from langgraph.errors import GraphInterrupt
 
 from coe_agents import ModelAgent
-from coe_agents.errors import AgentConnectionError, AgentError, ModelLoadError
+from coe_agents.errors import AgentConnectionError, AgentError, AgentTimeoutError, ModelLoadError
 from coe_agents.types import Agent, AgentRequest
 from tests.doubles import CountingModel
 
@@ -98,6 +99,49 @@ def test_samples_that_came_before_a_failure_are_kept(caplog):
     with pytest.raises(AgentConnectionError, match="lost") as caught:
         ModelAgent("a", CountingModel(fails_at=1), n_samples=5, retries=0).sample(REQUEST)
     assert isinstance(caught.value.__cause__, ConnectionError)
+
+
+def test_a_request_may_wish_for_more_responses_and_another_temperature():
+    model = CountingModel()
+    agent = ModelAgent("a", model, n_samples=2, temperature=0.7)
+    reply = agent.sample({**REQUEST, "n_samples": 4, "temperature": 1.5})
+    assert (model.calls[0]["n"], model.calls[0]["temperature"]) == (4, 1.5)
+    assert [response["index"] for response in reply["responses"]] == [0, 1, 2, 3]
+    assert reply["sampling"]["n_requested"] == 4
+    agent.sample(REQUEST)  # and the next one gets the agent's own again
+    assert (model.calls[1]["n"], model.calls[1]["temperature"]) == (2, 0.7)
+
+
+async def test_a_wish_is_bounded_and_at_temperature_0_one_response_says_it_all():
+    model = CountingModel(per_call=1_000)
+    agent = ModelAgent("a", model, n_samples=2)
+    assert len((await agent.asample({**REQUEST, "n_samples": 501}))["responses"]) == 500
+    assert len(agent.sample({**REQUEST, "n_samples": 9, "temperature": 0})["responses"]) == 1
+    with pytest.raises(ValueError, match='"n_samples" of the request must be at least 1'):
+        agent.sample({**REQUEST, "n_samples": 0})
+
+
+def test_a_temperature_that_the_model_refused_is_not_sent():
+    agent = ModelAgent("a", CountingModel(), n_samples=2, temperature=0.7)
+    agent.sample(REQUEST)
+    agent._ladder.refuse("temperature")
+    assert agent._ladder.calls(2, 0, lambda number: None, 1.5)[0].model.temperature is None
+
+
+@pytest.mark.parametrize(("own", "wished"), [(60, 0.001), (None, 0.001), (0.001, 60)])
+def test_the_shorter_time_counts_and_the_error_says_whose_it_is(own, wished):
+    class Sleepy(CountingModel):
+        def _generate(self, *args, **options):
+            time.sleep(0.2)
+            return super()._generate(*args, **options)
+
+    agent = ModelAgent("a", Sleepy(per_call=1), n_samples=2, timeout=own, retries=0)
+    agent.model()
+    with pytest.raises(AgentTimeoutError):
+        agent.sample({**REQUEST, "timeout": wished})
+    deadline, _, _ = agent._wanted({**REQUEST, "timeout": wished})
+    assert deadline.seconds == 0.001
+    assert deadline.setting == ("`timeout` of the agent" if own == 0.001 else "`deadline` of the graph")
 
 
 def test_streaming_is_off_on_a_copy():

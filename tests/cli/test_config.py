@@ -59,6 +59,9 @@ def test_a_whole_file_becomes_a_graph(tmp_path):
         ('conflict = "escalate"', 'conflict = "panic"', 23, "actions.conflict"),
         ("max_rounds = 2", "max_round = 2", 26, "graph.max_round"),
         ("max_rounds = 2", "max_rounds = 0", 26, "graph.max_rounds"),
+        ("max_rounds = 2", "token_budget = 0", 26, "graph.token_budget"),
+        ("max_rounds = 2", "deadline = nan", 26, "graph.deadline"),
+        ("max_rounds = 2", '[graph.strategies]\nconflict = "argue"', 27, "graph.strategies.conflict"),
     ],
 )
 def test_a_fault_is_named_with_its_line(tmp_path, found, put, line, says):
@@ -119,6 +122,15 @@ def test_a_line_that_is_not_there_falls_back_to_its_table():
 def test_what_would_fail_at_the_first_question_is_a_mistake_of_the_file(tmp_path, found, put, says):
     with pytest.raises(ConfigurationError, match=says):
         assemble(load_config(written(tmp_path, GOOD.replace(found, put))))
+
+
+def test_rounds_are_bound_and_planned_as_the_file_says(tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr("coe_agents.cli.assemble.create_coe_graph", lambda agents, **options: given.update(options))
+    rounds = 'token_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"'
+    assemble(load_config(written(tmp_path, GOOD.replace("max_rounds = 2", rounds))))
+    assert (given["token_budget"], given["deadline"]) == (9, 2.5)
+    assert given["strategies"] == {"conflict": "diversify"}
 
 
 def test_a_threshold_that_always_answers_is_refused(tmp_path):

@@ -116,6 +116,9 @@ def test_check_prints_what_it_understood(checked):
     assert "clusterer normalized" in out
     assert "consensus -> answer, conflict -> abstain" in out
     assert "2 rounds at most; 2 of 2 agents must answer; weighting auto; divergence kl; coordination off" in out
+    bounds = '[graph]\ntoken_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"\n'
+    _, out, _ = checked(AGENTS + REST + bounds)
+    assert "1 round, 9 tokens, 2.5 s at most; conflict -> diversify; 2 of 2 agents must answer" in out
 
 
 def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
@@ -323,7 +326,7 @@ def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
     "text",
     [
         '[policy]\nkind = "threshold"\nmax_coe = 2.3\n',
-        '[policy]\nkind = "threshold"\nmax_coe = 2.4\notherwise = "another_round"\n[graph]\nmax_rounds = 2\n',
+        '[policy]\nkind = "threshold"\nmax_coe = 3.2\notherwise = "another_round"\n[graph]\nmax_rounds = 2\n',
     ],
 )
 def test_what_is_in_order_has_no_note(checked, text):

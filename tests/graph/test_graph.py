@@ -13,6 +13,7 @@ from coe_agents.policy import Decision
 from tests.doubles import CountingModel, ScriptedAgent
 
 ANSWER_ALL, ANSWER_SURE = ThresholdPolicy(100.0), ThresholdPolicy(0.0)
+RESAMPLE = {"conflict": "resample"}
 
 
 def graph(*agents, policy=ANSWER_SURE, **options):
@@ -135,8 +136,8 @@ def test_all_agents_dead_is_not_certainty():
 
 def test_an_agent_that_fails_in_a_later_round_is_named():
     agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"], OSError("gone"))]
-    compiled = graph(*agents, policy=Recorder("another_round", "answer"), max_rounds=2, retries=0).compile()
-    decision = compiled.invoke({"question": "Q?"})["decision"]
+    compiled = graph(*agents, policy=Recorder("another_round", "answer"), strategies=RESAMPLE, max_rounds=2, retries=0)
+    decision = both(compiled, {"question": "Q?"})["decision"]
     assert decision["failed_agents"] == {"b": "OSError: gone"}
     assert decision["agents"]["b"]["n_responses"] == 1
 
@@ -158,7 +159,7 @@ def test_what_is_no_answer_is_not_answered_however_sure(said):
 def test_another_round_asks_again_and_ends_at_the_bound():
     agents = [ScriptedAgent("a", ["Paris"], ["Lyon"]), ScriptedAgent("b", ["Lyon"])]
     policy = Recorder("another_round")
-    result = graph(*agents, policy=policy, max_rounds=3).compile().invoke({"question": "Q?"})
+    result = graph(*agents, policy=policy, strategies=RESAMPLE, max_rounds=3).compile().invoke({"question": "Q?"})
     assert result["decision"]["action"] == "abstain"
     assert result["decision"]["reason"] == "as told; no round is left after 3"
     assert result["decision"]["n_rounds"] == 3

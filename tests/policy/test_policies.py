@@ -1,9 +1,17 @@
 import pytest
 
-from coe_agents.policy import Decision, Measurement, Policy, RegimePolicy, ThresholdPolicy
+from coe_agents.policy import (
+    Decision,
+    FalseConsensusGuard,
+    Measurement,
+    Policy,
+    PolicyChain,
+    RegimePolicy,
+    ThresholdPolicy,
+)
 
 
-def measurement(*, aleatoric=0.0, epistemic=0.0, regime="consensus"):
+def measurement(*, aleatoric=0.0, epistemic=0.0, regime="consensus", conformity=None, history=()):
     return Measurement(
         coe=aleatoric + epistemic,
         aleatoric=aleatoric,
@@ -15,6 +23,8 @@ def measurement(*, aleatoric=0.0, epistemic=0.0, regime="consensus"):
         answer_kind="answer",
         surprisal=0.0,
         agents={},
+        conformity=conformity,
+        history=history,
     )
 
 
@@ -57,6 +67,11 @@ def test_regime_says_which_thresholds_it_can_never_reach():
         (lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}), "at 'conflict' must be one of"),
         (lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}), 'keys of "actions"'),
         (lambda: Decision("guess"), '"action" of a Decision'),
+        (PolicyChain, "must hold at least one"),
+        (lambda: FalseConsensusGuard(max_conformity=1.1), r"must be a share in \[0, 1\]"),
+        (lambda: FalseConsensusGuard(max_conformity=float("nan")), "must be a share"),
+        (lambda: FalseConsensusGuard(max_conformity=0, otherwise="guess"), "must be one of"),
+        (lambda: FalseConsensusGuard(max_conformity=0, otherwise="answer"), "another action than"),
     ],
 )
 def test_unknown_names_are_refused(make, message):
@@ -64,6 +79,66 @@ def test_unknown_names_are_refused(make, message):
         make()
 
 
+class Passing:
+    def __init__(self, decision=None):
+        self.decision = decision
+
+    def decide(self, measurement, *, round, max_rounds):
+        return self.decision
+
+
+def test_the_first_policy_of_a_chain_that_decides_wins():
+    escalates = Passing(Decision("escalate", None, "told"))
+    chain = PolicyChain(Passing(), escalates, ThresholdPolicy(0.5))
+    assert decide(chain, measurement()) == escalates.decision
+    assert decide(PolicyChain(Passing(), ThresholdPolicy(0.5)), measurement()).action == "answer"
+    assert decide(PolicyChain(Passing(), Passing()), measurement()) == Decision(
+        "abstain", None, "none of 2 policies decided"
+    )
+
+
+def test_a_chain_has_the_thresholds_of_its_first_policy_that_has_some():
+    chain = PolicyChain(Passing(), RegimePolicy(0.4, 0.7), RegimePolicy(0.1, 0.8))
+    assert (chain.aleatoric_threshold, chain.epistemic_threshold) == (0.4, 0.7)
+    assert chain.unreachable(n_agents=2) == ("conflict", "unknown")
+    assert (PolicyChain(Passing()).aleatoric_threshold, PolicyChain(Passing()).epistemic_threshold) == (0.5, 0.3)
+
+
+def test_a_chain_says_which_policy_returned_nonsense():
+    with pytest.raises(TypeError, match="Passing returned str"):
+        decide(PolicyChain(Passing("answer")), measurement())
+
+
+def told(regime, *, adopted=None):
+    return {"regime": regime, "adopted": adopted or {}}
+
+
+CONFLICT, YIELDED = told("conflict"), told("conflict", adopted={"a": True})
+
+
+@pytest.mark.parametrize(
+    ("measured", "refused"),
+    [
+        ({"conformity": 0.5, "history": (CONFLICT,)}, True),
+        ({"conformity": 0.4, "history": (CONFLICT,)}, False),  # no more than is allowed
+        ({"conformity": None, "history": (CONFLICT,)}, False),  # no debate
+        ({"conformity": 0.5, "history": (CONFLICT,), "regime": "conflict"}, False),  # no consensus
+        (
+            {"conformity": 0.5, "history": (CONFLICT, told("consensus"), YIELDED)},
+            False,
+        ),  # they had agreed by themselves
+        ({"conformity": 0.5, "history": (CONFLICT, YIELDED, told("consensus"))}, True),  # only after they were told
+    ],
+)
+def test_the_guard_refuses_an_agreement_that_is_conformity_alone(measured, refused):
+    decision = decide(FalseConsensusGuard(max_conformity=0.4, otherwise="escalate"), measurement(**measured))
+    assert (decision is not None) == refused
+    if refused:
+        assert (decision.action, decision.answer) == ("escalate", None)
+        assert "50% of the agents" in decision.reason
+
+
 def test_both_are_policies():
+    assert isinstance(PolicyChain(Passing()), Policy)
     assert isinstance(ThresholdPolicy(1), Policy)
     assert isinstance(RegimePolicy(1, 1), Policy)

@@ -188,6 +188,11 @@ def first(**fields):
     return lambda reply, request: reply["responses"][0].update(fields)
 
 
+def narrow(reply, request):
+    if unknown := set(request) - {"question", "messages", "round"}:
+        raise TypeError(f"what is {unknown}?")
+
+
 WHOLE = "responses_are_complete_and_numbered"
 
 
@@ -209,6 +214,7 @@ WHOLE = "responses_are_complete_and_numbered"
         (first(logprob=np.float32(-1.0), n_tokens=1), "a_reply_is_plain_data"),
         (lambda reply, request: reply.update(responses=tuple(reply["responses"])), "a_reply_is_plain_data"),
         (lambda reply, request: request["messages"].clear(), "the_request_is_not_changed"),
+        (narrow, "wishes_may_come_along"),
     ],
 )
 def test_faults_of_an_agent_are_found(change, expected):

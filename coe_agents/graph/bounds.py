@@ -1,0 +1,61 @@
+"""Owns what ends the rounds of a question: their number, their tokens, their time."""
+
+import math
+import time
+from dataclasses import dataclass
+
+from coe_agents.graph.state import CoEState
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds of one question; see `create_coe_graph`.
+
+    Raises:
+        ValueError: If one cannot be kept.
+    """
+
+    max_rounds: int = 1
+    token_budget: int | None = None
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_rounds < 1:
+            raise ValueError(f'"max_rounds" must be at least 1; {self.max_rounds} came. 1 asks each agent once')
+        if self.token_budget is not None and self.token_budget < 1:
+            raise ValueError(f'"token_budget" must be at least 1; {self.token_budget} came. Leave it out for no bound')
+        if self.deadline is not None and not 0 < self.deadline < math.inf:
+            raise ValueError(f'"deadline" must be above 0 seconds; {self.deadline} came. Leave it out for no bound')
+
+    def reached(self, state: CoEState) -> str | None:
+        """Returns which bound keeps another round from being asked, and by how much; None if one may be."""
+        if state["round"] + 1 >= self.max_rounds:
+            return f"no round is left after {self.max_rounds}"
+        n_tokens = tokens_used(state)
+        if self.token_budget is not None and n_tokens >= self.token_budget:
+            return f"no tokens are left: {n_tokens} are used of a token_budget of {self.token_budget}"
+        return self.passed(state)
+
+    def passed(self, state: CoEState) -> str | None:
+        """Returns that the deadline has passed; None if it has not."""
+        if self.deadline is None or seconds_used(state) < self.deadline:
+            return None
+        return f"no time is left: {seconds_used(state):.2f} s are used of a deadline of {self.deadline:g} s"
+
+    def until(self, state: CoEState) -> float | None:
+        """Returns when the deadline passes, on the wall clock, if the round under way goes on till then."""
+        return None if self.deadline is None else state["started"] + self.deadline - state["elapsed"]
+
+
+def tokens_used(state: CoEState) -> int:
+    """Returns what all requests have cost so far, input and output."""
+    return sum(spent["usage"]["input_tokens"] + spent["usage"]["output_tokens"] for spent in state["usages"])
+
+
+def seconds_used(state: CoEState) -> float:
+    """Returns how long the rounds have taken so far.
+
+    It is the wall clock's time, which outlives the process; what lies between a decision and the next round, such as a
+    person's thinking, is not in it.
+    """
+    return state["elapsed"] + max(0.0, time.time() - state["started"])

@@ -1,0 +1,24 @@
+"""Owns another round: how it is asked, by the reason of the doubt, and what it changed."""
+
+from coe_agents.rounds.debate import Debate
+from coe_agents.rounds.diversify import Diversify
+from coe_agents.rounds.plan import RoundContext, RoundPlan, Strategy, Wishes, checked_plan
+from coe_agents.rounds.resample import Resample
+from coe_agents.rounds.table import Strategies
+from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
+
+__all__ = [
+    "Debate",
+    "Diversify",
+    "Resample",
+    "RoundContext",
+    "RoundPlan",
+    "Strategies",
+    "Strategy",
+    "Wishes",
+    "checked_plan",
+    "conformity",
+    "former_answers",
+    "leading_answers",
+    "round_data",
+]

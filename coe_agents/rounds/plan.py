@@ -1,0 +1,119 @@
+"""Owns what a strategy is given and what it gives back."""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypedDict
+
+from coe_agents.policy import Measurement
+
+MOST_SAMPLES = 500
+"""What a `ModelAgent` draws at most in a round."""
+
+
+class Wishes(TypedDict, total=False):
+    """What one agent is asked otherwise than in the first round; see `coe_agents.types.AgentRequest`."""
+
+    messages: list[dict[str, Any]]
+    n_samples: int
+    temperature: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundContext:
+    """What a strategy may look at.
+
+    Attributes:
+        question: The question.
+        messages: The conversation as OpenAI-style dictionaries, the question in it.
+        round: The round to be asked, from 1.
+        measurement: What the rounds before it came to; they stand in its `history`, but for the last.
+        n_responses: How many responses each agent gave in the last round; 0 where it failed.
+    """
+
+    question: str
+    messages: Sequence[Mapping[str, Any]]
+    round: int
+    measurement: Measurement
+    n_responses: Mapping[str, int]
+
+    def rephrased(self, text: str) -> list[dict[str, Any]]:
+        """Returns the conversation with `text` in place of the user's last text; its pictures stay."""
+        messages = [dict(message) for message in self.messages]
+        asking = next((message for message in reversed(messages) if _asks(message)), None)
+        if asking is None:
+            return [*messages, {"role": "user", "content": text}]
+        content = asking["content"]
+        others = [] if isinstance(content, str) else [part for part in content if not _text_of(part)]
+        asking["content"] = [*others, {"type": "text", "text": text}] if others else text
+        return messages
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """How a round is asked.
+
+    Attributes:
+        wishes: What each agent is asked, by name; an agent that is not named is not asked.
+        replaces: The former responses no longer count: what comes now is not of the same kind.
+        shows_answers: The agents are shown what was answered before; who changes to the leading answer then has
+            given way, which counts as conformity.
+    """
+
+    wishes: Mapping[str, Wishes]
+    replaces: bool = False
+    shows_answers: bool = False
+
+
+Strategy: TypeAlias = Callable[[RoundContext], RoundPlan | Awaitable[RoundPlan]]
+"""Anything that plans a round; with a coroutine function only the graph's async methods work. Its `name`, if any, is
+what a policy calls it by, and what the trajectory calls it."""
+
+
+def checked_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
+    """Returns a strategy's plan if it can be asked.
+
+    Raises:
+        TypeError: If it is none, asks nobody or somebody who is not there, or wishes what no agent can do.
+    """
+    asked: Any = plan.wishes if isinstance(plan, RoundPlan) else None
+    if not isinstance(plan, RoundPlan) or not isinstance(asked, Mapping):
+        raise _nonsense("a RoundPlan with wishes by agent", strategy, type(plan).__name__)
+    if not asked or not set(asked) <= set(agents):
+        named = ", ".join(map(repr, asked)) or "nobody"
+        raise _nonsense(f"a RoundPlan that asks some of {', '.join(agents)}", strategy, named)
+    for name, wishes in asked.items():
+        if not isinstance(wishes, Mapping) or not set(wishes) <= set(Wishes.__annotations__):
+            raise _nonsense(f'"{name}" wishes among {", ".join(Wishes.__annotations__)}', strategy, repr(wishes))
+        n_samples, temperature = wishes.get("n_samples", 1), wishes.get("temperature", 1.0)
+        if type(n_samples) is not int or not 1 <= n_samples <= MOST_SAMPLES:
+            raise _nonsense(f'"{name}" a whole "n_samples" in 1..{MOST_SAMPLES}', strategy, repr(n_samples))
+        if type(temperature) not in (int, float) or not 0 <= temperature < math.inf:
+            raise _nonsense(f'"{name}" a "temperature" of at least 0', strategy, repr(temperature))
+        messages = wishes.get("messages", [{"role": "user", "content": ""}])
+        if not isinstance(messages, list) or not messages or not all(_is_message(each) for each in messages):
+            raise _nonsense(f'"{name}" "messages" with "role" and "content"', strategy, repr(messages)[:200])
+    return plan
+
+
+def _nonsense(must: str, strategy: str, came: str) -> TypeError:
+    return TypeError(
+        f'the strategy "{strategy}" must return {must}; it returned {came}. '
+        "Return coe_agents.rounds.RoundPlan({agent: {...}})"
+    )
+
+
+def _is_message(message: Any) -> bool:
+    return isinstance(message, dict) and isinstance(message.get("role"), str) and "content" in message
+
+
+def _asks(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    return message.get("role") == "user" and any(_text_of(part).strip() for part in parts)
+
+
+def _text_of(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    return str(part.get("text") or "") if isinstance(part, Mapping) and part.get("type") == "text" else ""

@@ -1,0 +1,53 @@
+"""Owns `Resample`: the same question again, and more responses to it."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coe_agents.rounds.plan import MOST_SAMPLES, RoundContext, RoundPlan, Wishes
+
+
+@dataclass(frozen=True, slots=True)
+class Resample:
+    """Asks the same question again; the new responses join the former ones that count.
+
+    It makes the measure surer, which few responses leave too low, not the agents.
+
+    Attributes:
+        growth: How many times as many responses as in the last round each agent is asked for, rounded up; at least 1.
+        most: The most responses an agent is asked for in a round, at most 500.
+
+    Raises:
+        ValueError: If an option cannot work.
+
+    Example:
+        >>> Resample(growth=1.5).n_samples(5)
+        8
+    """
+
+    name: ClassVar[str] = "resample"
+    growth: float = 2.0
+    most: int = MOST_SAMPLES
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.growth < math.inf:
+            raise ValueError(
+                f'"growth" of Resample must be at least 1; {self.growth!r} came. 2.0 doubles the responses each round'
+            )
+        if not 1 <= self.most <= MOST_SAMPLES:
+            raise ValueError(
+                f'"most" of Resample must lie in 1..{MOST_SAMPLES}; {self.most!r} came. Leave it out for {MOST_SAMPLES}'
+            )
+
+    def __call__(self, context: RoundContext) -> RoundPlan:
+        """Returns the plan; an agent that failed in the last round is asked for its own number."""
+        return RoundPlan(
+            {
+                agent: Wishes(n_samples=self.n_samples(n_former)) if n_former else Wishes()
+                for agent, n_former in context.n_responses.items()
+            }
+        )
+
+    def n_samples(self, n_former: int) -> int:
+        """Returns how many responses follow on `n_former`."""
+        return min(math.ceil(n_former * self.growth), self.most)

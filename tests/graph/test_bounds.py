@@ -1,0 +1,135 @@
+import asyncio
+import time
+from types import SimpleNamespace
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coe_agents import create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from tests.doubles import ScriptedAgent
+from tests.graph.test_graph import both
+from tests.graph.test_rounds import AGAIN, ask, graph, three
+
+
+def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
+    # a round costs 3 agents x (3 + 1) tokens
+    decision = both(graph(*three(), max_rounds=9, token_budget=24), {"question": "Q?"})["decision"]
+    assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
+    assert decision["reason"].startswith("conflict: the agents are sure of different answers")
+    assert decision["reason"].endswith("; no tokens are left: 24 are used of a token_budget of 24")
+    assert ask(graph(*three(), max_rounds=9, token_budget=25))["decision"]["n_rounds"] == 3
+
+
+def test_a_budget_does_not_take_back_an_answer():
+    assert ask(graph(*three(a=["Paris"], c=["Paris"]), token_budget=13))["decision"]["action"] == "answer"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A wall clock that goes by nothing but what a test adds."""
+    clock = SimpleNamespace(now=1e9)
+    monkeypatch.setattr(time, "time", lambda: clock.now)
+    return clock
+
+
+class Slow(NormalizedMatch):
+    """A clusterer that takes ten seconds."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def cluster(self, responses, questions):
+        self.clock.now += 10
+        return super().cluster(responses, questions)
+
+
+def slow_graph(clock, *agents, deadline):
+    return create_coe_graph(agents, clusterer=Slow(clock), policy=AGAIN, max_rounds=9, deadline=deadline)
+
+
+def test_the_deadline_ends_the_rounds_and_names_itself(clock):
+    decision = ask(slow_graph(clock, *three(), deadline=15))["decision"]
+    assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
+    assert decision["reason"].startswith("conflict: ")
+    assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
+
+
+def test_an_answer_at_hand_is_given_however_late(clock):
+    assert ask(slow_graph(clock, *three()[:2], deadline=5))["decision"]["action"] == "answer"
+
+
+async def test_the_deadline_cuts_off_an_agent_that_does_not_mind_it(clock):
+    class Stuck(ScriptedAgent):
+        async def asample(self, request, config=None):
+            if request["round"] == 1:
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    clock.now += 10
+            return await super().asample(request, config)
+
+    compiled = graph(Stuck("a", ["Paris"]), ScriptedAgent("b", ["Lyon"]), deadline=0.1).compile()
+    started = time.monotonic()
+    decision = (await compiled.ainvoke({"question": "Q?"}))["decision"]
+    assert time.monotonic() - started < 50
+    assert decision["failed_agents"] == {
+        "a": "AgentTimeoutError: the deadline of the question has passed. Raise `deadline` of the graph"
+    }
+    assert decision["reason"] == (
+        "1 of 2 agents answered and 2 must; missing: a; no time is left: 10.00 s are used of a deadline of 0.1 s"
+    )
+
+
+async def test_an_agents_own_timeout_is_its_own():
+    agents = [ScriptedAgent("a", TimeoutError("mine")), ScriptedAgent("b", ["Lyon"])]
+    decision = (await graph(*agents, deadline=60).compile().ainvoke({"question": "Q?"}))["decision"]
+    assert decision["failed_agents"] == {"a": "TimeoutError: mine"}
+
+
+def test_agents_are_told_what_time_is_left(clock):
+    agents = three(c=["Nice", "Paris"])
+    ask(slow_graph(clock, *agents, deadline=60))
+    assert [request["timeout"] for request in agents[0].requests] == [60, 50, 40]
+    unbounded = three()
+    ask(graph(*unbounded))
+    assert set(unbounded[0].requests[0]) == {"question", "messages", "round"}
+
+
+def test_no_retry_begins_after_the_deadline(clock):
+    class Failing(ScriptedAgent):
+        def sample(self, request, config=None):
+            super().sample(request, config)
+            clock.now += 10
+            raise ConnectionError("lost")
+
+    failing = Failing("a", ["Paris"])
+    agents = [failing, *three()[1:]]
+    compiled = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=AGAIN, retries=5, deadline=15)
+    decision = ask(compiled)["decision"]
+    assert [request["timeout"] for request in failing.requests] == [15, 5]
+    assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: the deadline")
+
+
+def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
+    agents = three(c=["Paris"])
+    bounded = slow_graph(clock, *agents, deadline=15)
+    compiled = bounded.compile(checkpointer=InMemorySaver(), interrupt_before=["another_round"])
+    thread = {"configurable": {"thread_id": "1"}}
+    compiled.invoke({"question": "Q?"}, thread)
+    clock.now += 1_000
+    assert compiled.invoke(None, thread)["decision"]["action"] == "answer"
+    assert agents[0].requests[1]["timeout"] == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"token_budget": 0}, '"token_budget" must be at least 1; 0 came'),
+        ({"deadline": 0}, '"deadline" must be above 0 seconds; 0 came'),
+        ({"deadline": float("nan")}, '"deadline" must be above 0 seconds'),
+    ],
+)
+def test_bounds_that_cannot_be_kept_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        graph(*three(), **options)

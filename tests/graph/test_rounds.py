@@ -1,0 +1,295 @@
+import asyncio
+
+import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
+
+from coe_agents import ModelAgent, RegimePolicy, create_coe_graph, prompts
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain
+from coe_agents.rounds import Diversify, Resample, RoundPlan
+from tests.doubles import CountingModel, ScriptedAgent
+from tests.graph.test_graph import Recorder, both
+
+AGAIN = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "ambiguous", "unknown"), "another_round"))
+
+
+def graph(*agents, policy=AGAIN, max_rounds=2, **options) -> StateGraph:
+    return create_coe_graph(
+        agents, clusterer=NormalizedMatch(), policy=policy, max_rounds=max_rounds, retries=0, **options
+    )
+
+
+def ask(compiled, **given):
+    return compiled.compile().invoke({"question": "Q?", **given})
+
+
+def three(*, a=(), b=(), c=()):
+    """Three agents that say one thing a round: Paris, Paris, Lyon at first."""
+    said = {"a": ["Paris", *a], "b": ["Paris", *b], "c": ["Lyon", *c]}
+    return [ScriptedAgent(name, *([text] for text in texts)) for name, texts in said.items()]
+
+
+def test_a_debate_shows_the_answers_and_its_responses_replace_the_former_ones():
+    agents = three(c=["Paris"])
+    result = both(graph(*agents), {"question": "Q?"})
+    for agent in agents:
+        assert agent.requests[1]["question"] == "Q?"
+        lines = agent.requests[1]["messages"][-1]["content"].splitlines()
+        assert sorted(lines[2:4]) == [
+            '<answer support="33%">Lyon</answer>',
+            '<answer support="67%">Paris</answer>',
+        ]
+    decision = result["decision"]
+    assert (decision["action"], decision["answer"], decision["coe"]) == ("answer", "Paris", 0)
+    assert [row["round"] for row in result["responses"]] == [1, 1, 1]
+    assert result["labels"] == [0, 0, 0]
+    assert [(row["round"], row["text"]) for row in result["former_responses"]] == [
+        (0, "Paris"),
+        (0, "Paris"),
+        (0, "Lyon"),
+    ]
+    assert decision["tokens"]["a"] == {"input_tokens": 6, "output_tokens": 2}  # of both rounds
+
+
+def test_the_trajectory_tells_what_each_round_came_to():
+    decision = both(graph(*three(c=["Paris"])), {"question": "Q?"})["decision"]
+    first, second = decision["trajectory"]
+    assert first == {
+        "round": 0,
+        "strategy": None,
+        "coe": pytest.approx(0.6365, abs=1e-4),  # -2/3 log(2/3) - 1/3 log(1/3): each sure, so all of it epistemic
+        "aleatoric": 0.0,
+        "epistemic": pytest.approx(0.6365, abs=1e-4),
+        "regime": "conflict",
+        "answer": "Paris",
+        "led": ["Paris"],
+        "leading": {"a": "Paris", "b": "Paris", "c": "Lyon"},
+        "flips": {},
+        "adopted": {},
+        "tokens": 12,
+        "n_responses": 3,
+    }
+    assert (second["strategy"], second["regime"], second["epistemic"]) == ("debate", "consensus", 0.0)
+    assert second["flips"] == second["adopted"] == {"a": False, "b": False, "c": True}
+    assert (second["tokens"], second["n_responses"]) == (12, 3)
+
+
+@pytest.mark.parametrize(
+    ("later", "conformity"),
+    [
+        ({"c": ["Lyon"]}, 0),  # nobody moves
+        ({"c": ["the paris!"]}, 1 / 3),  # c gives way, in words of its own
+        ({"a": ["Lyon"], "b": ["Lyon"]}, 0),  # the majority follows the minority: no conformity
+        ({"c": ["Nice"]}, 0),  # c moves, to where nobody was
+    ],
+)
+def test_conformity_is_the_share_that_gave_way_to_what_led(later, conformity):
+    assert ask(graph(*three(**later)))["decision"]["conformity"] == pytest.approx(conformity)
+
+
+def test_conformity_is_whole_where_all_give_way():
+    # each prefers its own, 3 to 2, and all know Paris, which so leads by 0.4 to 0.2
+    firsts = {"a": "Lyon", "b": "Nice", "c": "Metz"}
+    agents = [ScriptedAgent(name, ["Paris"] * 2 + [own] * 3, ["Paris"] * 5) for name, own in firsts.items()]
+    decision = both(graph(*agents), {"question": "Q?"})["decision"]
+    assert (decision["trajectory"][0]["answer"], decision["conformity"]) == ("Paris", 1)
+
+
+def test_without_a_second_round_there_is_no_conformity():
+    decision = ask(graph(*three(), max_rounds=1))["decision"]
+    assert decision["conformity"] is None
+    assert len(decision["trajectory"]) == 1
+    # c has said Lyon and Paris then: a tie, which leads with the first
+    resampled = ask(graph(*three(c=["Paris"]), strategies={"conflict": Resample()}))
+    assert resampled["decision"]["trajectory"][1]["flips"] == {"a": False, "b": False, "c": True}
+    assert resampled["decision"]["conformity"] is None
+
+
+def test_former_answers_are_compared_and_not_measured():
+    seen = []
+
+    class Clusterer(NormalizedMatch):
+        def cluster(self, responses, questions):
+            seen.extend(responses)
+            return super().cluster(responses, questions)
+
+    agents = three(a=["Rome"], b=["Rome"], c=["Rome"])
+    compiled = create_coe_graph(agents, clusterer=Clusterer(), policy=AGAIN, max_rounds=2).compile()
+    result = compiled.invoke({"question": "Q?"})
+    assert seen[1] == ["Rome", "Rome", "Rome", "Paris", "Lyon"]
+    assert result["labels"] == [0, 0, 0]
+    assert result["decision"]["support"] == {"Rome": 1.0}
+
+
+def test_a_consensus_by_conformity_is_refused_and_one_by_conviction_is_not():
+    def decision(max_conformity, *agents, **options):
+        policy = PolicyChain(FalseConsensusGuard(max_conformity=max_conformity), AGAIN)
+        return both(graph(*agents, policy=policy, **options), {"question": "Q?"})["decision"]
+
+    refused = decision(0.3, *three(c=["Paris"]))
+    assert refused["regime"] == "consensus"
+    assert (refused["action"], refused["answer"]) == ("abstain", None)
+    assert refused["reason"] == (
+        "false consensus: 33% of the agents gave way to the leading answer in a debate, more than 30%, and they did "
+        "not agree before (CoE 0.000 now)"
+    )
+    assert decision(0.4, *three(c=["Paris"]))["action"] == "answer"
+    convinced = decision(0.0, *three(a=["Rome"], b=["Rome"], c=["Rome"]))
+    assert (convinced["action"], convinced["answer"]) == ("answer", "Rome")
+
+
+def test_an_agent_that_fails_in_a_debate_does_not_count_any_more():
+    agents = three()
+    agents[2].rounds = (["Lyon"], OSError("gone"))
+    result = both(graph(*agents), {"question": "Q?"})
+    decision = result["decision"]
+    assert (decision["action"], decision["answer"]) == ("answer", "Paris")
+    assert decision["failed_agents"] == {"c": "OSError: gone"}
+    assert set(decision["agents"]) == {"a", "b"}
+    assert decision["trajectory"][1]["flips"] == {"a": False, "b": False}
+
+
+def test_a_quorum_lost_in_a_debate_abstains_and_nothing_former_passes_for_an_answer():
+    agents = three()
+    for agent in agents[1:]:
+        agent.rounds = (*agent.rounds, OSError("gone"))
+    result = both(graph(*agents), {"question": "Q?"})
+    assert result["decision"]["action"] == "abstain"
+    assert result["decision"]["reason"] == "1 of 3 agents answered and 2 must; missing: b, c"
+    assert len(result["former_responses"]) == 3
+    agents[0].rounds = (["Paris"], OSError("gone"))
+    dead = both(graph(*agents), {"question": "Q?"})["decision"]
+    assert dead["coe"] is None
+    assert [data["coe"] is None for data in dead["trajectory"]] == [False, True]
+
+
+def test_strategies_follow_the_regime():
+    hesitant = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 9) for name in "ab"]
+    decision = ask(graph(*hesitant))["decision"]
+    assert [data["strategy"] for data in decision["trajectory"]] == [None, "resample"]
+    assert hesitant[0].requests[1]["n_samples"] == 4
+    assert decision["agents"]["a"]["n_responses"] == 11  # merged
+    told = ask(graph(*three(), strategies={"conflict": "diversify"}))["decision"]
+    assert told["trajectory"][1]["strategy"] == "diversify"
+
+
+def test_a_policy_may_name_the_strategy():
+    class Naming:
+        def __init__(self, strategy):
+            self.strategy = strategy
+
+        def decide(self, measurement, *, round, max_rounds):
+            return Decision("another_round", None, "as told", self.strategy)
+
+    decision = both(graph(*three(), policy=Naming("diversify")), {"question": "Q?"})["decision"]
+    assert decision["trajectory"][1]["strategy"] == "diversify"
+    with pytest.raises(ValueError, match="'argue' came"):
+        ask(graph(*three(), policy=Naming("argue")))
+
+
+def test_an_unknown_strategy_is_refused_at_build_time():
+    with pytest.raises(ValueError, match="'argue' came"):
+        graph(*three(), strategies={"conflict": "argue"})
+
+
+def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():
+    seen = []
+
+    def only_c(context):
+        seen.append(context)
+        return RoundPlan({"c": {"messages": context.rephrased("Really?"), "n_samples": 7, "temperature": 0.5}})
+
+    agents = three(c=["Paris"])
+    decision = both(graph(*agents, strategies={"conflict": only_c}), {"question": "Q?"})["decision"]
+    assert (seen[0].question, seen[0].round, seen[0].n_responses) == ("Q?", 1, {"a": 1, "b": 1, "c": 1})
+    assert seen[0].measurement.regime == "conflict"
+    assert agents[2].requests[1] == {
+        "question": "Q?",
+        "messages": [{"role": "user", "content": "Really?"}],
+        "round": 1,
+        "n_samples": 7,
+        "temperature": 0.5,
+    }
+    assert len(agents[0].requests) == 4  # one of each of the four runs
+    assert decision["trajectory"][1]["strategy"] == "only_c"
+    assert decision["agents"]["c"]["n_responses"] == 2
+
+
+async def test_a_strategy_may_be_a_coroutine_function_in_an_async_run():
+    async def slowly(context):
+        await asyncio.sleep(0)
+        return RoundPlan({"c": {}}, replaces=False)
+
+    compiled = graph(*three(c=["Paris"]), strategies={"conflict": slowly}).compile()
+    result = await compiled.ainvoke({"question": "Q?"})
+    assert result["decision"]["trajectory"][1]["strategy"] == "slowly"
+    with pytest.raises(TypeError, match='"slowly" must be synchronous in a synchronous run'):
+        compiled.invoke({"question": "Q?"})
+
+
+def test_a_strategy_that_returns_nonsense_is_an_error():
+    with pytest.raises(TypeError, match=r'the strategy "<lambda>" must return a RoundPlan .* it returned str'):
+        ask(graph(*three(), strategies={"conflict": lambda context: "debate"}))
+
+
+def test_two_turns_of_a_thread_share_nothing_of_their_rounds():
+    agents = three(c=["Paris"])
+    compiled = graph(*agents).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    first = compiled.invoke({"question": "First?"}, thread)
+    second = compiled.invoke({"messages": [("user", "Second?")]}, thread)
+    assert first["decision"]["trajectory"] == second["decision"]["trajectory"]
+    assert len(second["former_responses"]) == len(second["responses"]) == 3
+    asked = agents[0].requests
+    assert [request["round"] for request in asked] == [0, 1, 0, 1]
+    assert asked[2]["messages"][-1] == {"role": "user", "content": "Second?"}
+    assert asked[3]["messages"][:2] == asked[2]["messages"][:2]
+    assert asked[3]["messages"][-1]["content"].startswith("Second?\nAnswers proposed so far")
+
+
+def test_a_conversation_is_debated_with_what_came_before():
+    agents = three()
+    turns = [("system", "Be brief."), ("user", "Capital of Italy?"), ("ai", "Rome"), ("user", "And of France?")]
+    graph(*agents).compile().invoke({"messages": turns})
+    asked = agents[0].requests[1]["messages"]
+    assert [message["content"] for message in asked[:3]] == ["Be brief.", "Capital of Italy?", "Rome"]
+    assert asked[3]["content"].startswith("And of France?\nAnswers proposed so far")
+    assert len(asked) == 4
+
+
+def test_a_debate_follows_a_merged_round_and_counts_alone():
+    policy = Recorder("another_round", "another_round", "answer")
+    strategies = {"conflict": Resample(growth=1), "unknown": "debate", "ambiguous": "debate"}
+    agents = [ScriptedAgent("a", ["Paris"], ["Lyon"], ["Rome"]), ScriptedAgent("b", ["Lyon"], ["Paris"], ["Rome"])]
+    result = ask(graph(*agents, policy=policy, strategies=strategies, max_rounds=3))
+    assert [data["strategy"] for data in result["decision"]["trajectory"]] == [None, "resample", "debate"]
+    assert [row["round"] for row in result["former_responses"]] == [0, 1, 0, 1]
+    assert result["decision"]["support"] == {"Rome": 1.0}
+    # what a policy sees: the rounds before, and how many gave way
+    assert [len(measurement.history) for _, _, measurement in policy.seen] == [0, 1, 2]
+    assert [measurement.conformity for _, _, measurement in policy.seen] == [None, None, 0]
+
+
+async def test_a_writer_is_not_streamed_before_the_gate():
+    writer = GenericFakeChatModel(messages=iter([AIMessage("What else?")] * 2))
+    agents = three(c=["Paris"])
+    compiled = graph(*agents, strategies={"conflict": Diversify(writer=writer)}).compile()
+    streamed = [chunk.content for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
+    streamed += [chunk.content async for chunk, _ in compiled.astream({"question": "Q?"}, stream_mode="messages")]
+    assert "else?" not in "".join(streamed)
+    assert agents[0].requests[1]["messages"] == [{"role": "user", "content": "What else?"}]
+
+
+def test_a_model_agent_obeys_what_a_round_wishes():
+    models = {name: CountingModel() for name in "ab"}
+    agents = [ModelAgent(name, model, n_samples=2, temperature=0.7) for name, model in models.items()]
+    strategies = dict.fromkeys(("conflict", "unknown", "ambiguous"), Diversify(temperature=1.25))
+    decision = ask(graph(*agents, policy=Recorder("another_round"), strategies=strategies, max_rounds=3))["decision"]
+    temperatures = [call["temperature"] for call in models["a"].calls]
+    assert temperatures == [0.7, 1.25, 1.25]
+    texts = [call["messages"][-1].content for call in models["a"].calls]
+    assert texts == ["Q?", *(variant.replace("{question}", "Q?") for variant in prompts.VARIANTS)]
+    assert decision["agents"]["a"]["n_responses"] == 6

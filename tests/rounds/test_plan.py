@@ -1,0 +1,85 @@
+import pytest
+
+from coe_agents.rounds import Debate, RoundPlan, Strategies, checked_plan
+from tests.rounds.contexts import context
+
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+
+
+def test_a_rephrased_conversation_keeps_all_but_the_last_question():
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Capital of France?"},
+        {"role": "assistant", "content": "Paris"},
+        {"role": "user", "content": "And of Germany?"},
+    ]
+    asked = context(messages=messages)
+    assert asked.rephrased("New?") == [*messages[:3], {"role": "user", "content": "New?"}]
+    assert messages[3]["content"] == "And of Germany?"  # untouched
+
+
+def test_a_rephrased_question_keeps_its_pictures():
+    content = [{"type": "text", "text": "What is this?"}, PICTURE]
+    asked = context(messages=[{"role": "user", "content": content}])
+    assert asked.rephrased("New?")[0]["content"] == [PICTURE, {"type": "text", "text": "New?"}]
+    assert context(messages=[{"role": "user", "content": content[:1]}]).rephrased("New?")[0]["content"] == "New?"
+
+
+def test_the_last_text_of_the_user_is_the_question_whatever_follows():
+    messages = [{"role": "user", "content": "Q?"}, {"role": "user", "content": [PICTURE]}, {"role": "assistant"}]
+    assert context(messages=messages).rephrased("New?") == [{"role": "user", "content": "New?"}, *messages[1:]]
+    assert context(messages=[]).rephrased("New?") == [{"role": "user", "content": "New?"}]
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (None, "must return a RoundPlan with wishes by agent; it returned NoneType"),
+        (RoundPlan(["a"]), "wishes by agent"),
+        (RoundPlan({}), "asks some of a, b; it returned nobody"),
+        (RoundPlan({"z": {}}), "asks some of a, b; it returned 'z'"),
+        (RoundPlan({"a": None}), '"a" wishes among'),
+        (RoundPlan({"a": {"n": 1}}), '"a" wishes among messages, n_samples, temperature'),
+        (RoundPlan({"a": {"n_samples": 501}}), r'whole "n_samples" in 1\.\.500; it returned 501'),
+        (RoundPlan({"a": {"n_samples": 2.0}}), 'whole "n_samples"'),
+        (RoundPlan({"a": {"temperature": float("nan")}}), '"temperature" of at least 0'),
+        (RoundPlan({"a": {"messages": []}}), '"messages" with "role" and "content"'),
+        (RoundPlan({"a": {"messages": ["Q?"]}}), '"messages" with "role" and "content"'),
+    ],
+)
+def test_nonsense_is_a_type_error_that_names_the_strategy(plan, message):
+    with pytest.raises(TypeError, match=f'the strategy "mine" .*{message}'):
+        checked_plan(plan, strategy="mine", agents=["a", "b"])
+
+
+def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
+    def mine(asked):
+        return RoundPlan({})
+
+    default = Strategies()
+    chosen = {regime: default.of(regime)[0] for regime in ("consensus", "ambiguous", "conflict", "unknown")}
+    assert chosen == {"consensus": "resample", "ambiguous": "resample", "conflict": "debate", "unknown": "debate"}
+    own = Strategies({"conflict": mine})
+    assert own.of("conflict") == ("mine", mine)
+    assert own.of("unknown", wanted="mine") == ("mine", mine)
+    assert own.of("unknown", wanted="diversify")[0] == "diversify"
+    with pytest.raises(ValueError, match="'mine' came"):
+        default.of("conflict", wanted="mine")
+
+
+def test_strategies_of_one_name_stay_apart():
+    short, long = Debate(most=2), Debate(most=9)
+    strategies = Strategies({"conflict": short, "ambiguous": long})
+    assert strategies.of("conflict") == ("debate", short)
+    assert strategies.of("ambiguous") == ("debate", long)
+    assert strategies.of("unknown") == ("debate", Debate())  # the default, as it comes
+    assert strategies.of("consensus", wanted="debate") == ("debate", short)
+
+
+def test_strategies_that_are_none_are_refused():
+    with pytest.raises(ValueError, match="must be one of resample, diversify, debate; 'argue' came"):
+        Strategies({"conflict": "argue"})
+    with pytest.raises(ValueError, match="'panic' came"):
+        Strategies({"panic": "debate"})
+    with pytest.raises(TypeError, match="a name or a callable; int came"):
+        Strategies({"conflict": 3})

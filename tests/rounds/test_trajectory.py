@@ -1,0 +1,108 @@
+import pytest
+
+from coe_agents.rounds import conformity, former_answers, leading_answers, round_data
+from tests.rounds.contexts import measured
+
+
+def account(measurement, *, former=None, labels=None, shows_answers=True):
+    return round_data(
+        measurement,
+        round=0 if former is None else former["round"] + 1,
+        strategy=None if former is None else "debate",
+        shows_answers=former is not None and shows_answers,
+        former=former,
+        former_labels=labels or {},
+        tokens=7,
+        n_responses=3,
+    )
+
+
+def test_the_first_round_has_nothing_to_compare():
+    data = account(measured(a=["Paris", "Paris", "Lyon"], b=["Lyon"]))
+    assert data["leading"] == {"a": "Paris", "b": "Lyon"}
+    assert (data["answer"], data["flips"], data["adopted"]) == ("Lyon", {}, {})
+    assert (data["tokens"], data["n_responses"], data["strategy"]) == (7, 3, None)
+    assert data["led"] == ["Lyon"]
+    assert former_answers(data) == ["Lyon", "Paris"]
+    assert former_answers(None) == []
+    assert conformity([data]) is None
+
+
+def test_a_tie_leads_with_the_first():
+    assert leading_answers(measured(a=["Paris", "Lyon"])) == {"a": "Paris"}
+
+
+def test_a_change_of_words_is_no_change_of_mind():
+    first = account(measured(a=["Paris"], b=["Paris"]))
+    # "It is Paris." opens cluster 0 now, and the clusterer put the former "Paris" into it
+    second = account(measured(a=["It is Paris."], b=["Lyon"]), former=first, labels={"Paris": 0})
+    assert second["flips"] == {"a": False, "b": True}
+    assert second["adopted"] == {"a": False, "b": False}
+
+
+def test_giving_way_is_changing_towards_what_led():
+    # Paris leads with (1 + 1 + 0 + 0) / 4; c gives way, d changes to something new
+    first = account(measured(a=["Paris"], b=["Paris"], c=["Lyon"], d=["Nice"]))
+    second = account(
+        measured(a=["Paris"], b=["Paris"], c=["Paris"], d=["Metz"]),
+        former=first,
+        labels={"Paris": 0, "Lyon": 2, "Nice": 3},
+    )
+    assert second["flips"] == {"a": False, "b": False, "c": True, "d": True}
+    assert second["adopted"] == {"a": False, "b": False, "c": True, "d": False}
+    assert conformity([first, second]) == pytest.approx(1 / 4)
+
+
+def test_who_gave_way_once_has_given_way():
+    first = account(measured(a=["Paris", "Paris"], b=["Lyon", "Nice"], c=["Metz", "Metz"]))
+    # b gives way, then c; a never
+    second = account(
+        measured(a=["Paris"], b=["Paris"], c=["Metz"]), former=first, labels={"Paris": 0, "Lyon": 2, "Metz": 1}
+    )
+    third = account(measured(a=["Paris"], b=["Paris"], c=["Paris"]), former=second, labels={"Paris": 0, "Metz": 1})
+    assert conformity([first, second, third]) == pytest.approx(2 / 3)
+
+
+def test_on_a_tie_either_leads():
+    first = account(measured(a=["Paris"], b=["Lyon"]))
+    assert first["led"] == ["Paris", "Lyon"]
+    for agreed in ("Paris", "Lyon"):
+        now = measured(a=[agreed], b=[agreed])
+        second = account(
+            now, former=first, labels={"Paris": 0, "Lyon": 1} if agreed == "Paris" else {"Paris": 1, "Lyon": 0}
+        )
+        assert conformity([first, second]) == 1 / 2
+
+
+def test_only_agents_of_both_rounds_are_compared():
+    first = account(measured(a=["Paris"], b=["Paris"], c=["Lyon"]))
+    second = account(measured(a=["Paris"], c=["Paris"]), former=first, labels={"Paris": 0, "Lyon": 1})
+    assert second["flips"] == {"a": False, "c": True}
+    assert conformity([first, second]) == pytest.approx(1 / 2)
+
+
+def test_without_a_debate_nobody_gives_way():
+    first = account(measured(a=["Paris"], b=["Lyon"]))
+    second = account(
+        measured(a=["Paris"], b=["Paris"]), former=first, labels={"Paris": 0, "Lyon": 1}, shows_answers=False
+    )
+    assert second["flips"] == {"a": False, "b": True}
+    assert conformity([first, second]) is None
+
+
+def test_what_was_not_shown_is_not_adopted():
+    # what led was a refusal, and a debate shows none
+    first = account(measured(a=["I don't know."], b=["I don't know."], c=["Paris"]))
+    second = account(
+        measured(a=["I don't know."], b=["I don't know."], c=["I don't know."]),
+        former=first,
+        labels={"I don't know.": 0, "Paris": 1},
+    )
+    assert second["flips"]["c"]
+    assert conformity([first, second]) == 0
+
+
+def test_a_round_without_a_measurement_is_accounted_for():
+    data = account(None, former=account(measured(a=["Paris"])))
+    assert (data["coe"], data["regime"], data["answer"], data["leading"]) == (None, None, None, {})
+    assert former_answers(data) == []

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Literal, Protocol
 
 from langchain_core.messages import AnyMessage, HumanMessage, convert_to_openai_messages
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
@@ -15,6 +15,7 @@ from langgraph.types import Command, Overwrite, Send
 
 from coe_agents.clustering import Clusterer, answer_kind, cluster_responses
 from coe_agents.errors import AgentError
+from coe_agents.graph.forms import TwoForms
 from coe_agents.graph.state import AgentTokens, CoEState
 from coe_agents.policy import AgentMeasurement, Decision, Measurement, Policy, Weighting, measure
 from coe_agents.policy.measurement import (
@@ -92,7 +93,7 @@ def fan_out(names: Sequence[str]) -> Callable[[CoEState], list[Send]]:
     return ask_all
 
 
-def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AgentRequest, dict[str, Any]]:
+def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
     """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand."""
 
     def said(reply: AgentReply) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AgentRequest, d
         except Exception as error:
             return failed(request, error)
 
-    return RunnableLambda(sample, afunc=asample, name=agent.name)
+    return TwoForms(sample, asample, name=agent.name)
 
 
 def _unstreamed(config: RunnableConfig) -> RunnableConfig:
@@ -143,35 +144,35 @@ def _unstreamed(config: RunnableConfig) -> RunnableConfig:
     return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}
 
 
-def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> RunnableLambda[CoEState, dict[str, Any]]:
+def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> TwoForms:
     """Returns the node that gives each response a cluster.
 
     It also puts the responses in canonical order, failures last, so that `labels[i]` belongs to `responses[i]`.
     """
 
-    def cluster(state: CoEState) -> dict[str, Any]:
+    def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = [_with_answer(response, canonicalize) for response in usable(state["responses"])]
         texts = [response_text(response) for response in responses]
         labels = cluster_responses(texts, question=state["asked"], clusterer=clusterer)
         failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
         return {"responses": Overwrite([*responses, *failures]), "labels": labels}
 
-    async def acluster(state: CoEState) -> dict[str, Any]:
-        return await asyncio.to_thread(cluster, state)
+    async def acluster(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
+        return await asyncio.to_thread(cluster, state, config)
 
-    return RunnableLambda(cluster, afunc=acluster, name="cluster")
+    return TwoForms(cluster, acluster, name="cluster")
 
 
 def measure_node(
     policy: Policy, weights: Mapping[str, float], *, weighting: Weighting, divergence: str, coordination: str | None
-) -> StateNode:
+) -> TwoForms:
     """Returns the node that computes Collaborative Entropy; None without a trusted agent."""
     thresholds: dict[str, Any] = {
         "aleatoric_threshold": getattr(policy, "aleatoric_threshold", DEFAULT_ALEATORIC_THRESHOLD),
         "epistemic_threshold": getattr(policy, "epistemic_threshold", DEFAULT_EPISTEMIC_THRESHOLD),
     }
 
-    def measure_responses(state: CoEState) -> dict[str, Any]:
+    def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
         if not any(weights[response["agent"]] > 0 for response in responses):
             return {"measured": None}
@@ -186,7 +187,12 @@ def measure_node(
         )
         return {"measured": _plain(measurement)}
 
-    return measure_responses
+    async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
+        if coordination is None:  # about a millisecond: less than what a thread costs among many questions
+            return measure_responses(state, config)
+        return await asyncio.to_thread(measure_responses, state, config)
+
+    return TwoForms(measure_responses, ameasure_responses, name="measure")
 
 
 def coordinate_node(policy: Policy, names: Sequence[str], *, max_rounds: int, min_agents: int) -> StateNode:

@@ -55,7 +55,7 @@ def main(place: str) -> None:
     thread: Any = {"configurable": {"thread_id": "a user's conversation"}}
     with open_saver(place) as saver:
         question = "What is the chemical symbol for gold?"
-        # "sync": each agent's responses are on disk before anybody else's turn comes
+        # "sync": what one step made is on disk before the next begins, so a process that is killed asks nobody twice
         decision = graph.compile(checkpointer=saver).invoke({"question": question}, thread, durability="sync")[
             "decision"
         ]

@@ -61,6 +61,7 @@ imports: $(READY) ## Check that each layer imports only from those below it
 benchmark: $(READY) ## Print the figures that README shows
 	$(BIN)/python benchmarks/tinyworld_gate.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/concurrency.py
 
 models: $(READY) ## Train tinyworld's models anew (under 30 minutes on two cores)
 	$(BIN)/python -m coe_agents.tinyworld

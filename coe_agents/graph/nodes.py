@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any, Literal, Protocol
 
 from langchain_core.messages import AnyMessage, HumanMessage, convert_to_openai_messages
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
@@ -16,6 +16,7 @@ from langgraph.types import Command, Overwrite
 from coe_agents.clustering import Clusterer, answer_kind, cluster_responses
 from coe_agents.errors import AgentError, ClusteringError, CoEError
 from coe_agents.graph.bounds import Bounds, seconds_used
+from coe_agents.graph.forms import TwoForms
 from coe_agents.graph.measured import measurement_of, to_plain
 from coe_agents.graph.rounds import account, cut_off, in_time, opening
 from coe_agents.graph.state import AgentTokens, AskedRequest, CoEState
@@ -84,7 +85,7 @@ def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> l
     return [message for message in after if not (places and "decision" in message.response_metadata)]
 
 
-def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AskedRequest, dict[str, Any]]:
+def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
     """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand."""
 
     def said(reply: AgentReply) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AskedRequest, d
         except Exception as error:
             return failed(asked, error)
 
-    return RunnableLambda(sample, afunc=asample, name=agent.name)
+    return TwoForms(sample, asample, name=agent.name)
 
 
 def _unstreamed(config: RunnableConfig) -> RunnableConfig:
@@ -138,13 +139,13 @@ def _unstreamed(config: RunnableConfig) -> RunnableConfig:
     return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}
 
 
-def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> RunnableLambda[CoEState, dict[str, Any]]:
+def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> TwoForms:
     """Returns the node that gives each response a cluster.
 
     It also puts the responses in canonical order, failures last, so that `labels[i]` belongs to `responses[i]`.
     """
 
-    def cluster(state: CoEState) -> dict[str, Any]:
+    def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = [_with_answer(response, canonicalize) for response in usable(state["responses"])]
         texts = [response_text(response) for response in responses]
         # last, so that they open no cluster that a response could join, and never measured
@@ -161,10 +162,10 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Run
         rows = Overwrite([*responses, *failures])
         return {"responses": rows, "labels": labels[: len(texts)], "former_labels": former_labels}
 
-    async def acluster(state: CoEState) -> dict[str, Any]:
-        return await asyncio.to_thread(cluster, state)
+    async def acluster(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
+        return await asyncio.to_thread(cluster, state, config)
 
-    return RunnableLambda(cluster, afunc=acluster, name="cluster")
+    return TwoForms(cluster, acluster, name="cluster")
 
 
 def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
@@ -179,14 +180,14 @@ def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
 
 def measure_node(
     policy: Policy, weights: Mapping[str, float], *, weighting: Weighting, divergence: str, coordination: str | None
-) -> StateNode:
+) -> TwoForms:
     """Returns the node that computes Collaborative Entropy; None without a trusted agent."""
     thresholds: dict[str, Any] = {
         "aleatoric_threshold": getattr(policy, "aleatoric_threshold", DEFAULT_ALEATORIC_THRESHOLD),
         "epistemic_threshold": getattr(policy, "epistemic_threshold", DEFAULT_EPISTEMIC_THRESHOLD),
     }
 
-    def measure_responses(state: CoEState) -> dict[str, Any]:
+    def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
         if not any(weights[response["agent"]] > 0 for response in responses):
             return {"measured": None, "trajectory": account(state, None)}
@@ -201,7 +202,12 @@ def measure_node(
         )
         return {"measured": to_plain(measurement), "trajectory": account(state, measurement)}
 
-    return measure_responses
+    async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
+        if coordination is None:  # about a millisecond: less than what a thread costs among many questions
+            return measure_responses(state, config)
+        return await asyncio.to_thread(measure_responses, state, config)
+
+    return TwoForms(measure_responses, ameasure_responses, name="measure")
 
 
 def coordinate_node(policy: Policy, names: Sequence[str], *, bounds: Bounds, min_agents: int) -> StateNode:

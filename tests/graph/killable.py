@@ -1,0 +1,168 @@
+"""A run of the graph on SQLite that can end by SIGKILL right after any of its writes; made for a process of its own."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import aiosqlite
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from coe_agents import Decision, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.testing import ScriptedAgent
+
+os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+NAMES = ("a", "b", "c")
+THREAD = {"configurable": {"thread_id": "one"}}
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)  # until the signal is there
+
+
+class Diary:
+    """The calls of the agents, kept in a file that outlives a SIGKILL, and the writes of this process."""
+
+    def __init__(self, folder, *, dies_after=None, dies_in=None):
+        self.path, self.dies_after, self.dies_in = Path(folder, "calls"), dies_after, dies_in
+        self.n_writes, self.saved = 0, {tuple(call[:3]) for call in self.read() if call[3] == "said"}
+
+    def read(self):
+        """Returns the calls so far, as [agent, round, question, "asked" or "said", conversation]."""
+        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    def note(self, *call):
+        with self.path.open("a") as file:
+            file.write(json.dumps(call) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def wrote(self, writes=()):
+        """Called when a write is on disk."""
+        self.n_writes += 1
+        if self.n_writes == self.dies_after:
+            die()
+        for channel, value in writes:
+            if channel == "responses" and isinstance(value, list):
+                self.saved |= {(row["agent"], row["round"], row["text"].rpartition(" ")[0]) for row in value}
+
+
+class NotedAgent(ScriptedAgent):
+    """Its text says how often it answered before, so that a second call is seen; it answers after its predecessor.
+
+    With the predecessor's responses on disk, that is, so that every place for the kill is there in every run.
+    """
+
+    def __init__(self, name, diary):
+        super().__init__(name)
+        self.diary = diary
+
+    def _note(self, request, kind):
+        conversation = " | ".join(message["content"] for message in request["messages"])
+        self.diary.note(self.name, request["round"], request["question"], kind, conversation)
+
+    def _must_wait(self, request):
+        place, before = (request["round"], request["question"]), NAMES[: NAMES.index(self.name)]
+        if before and (before[-1], *place) not in self.diary.saved:
+            return True
+        asked = {call[0] for call in self.diary.read() if call[1:3] == [*place]}
+        return self.diary.dies_in == self.name and asked != set(NAMES)  # it dies while all others were asked, too
+
+    def _answer(self, request):
+        if self.diary.dies_in == self.name:
+            die()
+        said = [self.name, request["round"], request["question"], "said"]
+        times = [call[:4] for call in self.diary.read()].count(said)
+        self._note(request, "said")
+        return ScriptedAgent(self.name, [f"{request['question']} {times}"] * 2).sample(request)
+
+    def _await_turn(self, request):
+        self._note(request, "asked")
+        while self._must_wait(request):
+            time.sleep(0.005)
+
+    def sample(self, request, config=None):
+        self._await_turn(request)
+        return self._answer(request)
+
+    async def asample(self, request, config=None):
+        await asyncio.to_thread(self._await_turn, request)
+        return self._answer(request)
+
+
+class NotedSaver(SqliteSaver):
+    diary: Diary
+
+    def put(self, *args):
+        config = super().put(*args)
+        self.diary.wrote()
+        return config
+
+    def put_writes(self, config, writes, *args):
+        super().put_writes(config, writes, *args)
+        self.diary.wrote(writes)
+
+
+class NotedAsyncSaver(AsyncSqliteSaver):
+    diary: Diary
+
+    async def aput(self, *args):
+        config = await super().aput(*args)
+        self.diary.wrote()
+        return config
+
+    async def aput_writes(self, config, writes, *args):
+        await super().aput_writes(config, writes, *args)
+        self.diary.wrote(writes)
+
+
+class Rounds:
+    """Asks for another round until the last one, and answers then."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer" if round + 1 == max_rounds else "another_round", None, "as told")
+
+
+def run(folder, given, *, rounds=1, asynchronous=False, dies_after=None, dies_in=None):
+    """Asks, or resumes where `given` is None, and writes what came of it to `result.json`."""
+    diary = Diary(folder, dies_after=dies_after, dies_in=dies_in)
+    agents = [NotedAgent(name, diary) for name in NAMES]
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=Rounds(), max_rounds=rounds, retries=0)
+    place = str(Path(folder, "kept.sqlite"))
+    result = asyncio.run(_arun(graph, place, diary, given)) if asynchronous else _run(graph, place, diary, given)
+    plain = {key: result[key] for key in ("decision", "responses", "labels")}
+    seen = {"messages": [message.text for message in result["messages"]], "n_writes": diary.n_writes}
+    Path(folder, "result.json").write_text(json.dumps({**plain, **seen}))
+
+
+def _run(graph, place, diary, given):
+    with closing(sqlite3.connect(place, check_same_thread=False)) as connection:
+        saver = NotedSaver(connection)
+        saver.diary = diary
+        return graph.compile(checkpointer=saver).invoke(given, THREAD, durability="sync")
+
+
+async def _arun(graph, place, diary, given):
+    async with aiosqlite.connect(place) as connection:
+        saver = NotedAsyncSaver(connection)
+        saver.diary = diary
+        return await graph.compile(checkpointer=saver).ainvoke(given, THREAD, durability="sync")
+
+
+def calls(folder):
+    """Returns how often each agent was asked, and how often it answered, by (agent, round, question)."""
+    noted = Diary(folder).read()
+    return tuple(Counter(tuple(call[:3]) for call in noted if call[3] == kind) for kind in ("asked", "said"))
+
+
+def conversations(folder, question):
+    """Returns what agents saw with that question."""
+    return {call[4] for call in Diary(folder).read() if call[2] == question}

@@ -1,0 +1,226 @@
+"""What a checkpointer keeps: in memory, in SQLite and in PostgreSQL, sync and async, across a restart."""
+
+import asyncio
+import runpy
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.testing import ScriptedAgent
+from tests.postgres import programs, running_postgres
+
+ROOT = Path(__file__).parent.parent.parent
+open_saver = runpy.run_path(str(ROOT / "examples/persistent_answers.py"))["open_saver"]
+THREAD = {"configurable": {"thread_id": "one"}}
+
+
+@pytest.fixture(scope="session")
+def server():
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed")
+    with running_postgres() as address:
+        yield address
+
+
+@asynccontextmanager
+async def open_async(place):
+    """The async savers, with the same settings."""
+    if place.startswith("postgresql://"):
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+        from psycopg.rows import dict_row
+        from psycopg_pool import AsyncConnectionPool
+
+        options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+        check = AsyncConnectionPool.check_connection
+        async with AsyncConnectionPool(place, min_size=1, max_size=4, check=check, kwargs=options, open=False) as pool:
+            saver = AsyncPostgresSaver(pool)
+            await saver.setup()
+            yield saver
+    else:
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+        async with AsyncSqliteSaver.from_conn_string(place) as saver:
+            yield saver
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def openers(request, tmp_path):
+    """How the same saver is opened and opened again, sync and async."""
+    if request.param == "memory":
+        saver = InMemorySaver()
+        return lambda: nullcontext(saver), lambda: nullcontext(saver)
+    place = str(tmp_path / "kept.sqlite") if request.param == "sqlite" else request.getfixturevalue("server")
+    if request.param == "postgres":
+        _forget(place)
+    return lambda: open_saver(place), lambda: open_async(place)
+
+
+@pytest.fixture(params=["sync", "async"])
+def sessions(request, openers):
+    """Opens a session with a graph: `(ask, state)`, each call in the form under test."""
+    opened, aopened = openers
+    return (
+        (lambda graph: _sync_session(graph, opened()))
+        if request.param == "sync"
+        else (lambda graph: _async_session(graph, aopened()))
+    )
+
+
+@contextmanager
+def _sync_session(graph, opened):
+    with opened as saver:
+        compiled = graph.compile(checkpointer=saver)
+        yield (lambda given, thread=THREAD: compiled.invoke(given, thread)), (lambda: compiled.get_state(THREAD).values)
+
+
+@contextmanager
+def _async_session(graph, opened: AbstractAsyncContextManager):
+    with asyncio.Runner() as runner:
+        saver = runner.run(opened.__aenter__())
+        compiled = graph.compile(checkpointer=saver)
+        try:
+            yield (
+                lambda given, thread=THREAD: runner.run(compiled.ainvoke(given, thread)),
+                lambda: runner.run(compiled.aget_state(THREAD)).values,
+            )
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
+
+
+def _forget(address):
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+
+
+class Again:
+    """One more round, then an answer."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        return ThresholdPolicy(100.0 if round else 0.0, otherwise="another_round").decide(
+            measurement, round=round, max_rounds=max_rounds
+        )
+
+
+def agents():
+    return [
+        ScriptedAgent("a", ["Paris", "Lyon"], ["Paris"]),
+        ScriptedAgent("b", ["Paris"]),
+        ScriptedAgent("c", ConnectionError("refused")),
+    ]
+
+
+def graph_of(agents):
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=Again(), max_rounds=2, retries=0)
+
+
+def test_a_decision_outlives_a_restart(sessions):
+    expected = graph_of(agents()).compile().invoke({"question": "Capital of France?"})
+    assert expected["decision"]["n_rounds"] == 2
+    with sessions(graph_of(agents())) as (ask, _):
+        result = ask({"question": "Capital of France?"})
+    with sessions(graph_of(agents())) as (_, state):
+        kept = state()
+    for one in (result, kept):
+        assert one["decision"] == expected["decision"]
+        assert one["responses"] == expected["responses"]
+        assert one["labels"] == expected["labels"]
+    assert [message.text for message in kept["messages"]] == ["Capital of France?", "Paris"]
+    assert kept["messages"][-1].response_metadata["decision"] == expected["decision"]
+
+
+def test_a_turn_after_a_restart_sees_the_conversation_and_no_former_response(sessions):
+    with sessions(graph_of(agents())) as (ask, _):
+        ask({"question": "Capital of France?"})
+    asked = agents()
+    with sessions(graph_of(asked)) as (ask, _):
+        result = ask({"messages": [("user", "And its second city?")]})
+    assert [m["content"] for m in asked[0].requests[0]["messages"]] == [
+        "Capital of France?",
+        "Paris",
+        "And its second city?",
+    ]
+    assert (result["decision"]["n_rounds"], len(result["responses"])) == (2, 7)  # 3 and 2 responses, 2 failures
+
+
+def test_threads_know_nothing_of_each_other(sessions):
+    first, second = ({"configurable": {"thread_id": name}} for name in ("one", "two"))
+    asked = agents()
+    with sessions(graph_of(asked)) as (ask, _):
+        ask({"question": "First?"}, first)
+        assert [m.text for m in ask({"question": "Second?"}, second)["messages"]] == ["Second?", "Paris"]
+        assert [m.text for m in ask({"question": "Third?"}, first)["messages"]] == [
+            "First?",
+            "Paris",
+            "Third?",
+            "Paris",
+        ]
+
+
+def test_many_threads_at_once(openers):
+    class Echo(ScriptedAgent):
+        async def asample(self, request, config=None):
+            return ScriptedAgent(self.name, [request["question"]]).sample(request)
+
+    graph = create_coe_graph([Echo("a"), Echo("b")], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.0))
+    questions = [f"question {number}" for number in range(20)]
+
+    async def ask_all():
+        async with openers[1]() as saver:
+            compiled = graph.compile(checkpointer=saver)
+            threads = [{"configurable": {"thread_id": question}} for question in questions]
+            calls = [compiled.ainvoke({"question": q}, t) for q, t in zip(questions, threads, strict=True)]
+            results = await asyncio.gather(*calls)
+            return results, [(await compiled.aget_state(thread)).values for thread in threads]
+
+    for found in asyncio.run(ask_all()):
+        assert [one["decision"]["answer"] for one in found] == questions
+
+
+def _kill_connections(address):
+    """Ends all other sessions, as a restart of the server or a limit on idle ones does; returns how many."""
+    import psycopg
+
+    with psycopg.connect(address) as connection:
+        query = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid != pg_backend_pid() AND usename = 'coe'"
+        )
+        return sum(ended for (ended,) in connection.execute(query))
+
+
+def test_connections_that_the_server_ended_are_replaced_before_they_are_used(server):
+    _forget(server)
+    with open_saver(server) as saver:
+        compiled = graph_of(agents()).compile(checkpointer=saver)
+        compiled.invoke({"question": "First?"}, THREAD)
+        assert _kill_connections(server) > 0
+        result = compiled.invoke({"question": "Second?"}, THREAD)
+        assert [m.text for m in result["messages"]] == ["First?", "Paris", "Second?", "Paris"]
+
+
+async def test_they_are_in_async_too(server):
+    _forget(server)
+    async with open_async(server) as saver:
+        compiled = graph_of(agents()).compile(checkpointer=saver)
+        await compiled.ainvoke({"question": "First?"}, THREAD)
+        assert await asyncio.to_thread(_kill_connections, server) > 0
+        assert (await compiled.ainvoke({"question": "Second?"}, THREAD))["decision"]["answer"] == "Paris"
+
+
+def test_without_the_check_a_dropped_connection_fails_the_question(server, monkeypatch):
+    import psycopg
+    import psycopg_pool
+
+    _forget(server)
+    monkeypatch.setattr(psycopg_pool.ConnectionPool, "check_connection", staticmethod(lambda connection: None))
+    with open_saver(server) as saver:
+        compiled = graph_of(agents()).compile(checkpointer=saver)
+        compiled.invoke({"question": "First?"}, THREAD)
+        assert _kill_connections(server) > 0
+        with pytest.raises(psycopg.OperationalError):
+            compiled.invoke({"question": "Second?"}, THREAD)

@@ -9,13 +9,17 @@ from langgraph.types import RetryPolicy
 
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph import nodes
+from coe_agents.graph.clarify import clarify_node
+from coe_agents.graph.escalation import Escalation, escalation_node
+from coe_agents.graph.interrupts import check_checkpointer
 from coe_agents.graph.outcome import finish
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
 from coe_agents.policy import Policy, Weighting
 from coe_agents.types import Agent, AgentRequest
 from coe_agents.uncertainty import collaborative_entropy, coordinate
 
-_OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "answer", "abstain", "escalate")
+_ENDS = ("answer", "abstain", "escalate")
+_OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "clarify", "escalation", *_ENDS)
 
 
 def create_coe_graph(
@@ -26,6 +30,8 @@ def create_coe_graph(
     max_rounds: int = 1,
     min_agents: int | None = None,
     coordination: str | None = None,
+    escalation: Escalation | None = None,
+    clarify: bool = False,
     canonicalize: nodes.Canonicalize | None = canonical_answer,
     weighting: Weighting = "auto",
     divergence: str = "kl",
@@ -46,6 +52,12 @@ def create_coe_graph(
         min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
         coordination: A solver of Algorithm 1 ("greedy", "softmax", "genetic", "bayesian"), whose weights and
             distributions then choose the answer; the policy still sees CoE as it was measured.
+        escalation: Decides what the policy escalates: an `Arbiter` (a stronger model), an `AskPerson`, or a function or
+            Runnable of your own from an `EscalatedCase` to a `Ruling` (`coe_agents.types`). None ends the run with
+            "escalate".
+        clarify: Whether a policy's "another_round" with the strategy "clarify" may ask the user what is meant
+            (`coe_agents.graph.PersonRequest`; the reply is text). The round after it starts afresh. This, and an
+            escalation to a person, need a checkpointer; without one a run is refused before anybody is asked.
         canonicalize: Extracts the short answer that is clustered from a response's text; None takes the text as it is.
         weighting: See `coe_agents.policy.measure`.
         divergence: "kl", "js", "hellinger" or "wasserstein".
@@ -82,8 +94,12 @@ def create_coe_graph(
         message = f"with {len(names)} agents the regimes {', '.join(unreachable)} are out of reach of {policy!r}"
         warnings.warn(message, stacklevel=2)
 
+    may_interrupt = clarify or getattr(escalation, "interrupts", False)
+
     graph = StateGraph(CoEState, input_schema=CoEInput, output_schema=CoEOutput)
-    graph.add_node("prepare", nodes.prepare_node(max_question_chars))
+    graph.add_node(
+        "prepare", nodes.prepare_node(max_question_chars, check=check_checkpointer if may_interrupt else None)
+    )
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         node = nodes.agent_node(agent, attempts=retries + 1)
@@ -94,14 +110,23 @@ def create_coe_graph(
     weights = {agent.name: agent.weight for agent in agents}
     settings: dict[str, Any] = {"weighting": weighting, "divergence": divergence, "coordination": coordination}
     graph.add_node("measure", nodes.measure_node(policy, weights, **settings))
-    graph.add_node("coordinate", nodes.coordinate_node(policy, names, max_rounds=max_rounds, min_agents=quorum))
+    ways = {"escalates": escalation is not None, "clarifies": clarify}
+    coordinate = nodes.coordinate_node(policy, names, max_rounds=max_rounds, min_agents=quorum, **ways)
+    asking, deciding = ["another_round"], "escalate"
     graph.add_node("another_round", nodes.another_round)
+    if clarify:
+        graph.add_node("clarify", clarify_node(max_question_chars))
+        asking.append("clarify")
+    if escalation is not None:
+        graph.add_node("escalation", escalation_node(escalation, names), destinations=_ENDS)
+        deciding = "escalation"
+    graph.add_node("coordinate", coordinate, destinations=("answer", "abstain", deciding, *asking))
     graph.add_edge(START, "prepare")
-    for source in ("prepare", "another_round"):
+    for source in ("prepare", *asking):
         graph.add_conditional_edges(source, nodes.fan_out(names), names)
     graph.add_edge("cluster", "measure")
     graph.add_edge("measure", "coordinate")
-    for end in ("answer", "abstain", "escalate"):
+    for end in _ENDS:
         graph.add_node(end, finish)
         graph.add_edge(end, END)
     return graph

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from langchain_core.messages import AnyMessage, HumanMessage, convert_to_openai_messages
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -26,7 +26,6 @@ from coe_agents.redaction import is_told, redacted, secrets_of
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response, in_canonical_order, usable
 
 Canonicalize = Callable[[str], str]
-Route = Literal["another_round", "answer", "abstain", "escalate"]
 
 
 class StateNode(Protocol):
@@ -35,10 +34,15 @@ class StateNode(Protocol):
     def __call__(self, state: CoEState) -> Any: ...
 
 
-def prepare_node(max_question_chars: int) -> StateNode:
-    """Returns the node that settles the question and the conversation, and clears what a former turn left behind."""
+def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = None) -> StateNode:
+    """Returns the node that settles the question and the conversation, and clears what a former turn left behind.
+
+    `check` is called first, and raises where the run must not start.
+    """
 
     def prepare(state: CoEState) -> dict[str, Any]:
+        if check is not None:
+            check()
         settled = _settled(state)
         n_chars = len(settled["asked"])
         if n_chars > max_question_chars:
@@ -121,7 +125,7 @@ def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AgentRequest, d
 
     def sample(request: AgentRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
-            return said(agent.sample(request, _unstreamed(config)))
+            return said(agent.sample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -129,7 +133,7 @@ def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AgentRequest, d
 
     async def asample(request: AgentRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
-            return said(await agent.asample(request, _unstreamed(config)))
+            return said(await agent.asample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -138,7 +142,7 @@ def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AgentRequest, d
     return RunnableLambda(sample, afunc=asample, name=agent.name)
 
 
-def _unstreamed(config: RunnableConfig) -> RunnableConfig:
+def unstreamed(config: RunnableConfig) -> RunnableConfig:
     """Keeps an agent's samples out of `stream_mode="messages"`: nothing is shown before the gate."""
     return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}
 
@@ -189,10 +193,18 @@ def measure_node(
     return measure_responses
 
 
-def coordinate_node(policy: Policy, names: Sequence[str], *, max_rounds: int, min_agents: int) -> StateNode:
+def coordinate_node(
+    policy: Policy,
+    names: Sequence[str],
+    *,
+    max_rounds: int,
+    min_agents: int,
+    escalates: bool = False,
+    clarifies: bool = False,
+) -> StateNode:
     """Returns the node that decides, by the policy and by what no policy can overrule."""
 
-    def coordinate(state: CoEState) -> Command[Route]:
+    def coordinate(state: CoEState) -> Command[str]:
         measured = state["measured"]
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
         missing = [name for name in names if name not in answering]
@@ -203,9 +215,24 @@ def coordinate_node(policy: Policy, names: Sequence[str], *, max_rounds: int, mi
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
             decision = _decide(policy, _from_plain(measured), state["round"], max_rounds)
-        return Command(goto=decision.action, update={"verdict": asdict(decision)})
+        goto = _next_node(decision, escalates=escalates, clarifies=clarifies)
+        return Command(goto=goto, update={"verdict": asdict(decision)})
 
     return coordinate
+
+
+def _next_node(decision: Decision, *, escalates: bool, clarifies: bool) -> str:
+    """Returns the node named like the action, or the one that stands before it."""
+    if decision.action == "escalate" and escalates:
+        return "escalation"
+    if decision.action == "another_round" and decision.strategy == "clarify":
+        if not clarifies:
+            raise ValueError(
+                'the strategy "clarify" of a policy needs a graph that may ask the user; this one may not. '
+                "Build it with create_coe_graph(..., clarify=True)"
+            )
+        return "clarify"
+    return decision.action
 
 
 def another_round(state: CoEState) -> dict[str, Any]:
@@ -223,7 +250,7 @@ def _decide(policy: Policy, measurement: Measurement, round_: int, max_rounds: i
     if decision.action == "another_round" and round_ + 1 >= max_rounds:
         return Decision("abstain", None, f"{decision.reason}; no round is left after {max_rounds}")
     if decision.action != "answer":
-        return Decision(decision.action, None, decision.reason)
+        return Decision(decision.action, None, decision.reason, decision.strategy)
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind != "answer":

@@ -17,11 +17,13 @@ class Decision:
         action: "answer", "abstain", "escalate" or "another_round".
         answer: The answer; None unless the action is "answer".
         reason: One sentence with the numbers in it.
+        strategy: With "another_round", how: "clarify" asks the user what is meant; None asks the agents again.
     """
 
     action: Action
     answer: str | None = None
     reason: str = ""
+    strategy: str | None = None
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:

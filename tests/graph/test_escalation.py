@@ -97,7 +97,11 @@ def test_a_function_of_the_users_own_decides():
         return Ruling(action="answer", answer=answer, reason="looked up", usage={"input_tokens": 4, "output_tokens": 0})
 
     decision = decided(desk)
-    assert (decision["answer"], decision["decided_by"], decision["reason"]) == ("Paris", "desk", f"looked up; {NUMBERS}")
+    assert (decision["answer"], decision["decided_by"], decision["reason"]) == (
+        "Paris",
+        "desk",
+        f"looked up; {NUMBERS}",
+    )
     assert decision["tokens"]["desk"] == {"input_tokens": 4, "output_tokens": 0}
     case = seen[0]
     assert (case["question"], case["regime"], case["reason"]) == ("Q?", "conflict", NUMBERS)
@@ -136,7 +140,7 @@ def test_a_runnable_of_the_users_own_has_both_forms():
     ],
 )
 def test_what_is_no_ruling_is_an_error(ruling):
-    with pytest.raises(ValueError, match='"escalation" must return a Ruling; \'escalation\' returned'):
+    with pytest.raises(ValueError, match="\"escalation\" must return a Ruling; 'escalation' returned"):
         graph(lambda case: ruling).compile().invoke({"question": "Q?"})
 
 

@@ -93,8 +93,10 @@ def test_an_error_is_a_reason_and_no_answer():
     for ruling in (arbiter.invoke(TWO), asyncio.run(arbiter.ainvoke(TWO))):
         assert (ruling["action"], ruling["answer"]) == ("escalate", None)
         assert ruling["reason"].startswith("judge failed: AgentConnectionError: CHOICE: 2 with [redacted]")
-    ruling = Arbiter(ScriptedAgent("x", OSError("gone"))).invoke(TWO)
-    assert (ruling["action"], ruling["reason"]) == ("escalate", "arbiter failed: OSError: gone")
+    agent = ScriptedAgent("x", OSError(f"gone with {KEY}"))
+    agent.api_key = KEY
+    ruling = Arbiter(agent).invoke(TWO)
+    assert (ruling["action"], ruling["reason"]) == ("escalate", "arbiter failed: OSError: gone with [redacted]")
 
 
 @pytest.mark.parametrize("info", [{"finish_reason": "length"}, {}])

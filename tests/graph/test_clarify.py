@@ -113,6 +113,14 @@ def test_the_next_turn_starts_clean_and_sees_the_talk():
     ]
 
 
+def test_an_empty_turn_does_not_take_the_clarification_for_its_question():
+    compiled = graph(group()).compile(checkpointer=InMemorySaver())
+    compiled.invoke({"question": "Capital?"}, THREAD)
+    compiled.invoke(Command(resume="Of France."), THREAD)
+    with pytest.raises(ValueError, match="neither came"):
+        compiled.invoke({"messages": []}, THREAD)
+
+
 def test_no_round_is_left_for_it():
     compiled = graph(group(), max_rounds=1).compile(checkpointer=InMemorySaver())
     decision = compiled.invoke({"question": "Capital?"}, THREAD)["decision"]

@@ -4,6 +4,7 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
 
 from coe_agents import Arbiter, RegimePolicy, candidates, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -82,10 +83,29 @@ def test_who_is_not_escalated_to_is_not_asked():
     assert (decision["answer"], decision["decided_by"], arbiter.requests) == ("Paris", "group", [])
 
 
-def test_an_arbiter_is_not_streamed():
-    compiled = graph(says("CHOICE: 1")).compile()
+@pytest.mark.parametrize("is_arbiter", [True, False])
+def test_what_decides_is_not_streamed(is_arbiter):
+    model = FakeListChatModel(responses=["CHOICE: 1"])
+
+    def desk(case, config):
+        model.invoke(case["question"], config)
+        return Ruling(action="abstain", reason="x")
+
+    compiled = graph(Arbiter(model) if is_arbiter else desk).compile()
     streamed = [chunk.content for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
     assert not [text for text in streamed if "CHOICE" in str(text)]
+
+
+def test_an_arbiter_may_interrupt():
+    class Waiting(ScriptedAgent):
+        def sample(self, request, config=None):
+            self.rounds = ([interrupt("which?")],)
+            return super().sample(request)
+
+    compiled = graph(Arbiter(Waiting("x"))).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    assert compiled.invoke({"question": "Q?"}, thread)["__interrupt__"][0].value == "which?"
+    assert compiled.invoke(Command(resume="CHOICE: 2"), thread)["decision"]["answer"] == "Paris"
 
 
 def test_a_function_of_the_users_own_decides():

@@ -7,21 +7,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coe_agents.agents import ModelAgent
-    from coe_agents.graph import create_coe_graph
+    from coe_agents.agents import Arbiter, ModelAgent
+    from coe_agents.graph import AskPerson, candidates, create_coe_graph
     from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy
 
 __version__ = "0.1.0"
 __all__ = [
+    "Arbiter",
+    "AskPerson",
     "Decision",
     "Measurement",
     "ModelAgent",
     "RegimePolicy",
     "ThresholdPolicy",
+    "candidates",
     "create_coe_graph",
 ]
 
-_HOMES = {"ModelAgent": "agents", "create_coe_graph": "graph"}
+_HOMES = {
+    "Arbiter": "agents",
+    "AskPerson": "graph",
+    "ModelAgent": "agents",
+    "candidates": "graph",
+    "create_coe_graph": "graph",
+}
 
 
 def __getattr__(name: str) -> Any:

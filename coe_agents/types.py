@@ -171,3 +171,61 @@ def usable(responses: Sequence[Response]) -> list[Response]:
 def in_canonical_order(responses: Sequence[Response]) -> list[Response]:
     """Returns the rows by agent, round and index, so that nothing hangs on which agent was faster."""
     return sorted(responses, key=lambda response: (response["agent"], response["round"], response["index"]))
+
+
+class Candidate(TypedDict):
+    """One meaning that the agents' responses have; refusals and empty responses are none.
+
+    Attributes:
+        number: Its place, from 1, the best supported first.
+        answer: The first response with this meaning.
+        support: Its part of the ensemble mean, in [0, 1].
+        agents: The probability that each agent gives it, by name; agents that never said it are left out.
+    """
+
+    number: int
+    answer: str
+    support: float
+    agents: dict[str, float]
+
+
+class EscalatedCase(TypedDict):
+    """What is put to whoever decides where the group did not.
+
+    Attributes:
+        question: The question.
+        conversation: What the agents saw, as OpenAI-style dictionaries; its last message asks the question.
+        candidates: What the agents answered, the best supported first.
+        regime: "consensus", "conflict", "ambiguous" or "unknown".
+        coe: Collaborative Entropy in nats, the sum of the next two.
+        aleatoric: Mean semantic entropy of the agents.
+        epistemic: Weighted divergence of the agents from their mean.
+        reason: Why the policy escalates.
+    """
+
+    question: str
+    conversation: list[dict[str, Any]]
+    candidates: list[Candidate]
+    regime: Regime
+    coe: float
+    aleatoric: float
+    epistemic: float
+    reason: str
+
+
+class Ruling(TypedDict):
+    """What became of an escalated case.
+
+    Attributes:
+        action: "answer", "abstain", or "escalate" where it could not be settled.
+        answer: The answer; needed with "answer", and ignored without.
+        reason: One clause: who decided what.
+        decided_by: Who decided; the name of the escalation by default.
+        usage: The tokens it cost.
+    """
+
+    action: Literal["answer", "abstain", "escalate"]
+    answer: NotRequired[str | None]
+    reason: str
+    decided_by: NotRequired[str]
+    usage: NotRequired[Usage]

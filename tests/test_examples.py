@@ -3,12 +3,16 @@
 import json
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+GRAPHS = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -17,7 +21,8 @@ EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if not pat
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_run(path, capsys):
+def test_examples_run(path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [str(path)])
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
 
@@ -31,14 +36,30 @@ def test_there_are_readme_blocks():
     assert len(BLOCKS) >= 2
 
 
-def test_graphs_are_deployable():
-    named = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
-    for place in named.values():
-        path, variable = place.split(":")
-        graph = runpy.run_path(str(ROOT / path))[variable]
-        assert graph.checkpointer is None  # the server brings its own
-        result = graph.invoke({"messages": [("user", "What is the chemical symbol for gold?")]})
-        assert result["decision"]["action"] == "answer"
+THREAD = {"configurable": {"thread_id": "1"}}
+
+
+def served(name):
+    """Returns a deployable graph with a checkpointer, which a server brings."""
+    path, variable = GRAPHS[name].split(":")
+    graph = runpy.run_path(str(ROOT / path))[variable]
+    assert graph.checkpointer is None
+    return graph.copy(update={"checkpointer": InMemorySaver()})
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs_are_deployable(name):
+    result = served(name).invoke({"messages": [("user", "What is the chemical symbol for gold?")]}, THREAD)
+    assert result["decision"]["action"] == "answer"
+
+
+def test_a_deployed_graph_asks_a_person():
+    graph = served("escalation_to_person")
+    (waiting,) = graph.invoke({"messages": [("user", "What is the capital of Australia?")]}, THREAD)["__interrupt__"]
+    assert waiting.value["review_configs"][0]["allowed_decisions"][0] == "approve"
+    decision = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)["decision"]
+    assert (decision["action"], decision["decided_by"]) == ("answer", "person")
+    assert decision["answer"] == waiting.value["action_requests"][0]["args"]["answer"]
 
 
 def test_no_placeholder_is_left_in_the_readme():

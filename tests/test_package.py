@@ -22,11 +22,14 @@ def loaded_after(statement: str) -> set[str]:
 
 def test_exported_names():
     assert coe_agents.__all__ == [
+        "Arbiter",
+        "AskPerson",
         "Decision",
         "Measurement",
         "ModelAgent",
         "RegimePolicy",
         "ThresholdPolicy",
+        "candidates",
         "create_coe_graph",
     ]
     for name in coe_agents.__all__:

@@ -1,8 +1,16 @@
-"""Owns the participants: what turns a model into an agent that is sampled, a judge, or a probability."""
+"""Owns the participants: what turns a model into an agent that is sampled, a judge, an arbiter, or a probability."""
 
+from coe_agents.agents.arbiter import Arbiter
 from coe_agents.agents.chat_entailment import ChatEntailment
 from coe_agents.agents.choice import achoice_probability, choice_probability
 from coe_agents.agents.choice_steps import ChoiceProbabilities
 from coe_agents.agents.model_agent import ModelAgent
 
-__all__ = ["ChatEntailment", "ChoiceProbabilities", "ModelAgent", "achoice_probability", "choice_probability"]
+__all__ = [
+    "Arbiter",
+    "ChatEntailment",
+    "ChoiceProbabilities",
+    "ModelAgent",
+    "achoice_probability",
+    "choice_probability",
+]

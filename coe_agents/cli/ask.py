@@ -64,7 +64,7 @@ def demo() -> None:
 
 
 def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Returns what `ask --json` prints."""
+    """Returns what `ask --json` prints; who decided is said where it was not the group."""
     names = (
         "action",
         "answer",
@@ -77,7 +77,8 @@ def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str
         "agents",
         "failed_agents",
     )
-    return {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
+    said = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
+    return said if decision["decided_by"] == "group" else {**said, "decided_by": decision["decided_by"]}
 
 
 def load_quietly(path: Path | None) -> "Config | None":

@@ -52,7 +52,8 @@ def _head(decision: Mapping[str, Any]) -> Text:
     said = (
         clean(decision["answer"]) if action == "answer" else {"abstain": "No answer.", "escalate": "Escalated."}[action]
     )
-    return Text.assemble(("→ ", "dim"), (said, _HEADS[action]))
+    by = "" if decision["decided_by"] == "group" else f"  (decided by {clean(decision['decided_by'])})"
+    return Text.assemble(("→ ", "dim"), (said, _HEADS[action]), (by, "dim"))
 
 
 def _numbers(decision: Mapping[str, Any]) -> list[Text]:

@@ -10,6 +10,9 @@ from langgraph.types import RetryPolicy
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph import nodes
 from coe_agents.graph.bounds import Bounds
+from coe_agents.graph.clarify import clarify_node
+from coe_agents.graph.escalation import Escalation, escalation_node
+from coe_agents.graph.interrupts import check_checkpointer
 from coe_agents.graph.outcome import finish
 from coe_agents.graph.rounds import another_round_node, fan_out
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
@@ -18,7 +21,8 @@ from coe_agents.rounds import Strategies, Strategy
 from coe_agents.types import Agent, Regime
 from coe_agents.uncertainty import collaborative_entropy, coordinate
 
-_OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "answer", "abstain", "escalate")
+_ENDS = ("answer", "abstain", "escalate")
+_OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "clarify", "escalation", *_ENDS)
 
 
 def create_coe_graph(
@@ -32,6 +36,8 @@ def create_coe_graph(
     strategies: Mapping[Regime, str | Strategy] | None = None,
     min_agents: int | None = None,
     coordination: str | None = None,
+    escalation: Escalation | None = None,
+    clarify: bool = False,
     canonicalize: nodes.Canonicalize | None = canonical_answer,
     weighting: Weighting = "auto",
     divergence: str = "kl",
@@ -56,12 +62,19 @@ def create_coe_graph(
             a `ModelAgent` then gives what it has; another agent is cut off half a second later in an asynchronous run,
             and cannot be stopped in a synchronous one. An answer that is at hand is given, however late. The time
             between a decision and the next round (a person's, say) does not count; that of a crash in a round does.
-        strategies: How another round is asked, by the regime that led to it: "resample", "diversify", "debate", an
-            object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for "ambiguous" and
-            "consensus", "debate" for "conflict" and "unknown". A policy may name another one for a round.
+        strategies: How another round is asked, by the regime that led to it: "resample", "diversify", "debate",
+            "clarify", an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for
+            "ambiguous" and "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
         min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
         coordination: A solver of Algorithm 1 ("greedy", "softmax", "genetic", "bayesian"), whose weights and
             distributions then choose the answer; the policy still sees CoE as it was measured.
+        escalation: Decides what the policy escalates: an `Arbiter` (a stronger model), an `AskPerson`, or a function or
+            Runnable of your own from an `EscalatedCase` to a `Ruling` (`coe_agents.types`). None ends the run with
+            "escalate".
+        clarify: Whether a policy may name the strategy "clarify", as it may where `strategies` has it: the user is
+            asked what is meant (`coe_agents.graph.PersonRequest`; the reply is text), and the next round starts afresh.
+            This, and an escalation to a person, need a checkpointer; without one a run is refused before anybody is
+            asked.
         canonicalize: Extracts the short answer that is clustered from a response's text; None takes the text as it is.
         weighting: See `coe_agents.policy.measure`.
         divergence: "kl", "js", "hellinger" or "wasserstein".
@@ -100,8 +113,14 @@ def create_coe_graph(
         message = f"with {len(names)} agents the regimes {', '.join(unreachable)} are out of reach of {policy!r}"
         warnings.warn(message, stacklevel=2)
 
+    table = Strategies(strategies)
+    may_clarify = clarify or table.may_clarify
+    may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
+
     graph = StateGraph(CoEState, input_schema=CoEInput, output_schema=CoEOutput)
-    graph.add_node("prepare", nodes.prepare_node(max_question_chars))
+    graph.add_node(
+        "prepare", nodes.prepare_node(max_question_chars, check=check_checkpointer if may_interrupt else None)
+    )
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         node = nodes.agent_node(agent, attempts=retries + 1)
@@ -112,14 +131,23 @@ def create_coe_graph(
     weights = {agent.name: agent.weight for agent in agents}
     settings: dict[str, Any] = {"weighting": weighting, "divergence": divergence, "coordination": coordination}
     graph.add_node("measure", nodes.measure_node(policy, weights, **settings))
-    graph.add_node("coordinate", nodes.coordinate_node(policy, names, bounds=bounds, min_agents=quorum))
-    graph.add_node("another_round", another_round_node(names, Strategies(strategies)))
+    ends = {"abstain", "answer", "escalate" if escalation is None else "escalation"}
+    asking = ["another_round"]
+    graph.add_node("another_round", another_round_node(names, table))
+    if may_clarify:
+        graph.add_node("clarify", clarify_node(max_question_chars))
+        asking.append("clarify")
+    if escalation is not None:
+        graph.add_node("escalation", escalation_node(escalation, names), destinations=_ENDS)
+    routes = {*ends, *asking}
+    gate = nodes.coordinate_node(policy, names, bounds=bounds, min_agents=quorum, strategies=table, routes=routes)
+    graph.add_node("coordinate", gate, destinations=tuple(sorted(routes)))
     graph.add_edge(START, "prepare")
-    for source in ("prepare", "another_round"):
+    for source in ("prepare", *asking):
         graph.add_conditional_edges(source, fan_out(names, bounds), names)
     graph.add_edge("cluster", "measure")
     graph.add_edge("measure", "coordinate")
-    for end in ("answer", "abstain", "escalate"):
+    for end in _ENDS:
         graph.add_node(end, finish)
         graph.add_edge(end, END)
     return graph

@@ -2,9 +2,9 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from langchain_core.messages import AnyMessage, HumanMessage, convert_to_openai_messages
 from langchain_core.runnables import RunnableConfig
@@ -27,11 +27,10 @@ from coe_agents.policy.measurement import (
     response_text,
 )
 from coe_agents.redaction import is_told, redacted, secrets_of
-from coe_agents.rounds import former_answers
+from coe_agents.rounds import CLARIFY, Strategies, former_answers
 from coe_agents.types import Agent, AgentReply, Response, in_canonical_order, usable
 
 Canonicalize = Callable[[str], str]
-Route = Literal["another_round", "answer", "abstain", "escalate"]
 
 
 class StateNode(Protocol):
@@ -40,10 +39,15 @@ class StateNode(Protocol):
     def __call__(self, state: CoEState) -> Any: ...
 
 
-def prepare_node(max_question_chars: int) -> StateNode:
-    """Returns the node that settles the question and the conversation, and clears what a former turn left behind."""
+def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = None) -> StateNode:
+    """Returns the node that settles the question and the conversation, and clears what a former turn left behind.
+
+    `check` is called first, and raises where the run must not start.
+    """
 
     def prepare(state: CoEState) -> dict[str, Any]:
+        if check is not None:
+            check()
         settled = _settled(state)
         n_chars = len(settled["asked"])
         if n_chars > max_question_chars:
@@ -115,7 +119,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
             request, _ = in_time(asked)  # a call in this thread cannot be cut off
-            return said(agent.sample(request, _unstreamed(config)))
+            return said(agent.sample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -125,7 +129,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
         try:
             request, seconds = in_time(asked)
             async with cut_off(seconds):
-                return said(await agent.asample(request, _unstreamed(config)))
+                return said(await agent.asample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -134,7 +138,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
     return TwoForms(sample, asample, name=agent.name)
 
 
-def _unstreamed(config: RunnableConfig) -> RunnableConfig:
+def unstreamed(config: RunnableConfig) -> RunnableConfig:
     """Keeps an agent's samples out of `stream_mode="messages"`: nothing is shown before the gate."""
     return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}
 
@@ -210,10 +214,18 @@ def measure_node(
     return TwoForms(measure_responses, ameasure_responses, name="measure")
 
 
-def coordinate_node(policy: Policy, names: Sequence[str], *, bounds: Bounds, min_agents: int) -> StateNode:
-    """Returns the node that decides, by the policy and by what no policy can overrule."""
+def coordinate_node(
+    policy: Policy,
+    names: Sequence[str],
+    *,
+    bounds: Bounds,
+    min_agents: int,
+    strategies: Strategies,
+    routes: Collection[str],
+) -> StateNode:
+    """Returns the node that decides, by the policy and by what no policy can overrule, and goes to one of `routes`."""
 
-    def coordinate(state: CoEState) -> Command[Route]:
+    def coordinate(state: CoEState) -> Command[str]:
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
         if len(answering) < min_agents:
             missing = [name for name in names if name not in answering]
@@ -225,9 +237,23 @@ def coordinate_node(policy: Policy, names: Sequence[str], *, bounds: Bounds, min
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
             decision = _decide(policy, state, bounds)
-        return Command(goto=decision.action, update={"verdict": asdict(decision), "elapsed": seconds_used(state)})
+        goto = _next_node(decision, state["measured"], strategies, routes)
+        return Command(goto=goto, update={"verdict": asdict(decision), "elapsed": seconds_used(state)})
 
     return coordinate
+
+
+def _next_node(
+    decision: Decision, measured: Mapping[str, Any] | None, strategies: Strategies, routes: Collection[str]
+) -> str:
+    """Returns the node named like the action, or the one that stands before it."""
+    if decision.action == "escalate" and "escalation" in routes:
+        return "escalation"
+    if decision.action == "another_round" and measured is not None:
+        name, _ = strategies.of(measured["regime"], wanted=decision.strategy)
+        if name == CLARIFY and CLARIFY in routes:
+            return CLARIFY
+    return decision.action
 
 
 def _decide(policy: Policy, state: CoEState, bounds: Bounds) -> Decision:

@@ -8,6 +8,8 @@ from coe_agents.graph.state import AgentData, CoEState, DecisionData
 from coe_agents.rounds import conformity
 from coe_agents.types import Sampling, Usage
 
+GROUP = "group"
+"""`decided_by` of what the policy decided on what the agents said."""
 _WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
 
 
@@ -25,6 +27,7 @@ def finish(state: CoEState) -> dict[str, Any]:
         action=verdict["action"],
         answer=verdict["answer"],
         reason=verdict["reason"],
+        decided_by=verdict.get("decided_by", GROUP),
         regime=measured.get("regime"),
         coe=measured.get("coe"),
         aleatoric=measured.get("aleatoric"),

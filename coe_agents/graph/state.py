@@ -27,6 +27,7 @@ class DecisionData(TypedDict):
         action: "answer", "abstain" or "escalate".
         answer: The answer; None unless the action is "answer".
         reason: One sentence with the numbers in it.
+        decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or another's.
         regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
             measured.
         coe: Collaborative Entropy in nats, the sum of the next two.
@@ -39,7 +40,7 @@ class DecisionData(TypedDict):
         n_rounds: How many rounds were asked.
         failed_agents: The reason of each agent that failed in the last round, by name.
         agents: What each of the others said, by name.
-        tokens: What all requests cost, by agent.
+        tokens: What all requests cost, by agent; an arbiter's too.
         trajectory: What each round came to, in order.
         conformity: The share of agents that gave way in a debate: see `coe_agents.rounds.conformity`; None without one.
     """
@@ -47,6 +48,7 @@ class DecisionData(TypedDict):
     action: Action
     answer: str | None
     reason: str
+    decided_by: str
     regime: str | None
     coe: float | None
     aleatoric: float | None

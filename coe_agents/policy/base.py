@@ -17,8 +17,8 @@ class Decision:
         action: "answer", "abstain", "escalate" or "another_round".
         answer: The answer; None unless the action is "answer".
         reason: One sentence with the numbers in it.
-        strategy: How another round is to be asked: the name of one of the graph's strategies; None leaves it to the
-            regime.
+        strategy: How another round is to be asked: the name of one of the graph's strategies, or "clarify", which asks
+            the user what is meant; None leaves it to the regime.
     """
 
     action: Action

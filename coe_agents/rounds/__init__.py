@@ -2,12 +2,13 @@
 
 from coe_agents.rounds.debate import Debate
 from coe_agents.rounds.diversify import Diversify
-from coe_agents.rounds.plan import RoundContext, RoundPlan, Strategy, Wishes, checked_plan
+from coe_agents.rounds.plan import RoundContext, RoundPlan, Strategy, Wishes, checked_plan, rephrased
 from coe_agents.rounds.resample import Resample
-from coe_agents.rounds.table import Strategies
+from coe_agents.rounds.table import CLARIFY, Strategies
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
 
 __all__ = [
+    "CLARIFY",
     "Debate",
     "Diversify",
     "Resample",
@@ -20,5 +21,6 @@ __all__ = [
     "conformity",
     "former_answers",
     "leading_answers",
+    "rephrased",
     "round_data",
 ]

@@ -39,14 +39,7 @@ class RoundContext:
 
     def rephrased(self, text: str) -> list[dict[str, Any]]:
         """Returns the conversation with `text` in place of the user's last text; its pictures stay."""
-        messages = [dict(message) for message in self.messages]
-        asking = next((message for message in reversed(messages) if _asks(message)), None)
-        if asking is None:
-            return [*messages, {"role": "user", "content": text}]
-        content = asking["content"]
-        others = [] if isinstance(content, str) else [part for part in content if not _text_of(part)]
-        asking["content"] = [*others, {"type": "text", "text": text}] if others else text
-        return messages
+        return rephrased(self.messages, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +87,18 @@ def checked_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPla
         if not isinstance(messages, list) or not messages or not all(_is_message(each) for each in messages):
             raise _nonsense(f'"{name}" "messages" with "role" and "content"', strategy, repr(messages)[:200])
     return plan
+
+
+def rephrased(conversation: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+    """Returns the conversation with `text` in place of the user's last text, or behind it; its pictures stay."""
+    messages = [dict(message) for message in conversation]
+    asking = next((message for message in reversed(messages) if _asks(message)), None)
+    if asking is None:
+        return [*messages, {"role": "user", "content": text}]
+    content = asking["content"]
+    others = [] if isinstance(content, str) else [part for part in content if not _text_of(part)]
+    asking["content"] = [*others, {"type": "text", "text": text}] if others else text
+    return messages
 
 
 def _nonsense(must: str, strategy: str, came: str) -> TypeError:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from coe_agents.policy.regime import REGIMES
 from coe_agents.rounds.debate import Debate
 from coe_agents.rounds.diversify import Diversify
-from coe_agents.rounds.plan import Strategy
+from coe_agents.rounds.plan import RoundContext, RoundPlan, Strategy
 from coe_agents.rounds.resample import Resample
 from coe_agents.types import Regime
 
@@ -16,7 +16,23 @@ DEFAULTS: Mapping[Regime, str] = {
     "unknown": "debate",
 }
 
-_OURS: Mapping[str, Strategy] = {"resample": Resample(), "diversify": Diversify(), "debate": Debate()}
+CLARIFY = "clarify"
+"""Asks the user, not the agents; the graph has a node of its own for it."""
+
+
+def _no_clarify(context: RoundContext) -> RoundPlan:
+    raise ValueError(
+        f'the strategy "{CLARIFY}" of a policy needs a graph that may ask the user; this one may not. '
+        "Build it with create_coe_graph(..., clarify=True)"
+    )
+
+
+_OURS: Mapping[str, Strategy] = {
+    "resample": Resample(),
+    "diversify": Diversify(),
+    "debate": Debate(),
+    CLARIFY: _no_clarify,
+}
 
 
 class Strategies:
@@ -51,6 +67,11 @@ class Strategies:
                     f'a strategy must be a name or a callable; {type(strategy).__name__} came for "{regime}". '
                     "Pass a function from RoundContext to RoundPlan"
                 )
+
+    @property
+    def may_clarify(self) -> bool:
+        """Whether some regime has the user asked what is meant."""
+        return any(name == CLARIFY for name, _ in self._by_regime.values())
 
     def of(self, regime: str, *, wanted: str | None = None) -> tuple[str, Strategy]:
         """Returns the strategy for a regime, with its name; or the `wanted` one, the first given under that name.

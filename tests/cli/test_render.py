@@ -3,12 +3,14 @@ import io
 import pytest
 from rich.console import Console
 
+from coe_agents.cli.ask import to_json
 from coe_agents.cli.render import clean, show_decision
 
 DECISION = {
     "action": "answer",
     "answer": "Paris",
     "reason": "CoE 0.1 is low",
+    "decided_by": "group",
     "regime": "consensus",
     "coe": 0.1,
     "aleatoric": 0.06,
@@ -34,6 +36,13 @@ def test_the_answer_comes_first_then_the_numbers_then_the_agents():
     assert any(line.startswith("a") and "75%" in line and "Paris" in line for line in lines)
     assert any(line.startswith("c") and "failed" in line and "OSError: gone" in line for line in lines)
     assert lines[-1] == "1 round, 12 tokens, 0.50 s"
+
+
+def test_who_decided_is_said_where_it_was_not_the_group():
+    assert shown(decided_by="jud\x1bge").splitlines()[2] == "→ Paris  (decided by jud�ge)"
+    keys = {"question", "seconds", "action", "answer", "reason", "regime", "coe", "aleatoric", "epistemic", "n_rounds"}
+    assert set(to_json("Capital?", DECISION, 0.5)) == keys | {"agents", "failed_agents"}
+    assert to_json("Capital?", {**DECISION, "decided_by": "judge"}, 0.5)["decided_by"] == "judge"
 
 
 @pytest.mark.parametrize(("action", "head"), [("abstain", "→ No answer."), ("escalate", "→ Escalated.")])

@@ -77,7 +77,7 @@ def test_strategies_of_one_name_stay_apart():
 
 
 def test_strategies_that_are_none_are_refused():
-    with pytest.raises(ValueError, match="must be one of resample, diversify, debate; 'argue' came"):
+    with pytest.raises(ValueError, match="must be one of resample, diversify, debate, clarify; 'argue' came"):
         Strategies({"conflict": "argue"})
     with pytest.raises(ValueError, match="'panic' came"):
         Strategies({"panic": "debate"})

@@ -1,0 +1,116 @@
+"""Owns `Arbiter`: a stronger model that decides where the group did not."""
+
+import re
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from coe_agents import prompts
+from coe_agents.agents.model_agent import ModelAgent
+from coe_agents.clustering import strip_reasoning
+from coe_agents.redaction import redacted, secrets_of
+from coe_agents.rounds import rephrased
+from coe_agents.types import Agent, AgentReply, AgentRequest, Candidate, EscalatedCase, Ruling
+
+_RULING = re.compile(r"CHOICE: *(\d{1,9})\.?|ANSWER: *(\S.*)|(NONE)\.?", re.IGNORECASE)
+
+
+class Arbiter(Runnable[EscalatedCase, Ruling]):
+    """A model that is shown the question and the group's answers with their support, and decides; for `escalation=`.
+
+    It chooses one of the answers, gives its own, or says "NONE", which abstains. Its reply must end with its ruling in
+    the words of `coe_agents.prompts.arbitration`, and hold no other; of several samples, all must rule alike. A reply
+    that is anything else or was cut off, and a model that fails, leave the case escalated, with the reason.
+
+    Args:
+        model: A chat model, or "provider:model", sampled once at temperature 0; or an agent, such as a `ModelAgent`
+            with settings of its own.
+        name: Its name in `decided_by`, `tokens` and reasons.
+
+    Raises:
+        TypeError: If `model` is none of these.
+        ValueError: If `name` is empty, or `model` is a pipeline of langchain-huggingface.
+
+    Example:
+        >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
+        >>> Arbiter(FakeListChatModel(responses=["CHOICE: 2"]), name="judge")
+        Arbiter('judge')
+    """
+
+    def __init__(self, model: BaseChatModel | Agent | str, *, name: str = "arbiter") -> None:
+        if not name.strip():
+            raise ValueError(f'"name" must not be empty in Arbiter; {name!r} came. Leave it out for "arbiter"')
+        self.name: str = name
+        self._agent = model if isinstance(model, Agent) else ModelAgent(name, model, n_samples=1, temperature=0.0)
+
+    def __repr__(self) -> str:
+        return f"Arbiter({self.name!r})"
+
+    def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+        """Asks the model, and returns its ruling."""
+        try:
+            return self._ruling(input, self._agent.sample(_request(input), config))
+        except Exception as error:
+            return self._failed(error)
+
+    async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+        """Asks the model, and returns its ruling; see `invoke`."""
+        try:
+            return self._ruling(input, await self._agent.asample(_request(input), config))
+        except Exception as error:
+            return self._failed(error)
+
+    def _ruling(self, case: EscalatedCase, reply: AgentReply) -> Ruling:
+        sampling = reply.get("sampling")
+        if sampling is not None and (sampling["n_truncated"] or sampling["n_cut"]):
+            found = self._unsettled("was cut off before it ruled")
+        else:
+            found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
+        found["usage"] = reply["usage"]
+        return found
+
+    def _read(self, texts: list[str], candidates: list[Candidate]) -> Ruling:
+        rulings = {_stated(text) for text in texts}
+        if len(rulings) != 1 or (ruling := rulings.pop()) is None:
+            return self._unsettled(
+                "ruled in more than one way" if len(rulings) > 1 else "gave no reply that can be read as a ruling"
+            )
+        number, answer = ruling
+        if answer is not None:
+            return self._decided("answer", answer, f"gave an answer of its own, beside {len(candidates)} of the group")
+        if number is None:
+            return self._decided("abstain", None, f"found none of {len(candidates)} answers right, or did not know")
+        if not 1 <= number <= len(candidates):
+            return self._unsettled(f"chose answer {number} of {len(candidates)}, which there is not")
+        chosen = candidates[number - 1]
+        reason = f"chose answer {number} of {len(candidates)} (support {chosen['support']:.0%})"
+        return self._decided("answer", chosen["answer"], reason)
+
+    def _decided(self, action: Any, answer: str | None, reason: str) -> Ruling:
+        return Ruling(action=action, answer=answer, reason=f"{self.name} {reason}", decided_by=self.name)
+
+    def _unsettled(self, reason: str) -> Ruling:
+        return self._decided("escalate", None, reason)
+
+    def _failed(self, error: Exception) -> Ruling:
+        """Returns what becomes of the case where the model fails; what LangGraph raises for its own ends passes on."""
+        if any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__):
+            raise error
+        return self._unsettled(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
+
+
+def _request(case: EscalatedCase) -> AgentRequest:
+    """Returns the conversation with the case in place of the question at its end."""
+    answers = [(candidate["answer"], candidate["support"]) for candidate in case["candidates"]]
+    text = prompts.arbitration(case["question"], answers, regime=case["regime"])
+    return AgentRequest(question=case["question"], messages=rephrased(case["conversation"], text), round=0)
+
+
+def _stated(text: str) -> tuple[int | None, str | None] | None:
+    """Returns the choice and the answer that a reply states, both None for "NONE"; None where it states no ruling."""
+    lines = [line.strip().strip("*`").strip() for line in strip_reasoning(text).splitlines()]
+    found = [_RULING.fullmatch(line) for line in lines if line]
+    if not found or (last := found[-1]) is None or sum(match is not None for match in found) > 1:
+        return None
+    return (None if last[1] is None else int(last[1])), last[2]

@@ -1,0 +1,100 @@
+"""Owns stopping for a person: asking until the reply can be used, and refusing to start where a run could not go on."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
+
+from langgraph.config import get_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.types import interrupt
+from pydantic import StringConstraints, TypeAdapter, ValidationError
+
+from coe_agents.errors import ConfigurationError
+from coe_agents.types import Candidate, EscalatedCase, Regime
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
+"""What a person may write."""
+Spoken = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
+"""What a person must write."""
+
+_Form = TypeVar("_Form")
+_Reply = TypeVar("_Reply")
+
+
+class PersonRequest(TypedDict):
+    """What a person is shown; the fields that are not explained here are those of `EscalatedCase`.
+
+    Attributes:
+        type: What for: "escalation", or "clarify".
+        asked: What to do, in words.
+        problem: Why the last reply could not be used; None at first.
+    """
+
+    type: Literal["escalation", "clarify"]
+    question: str
+    candidates: list[Candidate]
+    regime: Regime
+    coe: float
+    aleatoric: float
+    epistemic: float
+    reason: str
+    asked: str
+    problem: str | None
+
+
+def person_request(
+    type: Literal["escalation", "clarify"], case: EscalatedCase, asked: str, problem: str | None
+) -> PersonRequest:
+    """Returns what a person is shown of a case."""
+    return PersonRequest(
+        type=type,
+        question=case["question"],
+        candidates=case["candidates"],
+        regime=case["regime"],
+        coe=case["coe"],
+        aleatoric=case["aleatoric"],
+        epistemic=case["epistemic"],
+        reason=case["reason"],
+        asked=asked,
+        problem=problem,
+    )
+
+
+def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Callable[[_Form], _Reply]) -> _Reply:
+    """Interrupts the run until a reply can be used; for a node that has done nothing before.
+
+    LangGraph would raise at a reply that does not fit a type given as `response_schema`, and a server count the run as
+    failed. Given the schema only, it leaves the check to us.
+
+    Args:
+        request: What is shown, given what was wrong with the last reply, None at first.
+        form: What a reply must look like.
+        read: Makes something of a reply that does; raises ValueError where it cannot be used.
+    """
+    problem = None
+    while True:
+        reply = interrupt(request(problem), response_schema=form.json_schema())
+        try:
+            return read(form.validate_python(reply))
+        except ValidationError as error:
+            problem = faults(error)
+        except ValueError as error:
+            problem = str(error)
+
+
+def check_checkpointer() -> None:
+    """Refuses to start what could stop for a person and not go on; called inside a run.
+
+    Raises:
+        ConfigurationError: If neither the graph nor one around it has a checkpointer.
+    """
+    if get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER) is None:
+        raise ConfigurationError(
+            "this graph may stop to ask a person, and without a checkpointer it could not go on from there",
+            hint="Compile it with one, graph.compile(checkpointer=InMemorySaver()), and pass a thread_id",
+        )
+
+
+def faults(error: ValidationError) -> str:
+    """Returns what is wrong, field by field, without what was given."""
+    found = error.errors(include_input=False, include_context=False, include_url=False)
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: {fault['msg']}" for fault in found)

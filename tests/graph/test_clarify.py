@@ -1,0 +1,171 @@
+import asyncio
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command
+
+from coe_agents import RegimePolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import ConfigurationError
+from coe_agents.graph import CoEInput, CoEOutput
+from coe_agents.policy import Decision
+from tests.doubles import ScriptedAgent
+
+THREAD = {"configurable": {"thread_id": "1"}}
+ASKED = (
+    '"Capital?" can be taken in more than one way. The answers so far:\n- Paris (75%)\n- Lyon (25%)\nWhat do you mean?'
+)
+CLEARER = "Capital?\nClarification: Of France."
+
+
+class ClarifyOnce:
+    """Asks the user after the round `after`, and answers then; like a policy that still finds it ambiguous."""
+
+    def __init__(self, after=0):
+        self.after, self.seen = after, []
+
+    def decide(self, measurement, *, round, max_rounds):
+        self.seen.append(measurement)
+        if round > self.after:
+            return Decision("answer", None, "clear")
+        return Decision("another_round", None, "ambiguous", "clarify" if round == self.after else None)
+
+
+def group():
+    """In the first round a says two things; what it says later is one."""
+    return [ScriptedAgent("a", ["Lyon", "Paris"], ["Metz"]), ScriptedAgent("b", ["Paris"], ["Metz"])]
+
+
+def graph(agents, policy=None, **options):
+    options = {"max_rounds": 2, "clarify": True, **options}
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy or ClarifyOnce(), **options)
+
+
+def shown(result):
+    return result["__interrupt__"][0].value
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_user_is_asked_and_the_next_round_starts_afresh(is_async):
+    agents, policy = group(), ClarifyOnce()
+    compiled = graph(agents, policy).compile(checkpointer=InMemorySaver())
+
+    def run(given):
+        return asyncio.run(compiled.ainvoke(given, THREAD)) if is_async else compiled.invoke(given, THREAD)
+
+    request = shown(run({"question": "Capital?"}))
+    assert (request["type"], request["asked"], request["problem"]) == ("clarify", ASKED, None)
+    assert [(one["answer"], one["support"]) for one in request["candidates"]] == [("Paris", 0.75), ("Lyon", 0.25)]
+    result = run(Command(resume=" Of France. "))
+    assert [request["question"] for request in agents[0].requests] == ["Capital?", CLEARER]
+    assert agents[0].requests[1] == {
+        "question": CLEARER,
+        "messages": [{"role": "user", "content": CLEARER}],
+        "round": 1,
+    }
+    decision = result["decision"]
+    assert (decision["action"], decision["answer"], decision["decided_by"]) == ("answer", "Metz", "group")
+    assert decision["support"] == {"Metz": 1.0}  # the former responses do not count
+    assert decision["tokens"]["a"] == {"input_tokens": 6, "output_tokens": 3}  # their cost does
+    assert decision["n_rounds"] == 2
+    assert [message.content for message in result["messages"]] == ["Capital?", ASKED, "Of France.", "Metz"]
+
+
+def test_a_table_of_strategies_may_have_the_user_asked():
+    policy = RegimePolicy(0.5, 0.3, actions={"ambiguous": "another_round", "consensus": "answer"})
+    agents = [ScriptedAgent(name, ["Lyon", "Paris"], ["Metz"]) for name in "ab"]
+    compiled = graph(agents, policy, clarify=False, strategies={"ambiguous": "clarify"})
+    compiled = compiled.compile(checkpointer=InMemorySaver())
+    assert shown(compiled.invoke({"question": "Capital?"}, THREAD))["type"] == "clarify"
+    decision = compiled.invoke(Command(resume="Of France."), THREAD)["decision"]
+    assert (decision["answer"], [one["strategy"] for one in decision["trajectory"]]) == ("Metz", [None, "clarify"])
+    assert decision["trajectory"][1]["flips"] == {"a": True, "b": True}
+    assert decision["conformity"] is None  # nobody saw another's answer
+
+
+def test_it_may_follow_a_round_that_asked_again():
+    agents, policy = group(), ClarifyOnce(after=1)
+    compiled = graph(agents, policy, max_rounds=3).compile(checkpointer=InMemorySaver())
+    shown(compiled.invoke({"question": "Capital?"}, THREAD))
+    assert [sum(a.n_responses for a in seen.agents.values()) for seen in policy.seen] == [3, 5]
+    decision = compiled.invoke(Command(resume="Of France."), THREAD)["decision"]
+    assert (decision["support"], decision["n_rounds"]) == ({"Metz": 1.0}, 3)
+
+
+def test_a_reply_that_cannot_be_used_is_asked_for_again():
+    agents = group()
+    compiled = graph(agents, max_question_chars=50).compile(checkpointer=InMemorySaver())
+    compiled.invoke({"question": "Capital?"}, THREAD)
+    problems = [
+        shown(compiled.invoke(Command(resume=reply), THREAD))["problem"] for reply in (["Of France."], " ", "x" * 50)
+    ]
+    assert problems == [
+        "all of it: Input should be a valid string",
+        "all of it: String should have at least 1 character",
+        "with it the question has 74 characters; 50 are allowed",
+    ]
+    assert compiled.invoke(Command(resume="Of France."), THREAD)["decision"]["answer"] == "Metz"
+    assert len(agents[0].requests) == 2
+
+
+def test_the_next_turn_starts_clean_and_sees_the_talk():
+    agents = group()
+    compiled = graph(agents).compile(checkpointer=InMemorySaver())
+    compiled.invoke({"question": "Capital?"}, THREAD)
+    compiled.invoke(Command(resume="Of France."), THREAD)
+    request = shown(compiled.invoke({"messages": [("user", "And its river?")]}, THREAD))
+    assert request["question"] == "And its river?"
+    assert [message["content"] for message in agents[0].requests[-1]["messages"]] == [
+        "Capital?",
+        ASKED,
+        "Of France.",
+        "Metz",
+        "And its river?",
+    ]
+
+
+def test_an_empty_turn_does_not_take_the_clarification_for_its_question():
+    compiled = graph(group()).compile(checkpointer=InMemorySaver())
+    compiled.invoke({"question": "Capital?"}, THREAD)
+    compiled.invoke(Command(resume="Of France."), THREAD)
+    with pytest.raises(ValueError, match="neither came"):
+        compiled.invoke({"messages": []}, THREAD)
+
+
+def test_no_round_is_left_for_it():
+    compiled = graph(group(), max_rounds=1).compile(checkpointer=InMemorySaver())
+    decision = compiled.invoke({"question": "Capital?"}, THREAD)["decision"]
+    assert (decision["action"], decision["reason"]) == ("abstain", "ambiguous; no round is left after 1")
+
+
+def test_without_a_checkpointer_nobody_is_asked():
+    agents = group()
+    with pytest.raises(ConfigurationError, match="may stop to ask a person"):
+        graph(agents).compile().invoke({"question": "Capital?"})
+    assert [agent.requests for agent in agents] == [[], []]
+
+
+def test_a_graph_that_may_not_ask_says_so():
+    with pytest.raises(ValueError, match=r'"clarify" .* Build it with create_coe_graph\(\.\.\., clarify=True\)'):
+        graph(group(), clarify=False).compile().invoke({"question": "Capital?"})
+
+
+class Parent(CoEInput, CoEOutput):
+    pass
+
+
+def test_as_a_subgraph_it_goes_on_without_sampling_again():
+    agents = group()
+    outer = StateGraph(Parent)
+    outer.add_node("gate", graph(agents).compile())
+    outer.add_edge(START, "gate")
+    compiled = outer.compile(checkpointer=InMemorySaver())
+    assert shown(compiled.invoke({"question": "Capital?"}, THREAD))["asked"] == ASKED
+    assert compiled.invoke(Command(resume="Of France."), THREAD)["decision"]["answer"] == "Metz"
+    assert [len(agent.requests) for agent in agents] == [2, 2]
+
+
+def test_the_shape_of_the_graph():
+    edges = {(edge.source, edge.target) for edge in graph(group()).compile().get_graph().edges}
+    assert {("coordinate", "clarify"), ("clarify", "a"), ("clarify", "b"), ("coordinate", "escalate")} <= edges

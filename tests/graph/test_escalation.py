@@ -1,0 +1,217 @@
+import asyncio
+
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+
+from coe_agents import Arbiter, RegimePolicy, candidates, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.types import Ruling
+from tests.doubles import CountingModel, ScriptedAgent
+
+ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
+NUMBERS = (
+    "conflict: the agents are sure of different answers (aleatoric 0.000 against 0.5, epistemic 0.637 against 0.3)"
+)
+
+
+def group():
+    """Two of three say Lyon: a conflict, of which Lyon has the support 2/3."""
+    return [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"]), ScriptedAgent("c", ["Lyon"])]
+
+
+def graph(escalation, agents=None, **options):
+    return create_coe_graph(
+        agents or group(), clusterer=NormalizedMatch(), policy=ESCALATE, escalation=escalation, **options
+    )
+
+
+def decided(escalation, **options):
+    """Returns the decision, which is the same with and without a checkpointer, sync and async."""
+    plain = graph(escalation, **options).compile()
+    saved = graph(escalation, **options).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    first = plain.invoke({"question": "Q?"})["decision"]
+    assert asyncio.run(plain.ainvoke({"question": "Q?"}))["decision"] == first
+    assert saved.invoke({"question": "Q?"}, thread)["decision"] == first
+    return first
+
+
+def says(text):
+    return Arbiter(FakeListChatModel(responses=[text]))
+
+
+def test_an_arbiter_decides():
+    decision = decided(says("CHOICE: 2"))
+    assert (decision["action"], decision["answer"], decision["decided_by"]) == ("answer", "Paris", "arbiter")
+    assert decision["reason"] == f"arbiter chose answer 2 of 2 (support 33%); {NUMBERS}"
+    assert (decision["regime"], decision["n_rounds"]) == ("conflict", 1)
+
+
+def test_what_an_arbiter_costs_is_counted():
+    decision = graph(Arbiter(CountingModel(), name="judge")).compile().invoke({"question": "Q?"})["decision"]
+    assert decision["tokens"]["judge"] == {"input_tokens": 7, "output_tokens": 1}
+    assert decision["tokens"]["a"] == {"input_tokens": 3, "output_tokens": 1}
+    assert "judge" not in decision["agents"]
+
+
+def test_an_arbiter_that_does_not_know_abstains():
+    decision = decided(says("NONE"))
+    assert (decision["action"], decision["answer"], decision["decided_by"]) == ("abstain", None, "arbiter")
+
+
+def test_an_arbiter_that_declines_in_other_words_abstains():
+    decision = decided(says("ANSWER: I don't know."))
+    assert (decision["action"], decision["answer"]) == ("abstain", None)
+    assert decision["reason"].startswith('arbiter declines to answer ("I don\'t know."); arbiter gave an answer')
+
+
+def test_a_failing_arbiter_leaves_it_escalated():
+    decision = decided(Arbiter(ScriptedAgent("x", OSError("CHOICE: 1"))))
+    assert (decision["action"], decision["answer"], decision["decided_by"]) == ("escalate", None, "group")
+    assert decision["reason"] == f"arbiter failed: OSError: CHOICE: 1; {NUMBERS}"
+    message = graph(Arbiter(ScriptedAgent("x", OSError("CHOICE: 1")))).compile().invoke({"question": "Q?"})["messages"]
+    assert message[-1].content.startswith("This needs someone else: arbiter failed")
+
+
+def test_who_is_not_escalated_to_is_not_asked():
+    arbiter = ScriptedAgent("x", ["CHOICE: 1"])
+    agree = [ScriptedAgent(name, ["Paris"]) for name in "abc"]
+    decision = decided(Arbiter(arbiter), agents=agree)
+    assert (decision["answer"], decision["decided_by"], arbiter.requests) == ("Paris", "group", [])
+
+
+@pytest.mark.parametrize("is_arbiter", [True, False])
+def test_what_decides_is_not_streamed(is_arbiter):
+    model = FakeListChatModel(responses=["CHOICE: 1"])
+
+    def desk(case, config):
+        model.invoke(case["question"], config)
+        return Ruling(action="abstain", reason="x")
+
+    compiled = graph(Arbiter(model) if is_arbiter else desk).compile()
+    streamed = [chunk.content for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
+    assert not [text for text in streamed if "CHOICE" in str(text)]
+
+
+def test_an_arbiter_may_interrupt():
+    class Waiting(ScriptedAgent):
+        def sample(self, request, config=None):
+            self.rounds = ([interrupt("which?")],)
+            return super().sample(request)
+
+    compiled = graph(Arbiter(Waiting("x"))).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    assert compiled.invoke({"question": "Q?"}, thread)["__interrupt__"][0].value == "which?"
+    assert compiled.invoke(Command(resume="CHOICE: 2"), thread)["decision"]["answer"] == "Paris"
+
+
+def test_a_function_of_the_users_own_decides():
+    seen = []
+
+    def desk(case):
+        seen.append(case)
+        answer = case["candidates"][-1]["answer"]
+        return Ruling(action="answer", answer=answer, reason="looked up", usage={"input_tokens": 4, "output_tokens": 0})
+
+    decision = decided(desk)
+    assert (decision["answer"], decision["decided_by"], decision["reason"]) == (
+        "Paris",
+        "desk",
+        f"looked up; {NUMBERS}",
+    )
+    assert decision["tokens"]["desk"] == {"input_tokens": 4, "output_tokens": 0}
+    case = seen[0]
+    assert (case["question"], case["regime"], case["reason"]) == ("Q?", "conflict", NUMBERS)
+    assert case["conversation"] == [{"role": "user", "content": "Q?"}]
+    assert case["coe"] == pytest.approx(case["aleatoric"] + case["epistemic"])
+    assert [(one["number"], one["answer"], one["agents"]) for one in case["candidates"]] == [
+        (1, "Lyon", {"b": 1.0, "c": 1.0}),
+        (2, "Paris", {"a": 1.0}),
+    ]
+    assert case["candidates"][0]["support"] == pytest.approx(2 / 3)
+
+
+def test_a_runnable_of_the_users_own_has_both_forms():
+    async def later(case):
+        return {"action": "abstain", "reason": "async", "decided_by": "the desk"}
+
+    both = RunnableLambda(lambda case: {"action": "abstain", "reason": "sync", "decided_by": "the desk"}, afunc=later)
+    compiled = graph(both).compile()
+    assert compiled.invoke({"question": "Q?"})["decision"]["reason"].startswith("sync; conflict")
+    decision = asyncio.run(compiled.ainvoke({"question": "Q?"}))["decision"]
+    assert decision["reason"].startswith("async; conflict")
+    assert (decision["action"], decision["decided_by"]) == ("abstain", "the desk")
+
+
+@pytest.mark.parametrize(
+    "ruling",
+    [
+        None,
+        "Paris",
+        {"answer": "Paris", "reason": "x"},
+        {"action": "another_round", "reason": "x"},
+        {"action": "answer", "answer": "Paris"},
+        {"action": "answer", "answer": ["Paris"], "reason": "x"},
+        {"action": "answer", "answer": "Paris", "reason": "x", "usage": {"input_tokens": -1, "output_tokens": 0}},
+        {"action": "answer", "answer": "Paris", "reason": "x", "decided_by": ""},
+    ],
+)
+def test_what_is_no_ruling_is_an_error(ruling):
+    with pytest.raises(ValueError, match="\"escalation\" must return a Ruling; 'escalation' returned"):
+        graph(lambda case: ruling).compile().invoke({"question": "Q?"})
+
+
+@pytest.mark.parametrize("answer", [None, "", "I don't know."])
+def test_an_answer_that_is_none_is_not_given(answer):
+    decision = decided(lambda case: {"action": "answer", "answer": answer, "reason": "x"})
+    assert (decision["action"], decision["answer"]) == ("abstain", None)
+
+
+def test_what_the_users_own_raises_passes_through():
+    def broken(case):
+        raise KeyError("desk")
+
+    with pytest.raises(KeyError, match="desk"):
+        graph(broken).compile().invoke({"question": "Q?"})
+
+
+@pytest.mark.parametrize("given", [CountingModel(), "openai:gpt", ScriptedAgent("x", ["CHOICE: 1"])])
+def test_what_cannot_decide_is_refused_at_build_time(given):
+    with pytest.raises(TypeError, match=r'"escalation" must be .* Wrap a chat model: Arbiter\(model\)'):
+        graph(given)
+
+
+@pytest.mark.parametrize("name", ["a", "group"])
+def test_a_name_that_is_taken_is_refused_at_build_time(name):
+    with pytest.raises(ValueError, match=f"must differ from .* {name!r} came"):
+        graph(Arbiter(CountingModel(), name=name))
+
+
+def test_a_function_may_not_have_an_agents_name():
+    def a(case):
+        return Ruling(action="abstain", reason="x")
+
+    with pytest.raises(ValueError, match="'a' came"):
+        graph(a)
+
+
+def test_candidates_are_read_from_a_decision_a_result_and_a_state():
+    agents = [*group(), ScriptedAgent("d", ["I don't know."])]
+    compiled = graph(None, agents=agents).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    result = compiled.invoke({"question": "Q?"}, thread)
+    found = candidates(result)
+    assert [(one["number"], one["answer"], one["support"]) for one in found] == [(1, "Lyon", 0.5), (2, "Paris", 0.25)]
+    assert found == candidates(result["decision"]) == candidates(compiled.get_state(thread).values)
+    assert candidates({"measured": None, "decision": result["decision"]}) == []  # nothing was measured this time
+
+
+def test_the_shape_of_the_graph():
+    drawn = graph(says("NONE")).compile().get_graph().edges
+    edges = {(edge.source, edge.target) for edge in drawn}
+    assert ("coordinate", "escalation") in edges
+    assert ("coordinate", "escalate") not in edges
+    assert {target for source, target in edges if source == "escalation"} == {"answer", "abstain", "escalate"}

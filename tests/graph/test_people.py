@@ -1,0 +1,323 @@
+import asyncio
+from typing import Annotated, TypedDict
+
+import pytest
+from langchain.agents.middleware.human_in_the_loop import HITLRequest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
+
+from coe_agents import AskPerson, RegimePolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import ConfigurationError
+from coe_agents.types import Ruling
+from tests.doubles import ScriptedAgent
+
+ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
+THREAD = {"configurable": {"thread_id": "1"}}
+QUESTION = {"question": "Q?"}
+ASKED = "Approve a candidate by its number, give an answer of your own, or reject them all."
+
+
+def group():
+    return [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"]), ScriptedAgent("c", ["Lyon"])]
+
+
+def graph(escalation, agents=None):
+    return create_coe_graph(agents or group(), clusterer=NormalizedMatch(), policy=ESCALATE, escalation=escalation)
+
+
+def saved(form="coe", agents=None):
+    return graph(AskPerson(form), agents).compile(checkpointer=InMemorySaver())
+
+
+def shown(result):
+    (waiting,) = result["__interrupt__"]
+    return waiting.value
+
+
+def n_samplings(agents):
+    return [len(agent.requests) for agent in agents]
+
+
+def replied(reply, form="coe"):
+    """Returns the decision, which is the same sync and async; nobody was sampled twice."""
+    decisions = []
+    for run in (
+        lambda compiled, given: compiled.invoke(given, THREAD),
+        lambda compiled, given: asyncio.run(compiled.ainvoke(given, THREAD)),
+    ):
+        agents = group()
+        compiled = saved(form, agents)
+        run(compiled, QUESTION)
+        decisions.append(run(compiled, Command(resume=reply))["decision"])
+        assert n_samplings(agents) == [1, 1, 1]
+    assert decisions[0] == decisions[1]
+    return decisions[0]
+
+
+def test_a_person_is_shown_the_case():
+    result = saved().invoke(QUESTION, THREAD)
+    assert "decision" not in result
+    request = shown(result)
+    numbers = [request.pop(name) for name in ("coe", "aleatoric", "epistemic")]
+    assert numbers == pytest.approx([0.6365, 0.0, 0.6365], abs=1e-4)  # log 3 - 2/3 log 2
+    assert [one.pop("support") for one in request["candidates"]] == pytest.approx([2 / 3, 1 / 3])
+    assert request == {
+        "type": "escalation",
+        "question": "Q?",
+        "candidates": [
+            {"number": 1, "answer": "Lyon", "agents": {"b": 1.0, "c": 1.0}},
+            {"number": 2, "answer": "Paris", "agents": {"a": 1.0}},
+        ],
+        "regime": "conflict",
+        "reason": "conflict: the agents are sure of different answers (aleatoric 0.000 against 0.5, epistemic 0.637 "
+        "against 0.3)",
+        "asked": ASKED,
+        "problem": None,
+    }
+    assert set(result["__interrupt__"][0].response_schema["discriminator"]["mapping"]) == {
+        "approve",
+        "answer",
+        "reject",
+    }
+
+
+@pytest.mark.parametrize(
+    ("reply", "action", "answer", "reason"),
+    [
+        ({"type": "approve", "candidate": 2}, "answer", "Paris", "a person approved answer 2 of 2 (support 33%); conf"),
+        ({"type": "answer", "answer": " Metz "}, "answer", "Metz", "a person gave another answer than the 2 of the gr"),
+        ({"type": "answer", "answer": "Lyon"}, "answer", "Lyon", "a person approved answer 1 of 2 (support 67%); conf"),
+        ({"type": "reject", "reason": "no"}, "abstain", None, 'a person rejected all 2 answers ("no"); conflict: the'),
+        ({"type": "reject"}, "abstain", None, "a person rejected all 2 answers; conflict: the agents are sure of"),
+        (
+            {"type": "answer", "answer": "I don't know."},
+            "abstain",
+            None,
+            'person declines to answer ("I don\'t know.");',
+        ),
+    ],
+)
+def test_a_person_decides(reply, action, answer, reason):
+    decision = replied(reply)
+    assert (decision["action"], decision["answer"], decision["decided_by"]) == (action, answer, "person")
+    assert decision["reason"].startswith(reason)
+    assert set(decision["tokens"]) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ({"type": "approve", "candidate": 3}, "there is no candidate 3; there are 2, numbered from 1"),
+        ({"type": "approve", "candidate": 0}, "there is no candidate 0"),
+        ({"type": "approve", "candidate": True}, "approve.candidate: Input should be a valid integer"),
+        ({"type": "approve"}, "approve.candidate: Field required"),
+        ({"type": "reject", "reson": "typo"}, "reject.reson: Extra inputs are not permitted"),
+        ({"type": "answer", "answer": "  "}, "answer.answer: String should have at least 1 character"),
+        ({"type": "answer", "answer": "x" * 20_001}, "answer.answer: String should have at most 20000 characters"),
+        ({"candidate": 1}, "all of it: Unable to extract tag"),
+        ("Paris", "all of it: "),
+        (["approve"], "all of it: "),
+        (0, "all of it: "),
+        ("", "all of it: "),
+    ],
+)
+def test_a_reply_that_cannot_be_used_is_asked_for_again(reply, problem):
+    compiled = saved()
+    compiled.invoke(QUESTION, THREAD)
+    again = shown(compiled.invoke(Command(resume=reply), THREAD))
+    assert again["problem"].startswith(problem)
+    assert "xxx" not in again["problem"]  # what was given is not said
+    assert compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["answer"] == "Lyon"
+
+
+def test_two_bad_replies_and_a_good_one_sample_once():
+    agents = group()
+    compiled = saved(agents=agents)
+    compiled.invoke(QUESTION, THREAD)
+    problems = [
+        shown(compiled.invoke(Command(resume=reply), THREAD))["problem"]
+        for reply in ("Paris", {"type": "approve", "candidate": 9})
+    ]
+    assert [problem[:10] for problem in problems] == ["all of it:", "there is n"]
+    decision = compiled.invoke(Command(resume={"type": "approve", "candidate": 2}), THREAD)["decision"]
+    assert (decision["answer"], n_samplings(agents)) == ("Paris", [1, 1, 1])
+
+
+def test_nothing_is_asked_of_a_person_where_the_group_is_sure():
+    agents = [ScriptedAgent(name, ["Paris"]) for name in "ab"]
+    assert saved(agents=agents).invoke(QUESTION, THREAD)["decision"]["decided_by"] == "group"
+
+
+def test_two_questions_on_one_thread_are_two_cases():
+    agents = group()
+    compiled = saved(agents=agents)
+    for question in ("First?", "Second?"):
+        assert shown(compiled.invoke({"question": question}, THREAD))["question"] == question
+        result = compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
+    assert [message.content for message in result["messages"]] == ["First?", "Lyon", "Second?", "Lyon"]
+    assert n_samplings(agents) == [2, 2, 2]
+
+
+def test_a_new_question_instead_of_a_reply_drops_the_case():
+    compiled = saved()
+    compiled.invoke({"question": "First?"}, THREAD)
+    assert shown(compiled.invoke({"question": "Second?"}, THREAD))["question"] == "Second?"
+    result = compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
+    assert [message.content for message in result["messages"]] == ["First?", "Second?", "Lyon"]
+
+
+async def test_a_case_survives_a_database(tmp_path):
+    agents, path = group(), str(tmp_path / "threads.sqlite")
+    async with AsyncSqliteSaver.from_conn_string(path) as saver:
+        asked = shown(await graph(AskPerson(), agents).compile(checkpointer=saver).ainvoke(QUESTION, THREAD))
+    async with AsyncSqliteSaver.from_conn_string(path) as saver:
+        compiled = graph(AskPerson(), agents).compile(checkpointer=saver)
+        state = await compiled.aget_state(THREAD)
+        assert (state.next, state.interrupts[0].value) == (("escalation",), asked)
+        assert state.interrupts[0].response_schema["discriminator"]["propertyName"] == "type"
+        again = await compiled.ainvoke(Command(resume="Paris"), THREAD)
+        assert shown(again) == {**asked, "problem": shown(again)["problem"]}
+        decision = (await compiled.ainvoke(Command(resume={"type": "approve", "candidate": 2}), THREAD))["decision"]
+    assert (decision["answer"], decision["decided_by"], n_samplings(agents)) == ("Paris", "person", [1, 1, 1])
+
+
+class Parent(TypedDict, total=False):
+    question: str
+    messages: Annotated[list, add_messages]
+    decision: dict
+
+
+def around(gate, **options):
+    outer = StateGraph(Parent)
+    outer.add_node("gate", gate)
+    outer.add_edge(START, "gate")
+    return outer.compile(**options)
+
+
+@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_as_a_subgraph_it_goes_on_without_sampling_again(called, is_async):
+    agents = group()
+    gate = graph(AskPerson(), agents).compile()
+    node = gate
+    if called:
+
+        async def node(state):
+            return {"decision": (await gate.ainvoke({"question": state["question"]}))["decision"]}
+
+        if not is_async:
+
+            def node(state):
+                return {"decision": gate.invoke({"question": state["question"]})["decision"]}
+
+    outer = around(node, checkpointer=InMemorySaver())
+
+    def run(given):
+        return asyncio.run(outer.ainvoke(given, THREAD)) if is_async else outer.invoke(given, THREAD)
+
+    assert shown(run(QUESTION))["problem"] is None
+    assert shown(run(Command(resume="Paris")))["problem"]
+    assert run(Command(resume={"type": "approve", "candidate": 2}))["decision"]["answer"] == "Paris"
+    assert n_samplings(agents) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("compiled", [lambda gate: gate, around])
+def test_without_a_checkpointer_nobody_is_asked(compiled):
+    agents = group()
+    given = compiled(graph(AskPerson(), agents).compile())
+    for run in (lambda: given.invoke(QUESTION), lambda: asyncio.run(given.ainvoke(QUESTION))):
+        with pytest.raises(ConfigurationError, match=r"may stop to ask a person.*graph.compile\(checkpointer="):
+            run()
+    assert n_samplings(agents) == [0, 0, 0]
+    assert graph(None).compile().invoke(QUESTION)["decision"]["action"] == "escalate"  # needs none
+
+
+def test_a_node_of_the_users_own_that_interrupts_says_so():
+    def desk(case):
+        return Ruling(action="answer", answer=interrupt(case["question"]), reason="asked")
+
+    desk.interrupts = True
+    with pytest.raises(ConfigurationError, match="may stop to ask a person"):
+        graph(desk).compile().invoke(QUESTION)
+    compiled = graph(desk).compile(checkpointer=InMemorySaver())
+    assert shown(compiled.invoke(QUESTION, THREAD)) == "Q?"
+    assert compiled.invoke(Command(resume="Metz"), THREAD)["decision"]["answer"] == "Metz"
+
+
+def test_agent_chat_ui_is_shown_a_review():
+    from pydantic import TypeAdapter
+
+    agents = [
+        ScriptedAgent("a", ["![x](http://x)`\n# Paris"]),
+        ScriptedAgent("b", ["Lyon"]),
+        ScriptedAgent("c", ["Lyon"]),
+    ]
+    request = shown(saved("agent_chat_ui", agents).invoke(QUESTION, THREAD))
+    TypeAdapter(HITLRequest).validate_python(request)
+    (action,), (review,) = request["action_requests"], request["review_configs"]
+    assert action["name"] == review["action_name"] == "answer_question"
+    assert action["args"] == {"answer": "Lyon"}
+    assert review["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
+    lines = action["description"].splitlines()
+    assert lines[0] == "Q?"
+    assert lines[2].endswith("Regime: conflict; CoE 0.637 = aleatoric 0.000 + epistemic 0.637 nats.")
+    assert lines[4:6] == ["1. `Lyon` (67%)", "2. `![x](http://x)' # Paris` (33%)"]
+
+
+EDIT = {"type": "edit", "edited_action": {"name": "answer_question", "args": {"answer": "Metz"}}}
+
+
+@pytest.mark.parametrize(
+    ("decision", "action", "answer", "reason"),
+    [
+        ({"type": "approve"}, "answer", "Lyon", "a person approved answer 1 of 2"),
+        (EDIT, "answer", "Metz", "a person gave another answer"),
+        ({"type": "respond", "message": "Metz"}, "answer", "Metz", "a person gave another answer"),
+        ({"type": "reject", "message": "no"}, "abstain", None, 'a person rejected all 2 answers ("no")'),
+        ({"type": "reject"}, "abstain", None, "a person rejected all 2 answers;"),
+    ],
+)
+def test_agent_chat_ui_decides(decision, action, answer, reason):
+    found = replied({"decisions": [decision]}, "agent_chat_ui")
+    assert (found["action"], found["answer"], found["decided_by"]) == (action, answer, "person")
+    assert found["reason"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"decisions": []},
+        {"decisions": [{"type": "approve"}, {"type": "approve"}]},
+        {"decisions": [{"type": "ignore"}]},
+        {"decisions": [{"type": "respond", "message": ""}]},
+        {"decisions": [{"type": "edit", "edited_action": {"name": "other", "args": {"answer": "Metz"}}}]},
+        {"type": "approve"},
+    ],
+)
+def test_agent_chat_ui_is_told_what_was_wrong(reply):
+    compiled = saved("agent_chat_ui")
+    compiled.invoke(QUESTION, THREAD)
+    request = shown(compiled.invoke(Command(resume=reply), THREAD))
+    assert request["action_requests"][0]["description"].startswith("**Your last reply could not be used: ")
+
+
+def test_where_nobody_answered_there_is_nothing_to_approve():
+    policy = RegimePolicy(0.5, 0.3, actions={"consensus": "escalate"})
+    agents = [ScriptedAgent(name, ["I don't know."]) for name in "ab"]
+    compiled = create_coe_graph(
+        agents, clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson("agent_chat_ui")
+    ).compile(checkpointer=InMemorySaver())
+    request = shown(compiled.invoke(QUESTION, THREAD))
+    assert request["review_configs"][0]["allowed_decisions"] == ["edit", "reject", "respond"]
+    again = shown(compiled.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD))
+    assert "there is no candidate 1" in again["action_requests"][0]["description"]
+
+
+def test_there_is_no_other_form():
+    with pytest.raises(ValueError, match="must be one of coe, agent_chat_ui; 'email' came"):
+        AskPerson("email")
+    assert repr(AskPerson()) == "AskPerson('coe')"

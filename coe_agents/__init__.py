@@ -9,19 +9,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coe_agents.agents import ModelAgent
     from coe_agents.graph import create_coe_graph
+    from coe_agents.middleware import CoEMiddleware
     from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy
+    from coe_agents.tool import create_coe_tool
 
 __version__ = "0.1.0"
 __all__ = [
+    "CoEMiddleware",
     "Decision",
     "Measurement",
     "ModelAgent",
     "RegimePolicy",
     "ThresholdPolicy",
     "create_coe_graph",
+    "create_coe_tool",
 ]
 
-_HOMES = {"ModelAgent": "agents", "create_coe_graph": "graph"}
+_HOMES = {
+    "CoEMiddleware": "middleware",
+    "ModelAgent": "agents",
+    "create_coe_graph": "graph",
+    "create_coe_tool": "tool",
+}
 
 
 def __getattr__(name: str) -> Any:

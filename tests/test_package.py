@@ -22,12 +22,14 @@ def loaded_after(statement: str) -> set[str]:
 
 def test_exported_names():
     assert coe_agents.__all__ == [
+        "CoEMiddleware",
         "Decision",
         "Measurement",
         "ModelAgent",
         "RegimePolicy",
         "ThresholdPolicy",
         "create_coe_graph",
+        "create_coe_tool",
     ]
     for name in coe_agents.__all__:
         assert getattr(coe_agents, name).__name__ == name

@@ -48,6 +48,13 @@ def test_the_graph_needs_no_model():
     assert not {"torch", "transformers"} & loaded_after("from coe_agents import create_coe_graph, ModelAgent")
 
 
+def test_without_langchain_the_middleware_says_what_to_install():
+    code = "import sys; sys.modules['langchain'] = None; import coe_agents; coe_agents.create_coe_tool; "
+    told = "try: coe_agents.CoEMiddleware\nexcept ImportError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{told}"], capture_output=True, text=True, check=True)
+    assert 'pip install "coe-agents[langchain]"' in done.stdout
+
+
 def test_help_loads_nothing_heavy():
     assert not {"torch", "transformers", "langgraph", "langchain_core"} & loaded_after("import coe_agents.cli")
 

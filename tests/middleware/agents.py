@@ -53,7 +53,7 @@ class Bank:
         @tool
         def balance() -> str:
             """Tells the balance."""
-            return "100"
+            return "the balance is 100"
 
         self.tools = [transfer_money, balance]
 

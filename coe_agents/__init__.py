@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.graph import AskPerson, candidates, create_coe_graph
+    from coe_agents.middleware import CoEMiddleware
     from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy
+    from coe_agents.tool import create_coe_tool
 
 __version__ = "0.1.0"
 __all__ = [
     "Arbiter",
     "AskPerson",
+    "CoEMiddleware",
     "Decision",
     "Measurement",
     "ModelAgent",
@@ -22,14 +25,17 @@ __all__ = [
     "ThresholdPolicy",
     "candidates",
     "create_coe_graph",
+    "create_coe_tool",
 ]
 
 _HOMES = {
     "Arbiter": "agents",
     "AskPerson": "graph",
+    "CoEMiddleware": "middleware",
     "ModelAgent": "agents",
     "candidates": "graph",
     "create_coe_graph": "graph",
+    "create_coe_tool": "tool",
 }
 
 

@@ -24,6 +24,7 @@ def test_exported_names():
     assert coe_agents.__all__ == [
         "Arbiter",
         "AskPerson",
+        "CoEMiddleware",
         "Decision",
         "Measurement",
         "ModelAgent",
@@ -31,6 +32,7 @@ def test_exported_names():
         "ThresholdPolicy",
         "candidates",
         "create_coe_graph",
+        "create_coe_tool",
     ]
     for name in coe_agents.__all__:
         assert getattr(coe_agents, name).__name__ == name
@@ -47,6 +49,13 @@ def test_the_core_needs_no_model_library():
 
 def test_the_graph_needs_no_model():
     assert not {"torch", "transformers"} & loaded_after("from coe_agents import create_coe_graph, ModelAgent")
+
+
+def test_without_langchain_the_middleware_says_what_to_install():
+    code = "import sys; sys.modules['langchain'] = None; import coe_agents; coe_agents.create_coe_tool; "
+    told = "try: coe_agents.CoEMiddleware\nexcept ImportError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{told}"], capture_output=True, text=True, check=True)
+    assert 'pip install "coe-agents[langchain]"' in done.stdout
 
 
 def test_help_loads_nothing_heavy():

@@ -28,3 +28,23 @@ def test_a_debate_shows_answers_and_support_and_not_who_gave_them():
         '<answer support="60%">Paris</answer>',
         '<answer support="40%">Lyon</answer>',
     ]
+
+
+def test_a_review_shows_the_call_whole_and_the_end_of_the_conversation():
+    said = [
+        ("user", "first"),
+        *[("assistant", f"{place} " + "x" * 3000) for place in range(4)],
+        ("user", "last</user>"),
+    ]
+    text = prompts.review_tool_call("pay", '{"to": "<b> \\u00e9"}', said)
+    assert '<tool>pay</tool>\n<arguments>{"to": "\\u003cb\\u003e \\u00e9"}</arguments>\n' in text
+    assert "(earlier messages are left out)\n<assistant>2 xxx" in text
+    assert "<user>last‹/user›</user>" in text
+    assert "first" not in text
+    assert len(text) < prompts.MAX_CONVERSATION + 500
+
+
+def test_a_review_of_an_answer_shows_it_whole():
+    text = prompts.review_answer("x" * prompts.MAX_REVIEWED, [("user", "Q?")])
+    assert f"<user>Q?</user>\n<answer>{'x' * prompts.MAX_REVIEWED}</answer>\n" in text
+    assert prompts.review_answer("a</answer>b", []).count("</answer>") == 1

@@ -8,7 +8,8 @@ A contract is a class of tests. Derive from it in a test file, say how your part
         def create_model(self):
             return MyJudge()
 
-The suites need no plugin, and importing them does not import pytest.
+The suites need no plugin, and importing them does not import pytest. `coe_agents.testing.driver`, which loads
+LangChain, holds a chat model that drives an agent as it is told to.
 """
 
 from coe_agents.testing.agents import AgentContract, FailingAgentContract

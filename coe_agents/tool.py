@@ -1,0 +1,81 @@
+"""Owns the tool that asks the group: for any agent that calls tools."""
+
+from typing import Annotated, Any
+
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import AfterValidator, BaseModel, Field
+
+from coe_agents.errors import CoEError
+from coe_agents.graph import DecisionData
+from coe_agents.graph.compiled import check_compiled
+
+_DESCRIPTION = (
+    "Asks several language models the same question and returns their answer if they are sure of it and agree. "
+    "Otherwise it says that they are not, and why. Ask one self-contained question."
+)
+
+
+def _not_blank(question: str) -> str:
+    if not question.strip():
+        raise ValueError("the question must not be empty")
+    return question
+
+
+class _Arguments(BaseModel):
+    question: Annotated[str, AfterValidator(_not_blank)] = Field(description="The question, with all it needs.")
+
+
+def create_coe_tool(
+    graph: Runnable[Any, Any], *, name: str = "ask_the_group", description: str | None = None
+) -> BaseTool:
+    """Returns a tool that puts a question to the group.
+
+    What it returns is the answer or, where the group withholds one, a text that says so and why. The whole decision
+    (`coe_agents.graph.DecisionData`) is the artifact of the tool message.
+
+    Args:
+        graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
+        name: The tool's name.
+        description: What the calling model reads about the tool; by default what it does and when it withholds.
+
+    Raises:
+        TypeError: If the graph is not compiled.
+        ValueError: If it has a checkpointer of its own.
+
+    Example:
+        >>> from coe_agents import ThresholdPolicy, create_coe_graph
+        >>> from coe_agents.clustering import NormalizedMatch
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
+        >>> graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
+        >>> create_coe_tool(graph).invoke({"question": "Capital of France?"})
+        'The group withholds an answer: CoE 0.693 (aleatoric 0.000, epistemic 0.693) exceeds 0.5 nats.'
+    """
+    group = check_compiled(graph)
+
+    def ask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
+        return _told(group.invoke({"question": question}, config))
+
+    async def aask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
+        return _told(await group.ainvoke({"question": question}, config))
+
+    return StructuredTool.from_function(
+        ask,
+        aask,
+        name=name,
+        description=description or _DESCRIPTION,
+        args_schema=_Arguments,
+        response_format="content_and_artifact",
+    )
+
+
+def _told(result: dict[str, Any]) -> tuple[str, DecisionData]:
+    if "decision" not in result:  # it waits for a person, and nothing here could go on with it later
+        raise CoEError(
+            "the group came to no decision", hint="a graph that asks a person needs an agent with a checkpointer"
+        )
+    decision: DecisionData = result["decision"]
+    if decision["action"] == "answer" and decision["answer"] is not None:
+        return decision["answer"], decision
+    return f"The group withholds an answer: {decision['reason']}.", decision

@@ -1,0 +1,84 @@
+"""Agents with a gated tool, and the ways to run them."""
+
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coe_agents import CoEMiddleware, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.testing.driver import ScriptedDriver
+from tests.doubles import ScriptedAgent
+
+MODES = ("invoke", "ainvoke", "stream", "astream")
+THREAD: dict[str, Any] = {"configurable": {"thread_id": "1"}}
+PAY = {"messages": [("user", "Send 10 to Ann.")]}
+
+
+def call(tool="transfer_money", /, id="c1", **args):
+    return {"name": tool, "args": args or {"to": "Ann", "amount": 10}, "id": id}
+
+
+def says(*calls, text="I will."):
+    return AIMessage(text, tool_calls=list(calls))
+
+
+def judges(*replies):
+    """One judge for each list of replies, and the graph that asks them."""
+    agents = [ScriptedAgent(f"judge{place}", said) for place, said in enumerate(replies)]
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0).compile()
+    return agents, graph
+
+
+SURE = ["approve", "Approve."], ["approve", "approve"]
+UNSURE = ["approve", "approve"], ["reject", "Reject."]
+AGAINST = ["reject", "reject."], ["Reject", "reject"]
+DECLINING = ["I don't know."], ["I don't know."]
+
+
+class Bank:
+    """A tool with a side effect that can be counted."""
+
+    def __init__(self):
+        self.transfers = []
+
+        @tool
+        def transfer_money(to: str, amount: float) -> str:
+            """Sends money."""
+            self.transfers.append((to, amount))
+            return f"sent {amount} to {to}"
+
+        @tool
+        def balance() -> str:
+            """Tells the balance."""
+            return "the balance is 100"
+
+        self.tools = [transfer_money, balance]
+
+
+def agent(graph, bank, *messages, middleware=None, saver=True, **options):
+    gate = middleware or [CoEMiddleware(graph, tools=["transfer_money"], **options)]
+    script = [*(messages or [says(call())]), AIMessage("Done.")]
+    checkpointer = InMemorySaver() if saver else None
+    return create_agent(ScriptedDriver(script=script), bank.tools, middleware=gate, checkpointer=checkpointer)
+
+
+async def run(mode, compiled, given, config=THREAD):
+    """Returns the last state, in any of the modes."""
+    if mode == "invoke":
+        return compiled.invoke(given, config)
+    if mode == "ainvoke":
+        return await compiled.ainvoke(given, config)
+    if mode == "stream":
+        states = list(compiled.stream(given, config, stream_mode="values"))
+    else:
+        states = [state async for state in compiled.astream(given, config, stream_mode="values")]
+    last = states[-1]
+    interrupts = [one for state in states for one in state.get("__interrupt__", ())]
+    return {**last, "__interrupt__": interrupts} if interrupts else last
+
+
+def replies(state):
+    return [message for message in state["messages"] if isinstance(message, ToolMessage)]

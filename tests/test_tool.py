@@ -1,0 +1,122 @@
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, interrupt
+
+from coe_agents import ThresholdPolicy, create_coe_graph, create_coe_tool
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import CoEError
+from coe_agents.testing.driver import ScriptedDriver
+from tests.doubles import ScriptedAgent
+
+AGREED, SPLIT = (["Paris"], ["Paris."]), (["Paris"], ["Lyon"])
+WITHHELD = "The group withholds an answer: CoE 0.693 (aleatoric 0.000, epistemic 0.693) exceeds 0.5 nats."
+CALL = {"name": "ask_the_group", "args": {"question": "Capital of France?"}, "id": "c1", "type": "tool_call"}
+
+
+def graph(*replies):
+    agents = [ScriptedAgent(f"a{place}", said) for place, said in enumerate(replies)]
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5))
+
+
+def tool(*replies, **options):
+    return create_coe_tool(graph(*replies).compile(), **options)
+
+
+@pytest.mark.parametrize(
+    ("replies", "text", "action"), [(AGREED, "Paris", "answer"), (SPLIT, WITHHELD, "abstain")], ids=["agreed", "split"]
+)
+async def test_it_returns_the_answer_or_why_there_is_none(replies, text, action):
+    asked = tool(*replies)
+    assert asked.invoke({"question": "Q?"}) == await asked.ainvoke({"question": "Q?"}) == text
+    for message in (asked.invoke(CALL), await asked.ainvoke(CALL)):
+        assert (message.content, message.artifact["action"], message.tool_call_id) == (text, action, "c1")
+        assert message.artifact["coe"] is not None
+
+
+def test_its_schema_has_a_question_only():
+    schema = tool(*AGREED, description="Mine.").tool_call_schema.model_json_schema()
+    assert (list(schema["properties"]), schema["required"]) == (["question"], ["question"])
+    assert tool(*AGREED, name="jury", description="Mine.").name == "jury"
+    assert tool(*AGREED, description="Mine.").description == "Mine."
+    assert "not, and why" in tool(*AGREED).description
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_in_an_agent(mode):
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Paris it is.")])
+    agent = create_agent(driver, [tool(*AGREED)], checkpointer=InMemorySaver())
+    given, thread = {"messages": [("user", "Capital of France?")]}, {"configurable": {"thread_id": "1"}}
+    state = await agent.ainvoke(given, thread) if mode == "async" else agent.invoke(given, thread)
+    assert [message.text for message in state["messages"]][2:] == ["Paris", "Paris it is."]
+    assert agent.get_state(thread).values["messages"][2].artifact["regime"] == "consensus"
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_in_a_tool_node(mode):
+    builder = StateGraph(MessagesState)
+    builder.add_node("tools", ToolNode([tool(*SPLIT)]))
+    builder.add_edge(START, "tools")
+    given = {"messages": [AIMessage("", tool_calls=[CALL, {**CALL, "id": "c2"}])]}
+    compiled = builder.compile()
+    state = await compiled.ainvoke(given) if mode == "async" else compiled.invoke(given)
+    assert [(message.content, message.tool_call_id) for message in state["messages"][1:]] == [
+        (WITHHELD, "c1"),
+        (WITHHELD, "c2"),
+    ]
+
+
+def test_an_empty_question_is_the_calling_models_to_mend():
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[{**CALL, "args": {"question": " "}}]), AIMessage("Oh.")])
+    state = create_agent(driver, [tool(*AGREED)]).invoke({"messages": [("user", "Go.")]})
+    assert "the question must not be empty" in state["messages"][2].content
+    assert state["messages"][-1].text == "Oh."
+
+
+def test_tracing_reaches_the_agents():
+    seen = []
+
+    class Listening(ScriptedAgent):
+        def sample(self, request, config=None):
+            seen.append(config)
+            return super().sample(request, config)
+
+    built = create_coe_graph([Listening("a", ["x"])], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5))
+    create_coe_tool(built.compile()).invoke({"question": "Q?"}, {"tags": ["mine"], "metadata": {"who": "me"}})
+    assert "mine" in seen[0]["tags"]
+    assert seen[0]["metadata"]["who"] == "me"
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_group_that_asks_a_person(mode):
+    class State(MessagesState):
+        question: str
+        decision: dict
+
+    def person(state):
+        return {"decision": {"action": "answer", "answer": interrupt(state["question"]), "reason": "a person"}}
+
+    builder = StateGraph(State)
+    builder.add_node("person", person)
+    builder.add_edge(START, "person")
+    asked = create_coe_tool(builder.compile())
+    with pytest.raises(CoEError, match="no decision"):
+        asked.invoke({"question": "Q?"})
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
+    agent, thread = create_agent(driver, [asked], checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+
+    async def run(given):
+        return await agent.ainvoke(given, thread) if mode == "async" else agent.invoke(given, thread)
+
+    assert (await run({"messages": [("user", "Go.")]}))["__interrupt__"][0].value == "Capital of France?"
+    assert (await run(Command(resume="Paris")))["messages"][2].content == "Paris"
+
+
+def test_graphs_that_do_not_fit():
+    with pytest.raises(TypeError, match="Compile it"):
+        create_coe_tool(graph(*AGREED))
+    with pytest.raises(ValueError, match="no checkpointer of its own"):
+        create_coe_tool(graph(*AGREED).compile(checkpointer=InMemorySaver()))

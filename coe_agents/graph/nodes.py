@@ -15,6 +15,7 @@ from langgraph.types import Command, Overwrite, Send
 
 from coe_agents.clustering import Clusterer, answer_kind, cluster_responses
 from coe_agents.errors import AgentError
+from coe_agents.graph import events
 from coe_agents.graph.state import AgentTokens, CoEState
 from coe_agents.policy import AgentMeasurement, Decision, Measurement, Policy, Weighting, measure
 from coe_agents.policy.measurement import (
@@ -135,7 +136,7 @@ def agent_node(agent: Agent, *, attempts: int) -> RunnableLambda[AgentRequest, d
         except Exception as error:
             return failed(request, error)
 
-    return RunnableLambda(sample, afunc=asample, name=agent.name)
+    return RunnableLambda(events.told(sample, agent.name), afunc=events.atold(asample, agent.name), name=agent.name)
 
 
 def _unstreamed(config: RunnableConfig) -> RunnableConfig:
@@ -154,6 +155,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Run
         texts = [response_text(response) for response in responses]
         labels = cluster_responses(texts, question=state["asked"], clusterer=clusterer)
         failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
+        events.emit(events.clustered(state["round"], labels))
         return {"responses": Overwrite([*responses, *failures]), "labels": labels}
 
     async def acluster(state: CoEState) -> dict[str, Any]:
@@ -174,6 +176,7 @@ def measure_node(
     def measure_responses(state: CoEState) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
         if not any(weights[response["agent"]] > 0 for response in responses):
+            events.emit(events.measured(state["round"], None))
             return {"measured": None}
         measurement = measure(
             responses,
@@ -184,6 +187,7 @@ def measure_node(
             coordination=coordination,
             **thresholds,
         )
+        events.emit(events.measured(state["round"], measurement))
         return {"measured": _plain(measurement)}
 
     return measure_responses
@@ -203,6 +207,7 @@ def coordinate_node(policy: Policy, names: Sequence[str], *, max_rounds: int, mi
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
             decision = _decide(policy, _from_plain(measured), state["round"], max_rounds)
+        events.emit(events.decided(state["round"], decision))
         return Command(goto=decision.action, update={"verdict": asdict(decision)})
 
     return coordinate

@@ -5,6 +5,7 @@ an error's text and a reason come from outside, redacted as in the decision; a r
 stream modes ("updates", "values") are for operators alone, since the state holds every response.
 """
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -105,12 +106,15 @@ class Decided(TypedDict):
 
 Event: TypeAlias = AgentAsked | AgentSampled | Clustered | Measured | Decided
 
+_LOG = logging.getLogger(__name__)
+
 _Sample: TypeAlias = Callable[[Any, RunnableConfig], dict[str, Any]]
 _ASample: TypeAlias = Callable[[Any, RunnableConfig], Awaitable[dict[str, Any]]]
 
 
 def emit(event: Event) -> None:
-    """Writes the event to the stream, if anybody listens."""
+    """Writes the event to the stream, if anybody listens, and to the log at DEBUG."""
+    _LOG.debug("%s", event)
     get_stream_writer()(event)
 
 

@@ -12,8 +12,6 @@ from tests.faults import failing
 from tests.servers import Served, served
 
 
-
-
 @pytest.fixture(autouse=True)
 def _online(monkeypatch):
     # with HF_HUB_OFFLINE, as tests have it, the hub's client reaches no address at all, loopback not either

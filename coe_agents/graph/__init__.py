@@ -2,6 +2,7 @@
 
 from coe_agents.graph.builder import create_coe_graph
 from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided, Event, Measured
+from coe_agents.graph.sequence import SequenceInput, SequenceOutput, Step, create_sequential_graph
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState, DecisionData
 
 __all__ = [
@@ -15,5 +16,9 @@ __all__ = [
     "DecisionData",
     "Event",
     "Measured",
+    "SequenceInput",
+    "SequenceOutput",
+    "Step",
     "create_coe_graph",
+    "create_sequential_graph",
 ]

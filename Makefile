@@ -8,7 +8,7 @@ VLLM_READY := $(VLLM_VENV)/.ready
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test vllm test-vllm check format lint typecheck imports benchmark models clean
+.PHONY: help demo serve test vllm test-vllm check format lint typecheck imports benchmark models clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -18,11 +18,15 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch --constraint constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,serve]' --group dev
 	@touch $@
 
 demo: $(READY) ## Ask three small models five questions; needs no key and no download of models
 	$(BIN)/coe-agents demo
+
+serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld
+	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true \
+		$(BIN)/langgraph dev --host 127.0.0.1 --no-browser --no-reload
 
 test: $(READY) ## Run all tests
 	$(BIN)/python -m pytest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.options import ConfigOption, Exit, JsonOption
+from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
 
 if TYPE_CHECKING:
     from coe_agents.cli.config import Config
@@ -32,12 +32,19 @@ def ask(
     question: Annotated[str, typer.Argument(help="What to ask.")],
     config: ConfigOption = None,
     as_json: JsonOption = False,
+    watched: WatchOption = False,
 ) -> None:
     """Ask the group: the answer or the refusal first, then why."""
     if not question.strip():
         raise typer.BadParameter("it is empty", param_hint="QUESTION")
     start = time.perf_counter()
-    result = _graph(config).invoke({"question": question})
+    graph = _graph(config)
+    if watched:
+        from coe_agents.cli.watch import watch
+
+        result = watch(graph, question)
+    else:
+        result = graph.invoke({"question": question})
     seconds = time.perf_counter() - start
     if as_json:
         print(json.dumps(to_json(question, result["decision"], seconds)))

@@ -2,18 +2,30 @@
 
 from coe_agents.graph.builder import create_coe_graph
 from coe_agents.graph.escalation import Escalation, candidates
+from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided, Event, Measured
 from coe_agents.graph.interrupts import PersonRequest
 from coe_agents.graph.people import AskPerson
+from coe_agents.graph.sequence import SequenceInput, SequenceOutput, Step, create_sequential_graph
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState, DecisionData
 
 __all__ = [
+    "AgentAsked",
+    "AgentSampled",
     "AskPerson",
+    "Clustered",
     "CoEInput",
     "CoEOutput",
     "CoEState",
+    "Decided",
     "DecisionData",
     "Escalation",
+    "Event",
+    "Measured",
     "PersonRequest",
+    "SequenceInput",
+    "SequenceOutput",
+    "Step",
     "candidates",
     "create_coe_graph",
+    "create_sequential_graph",
 ]

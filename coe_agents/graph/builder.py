@@ -11,6 +11,7 @@ from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph import nodes
 from coe_agents.graph.bounds import Bounds
 from coe_agents.graph.clarify import clarify_node
+from coe_agents.graph.clusters import Canonicalize, cluster_node
 from coe_agents.graph.escalation import Escalation, escalation_node
 from coe_agents.graph.interrupts import check_checkpointer
 from coe_agents.graph.outcome import finish
@@ -38,7 +39,7 @@ def create_coe_graph(
     coordination: str | None = None,
     escalation: Escalation | None = None,
     clarify: bool = False,
-    canonicalize: nodes.Canonicalize | None = canonical_answer,
+    canonicalize: Canonicalize | None = canonical_answer,
     weighting: Weighting = "auto",
     divergence: str = "kl",
     retries: int = 1,
@@ -127,7 +128,7 @@ def create_coe_graph(
         graph.add_node(agent.name, node, input_schema=AskedRequest, retry_policy=retry)
         # one edge each: a list barrier would wait for ever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
-    graph.add_node("cluster", nodes.cluster_node(clusterer, canonicalize))
+    graph.add_node("cluster", cluster_node(clusterer, canonicalize))
     weights = {agent.name: agent.weight for agent in agents}
     settings: dict[str, Any] = {"weighting": weighting, "divergence": divergence, "coordination": coordination}
     graph.add_node("measure", nodes.measure_node(policy, weights, **settings))

@@ -11,10 +11,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
-from langgraph.types import Command, Overwrite
+from langgraph.types import Command
 
-from coe_agents.clustering import Clusterer, answer_kind, cluster_responses
-from coe_agents.errors import AgentError, ClusteringError, CoEError
+from coe_agents.clustering import answer_kind
+from coe_agents.errors import AgentError
+from coe_agents.graph import events
 from coe_agents.graph.bounds import Bounds, seconds_used
 from coe_agents.graph.forms import TwoForms
 from coe_agents.graph.measured import measurement_of, to_plain
@@ -24,13 +25,10 @@ from coe_agents.policy import Decision, Policy, Weighting, measure
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
-    response_text,
 )
 from coe_agents.redaction import is_told, redacted, secrets_of
-from coe_agents.rounds import CLARIFY, Strategies, former_answers
-from coe_agents.types import Agent, AgentReply, Response, in_canonical_order, usable
-
-Canonicalize = Callable[[str], str]
+from coe_agents.rounds import CLARIFY, Strategies
+from coe_agents.types import Agent, AgentReply, Response
 
 
 class StateNode(Protocol):
@@ -135,51 +133,12 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
         except Exception as error:
             return failed(asked, error)
 
-    return TwoForms(sample, asample, name=agent.name)
+    return TwoForms(events.told(sample, agent.name), events.atold(asample, agent.name), name=agent.name)
 
 
 def unstreamed(config: RunnableConfig) -> RunnableConfig:
     """Keeps an agent's samples out of `stream_mode="messages"`: nothing is shown before the gate."""
     return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}
-
-
-def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> TwoForms:
-    """Returns the node that gives each response a cluster.
-
-    It also puts the responses in canonical order, failures last, so that `labels[i]` belongs to `responses[i]`.
-    """
-
-    def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
-        responses = [_with_answer(response, canonicalize) for response in usable(state["responses"])]
-        texts = [response_text(response) for response in responses]
-        # last, so that they open no cluster that a response could join, and never measured
-        former = former_answers(state["trajectory"][-1] if state["trajectory"] else None)
-        try:
-            labels = cluster_responses([*texts, *former], question=state["asked"], clusterer=clusterer)
-        except GraphBubbleUp:
-            raise
-        except Exception as error:
-            _raise_without_secrets(error, clusterer)
-            raise
-        former_labels = dict(zip(former, labels[len(texts) :], strict=True))
-        failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
-        rows = Overwrite([*responses, *failures])
-        return {"responses": rows, "labels": labels[: len(texts)], "former_labels": former_labels}
-
-    async def acluster(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        return await asyncio.to_thread(cluster, state, config)
-
-    return TwoForms(cluster, acluster, name="cluster")
-
-
-def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
-    """Raises an error of a model's client, or one that tells its key, as ours; other errors stand."""
-    secrets = secrets_of(clusterer)
-    is_secret = is_told(error, secrets)
-    if is_secret or not isinstance(error, CoEError | ValueError | TypeError | ImportError | OSError):
-        message = redacted(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
-        hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
-        raise ClusteringError(message, hint=hint) from None if is_secret else error
 
 
 def measure_node(
@@ -194,6 +153,7 @@ def measure_node(
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
         if not any(weights[response["agent"]] > 0 for response in responses):
+            events.emit(events.measured(state["round"], None))
             return {"measured": None, "trajectory": account(state, None)}
         measurement = measure(
             responses,
@@ -204,6 +164,7 @@ def measure_node(
             coordination=coordination,
             **thresholds,
         )
+        events.emit(events.measured(state["round"], measurement))
         return {"measured": to_plain(measurement), "trajectory": account(state, measurement)}
 
     async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
@@ -237,6 +198,7 @@ def coordinate_node(
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
             decision = _decide(policy, state, bounds)
+        events.emit(events.decided(state["round"], decision))
         goto = _next_node(decision, state["measured"], strategies, routes)
         return Command(goto=goto, update={"verdict": asdict(decision), "elapsed": seconds_used(state)})
 
@@ -279,10 +241,3 @@ def _decide(policy: Policy, state: CoEState, bounds: Bounds) -> Decision:
 def _attempt() -> int:
     execution = get_runtime().execution_info
     return 1 if execution is None else execution.node_attempt
-
-
-def _with_answer(response: Response, canonicalize: Canonicalize | None) -> Response:
-    if canonicalize is None or response["answer"] is not None:
-        return response
-    answer = canonicalize(response["text"])
-    return response if answer == response["text"] else Response({**response, "answer": answer})

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coe_agents.tinyworld.chain import next_element_question
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.knowledge import MODELS, beliefs, kinds
 
@@ -25,6 +26,7 @@ __all__ = [
     "kinds",
     "load_facts",
     "model_folder",
+    "next_element_question",
     "tinyworld_agents",
     "tinyworld_clusterer",
     "tinyworld_policy",

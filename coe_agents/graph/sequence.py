@@ -1,0 +1,137 @@
+"""Owns chains of dependent questions: each answer makes the next question, and each gate may end the chain."""
+
+import operator
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.channels import EphemeralValue
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, Overwrite
+
+from coe_agents.clustering import canonical_answer
+from coe_agents.graph.state import DecisionData
+
+NextQuestion: TypeAlias = Callable[[str, str], str | None]
+
+
+class Step(TypedDict):
+    """One question of a chain.
+
+    Attributes:
+        question: What was asked.
+        action: "answer", "abstain" or "escalate".
+        answer: The canonical answer, of which the next question is made; None unless the action is "answer".
+        regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
+            measured.
+        coe: Collaborative Entropy of this question in nats, the sum of the next two.
+        aleatoric: In nats.
+        epistemic: In nats under KL.
+    """
+
+    question: str
+    action: Literal["answer", "abstain", "escalate"]
+    answer: str | None
+    regime: str | None
+    coe: float | None
+    aleatoric: float | None
+    epistemic: float | None
+
+
+class SequenceInput(TypedDict):
+    """The first question."""
+
+    question: Annotated[str, EphemeralValue]
+
+
+class SequenceOutput(TypedDict, total=False):
+    """The whole chain.
+
+    Attributes:
+        steps: The questions in order; the last is the one that was not answered, or that no other follows.
+        decision: Of the last step.
+        coe: The sum over all measured steps, in nats; so are the next two. A step's value holds for the answers before
+            it: the sum is the uncertainty met on the path that was taken, not the mean over all paths.
+        aleatoric: In nats.
+        epistemic: In nats under KL.
+        ended: "withheld": the last gate let no answer through; "complete": no question follows the last answer;
+            "max_steps": one would.
+    """
+
+    steps: Annotated[list[Step], operator.add]
+    decision: DecisionData
+    coe: float
+    aleatoric: float
+    epistemic: float
+    ended: Literal["withheld", "complete", "max_steps"]
+
+
+class SequenceState(SequenceInput, SequenceOutput, total=False):
+    """All channels of the graph.
+
+    Attributes:
+        asked: The question of the step that is next.
+    """
+
+    asked: str
+
+
+def create_sequential_graph(
+    graph: Any, *, next_question: NextQuestion, max_steps: int = 10
+) -> StateGraph[SequenceState, None, SequenceInput, SequenceOutput]:
+    """Returns the graph of a chain, uncompiled: a question is asked only if the gate before it let its answer through.
+
+    The input is `{"question": str}`, the first one; a new input on a thread starts a new chain.
+
+    Args:
+        graph: A compiled CoE graph, asked once for each step.
+        next_question: From a question and its canonical answer (`coe_agents.clustering.canonical_answer`) to the next
+            question, or None at the end of the chain. The answer is a model's text: treat it as data.
+        max_steps: The most questions of a chain.
+
+    Raises:
+        ValueError: If `max_steps` is below 1.
+    """
+    if max_steps < 1:
+        raise ValueError(f'"max_steps" must be at least 1; {max_steps} came. 1 asks the first question alone')
+
+    def begin(state: SequenceState) -> dict[str, Any]:
+        return {"asked": state["question"], "steps": Overwrite([]), "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
+
+    def proceed(state: SequenceState, decision: DecisionData) -> Command[Any]:
+        said = decision["answer"]
+        answer = canonical_answer(said) if said is not None else None
+        step = Step(
+            question=state["asked"],
+            action=decision["action"],  # type: ignore[typeddict-item]  # a run never ends with "another_round"
+            answer=answer,
+            regime=decision["regime"],
+            coe=decision["coe"],
+            aleatoric=decision["aleatoric"],
+            epistemic=decision["epistemic"],
+        )
+        follows = next_question(state["asked"], answer) if answer is not None else None
+        update: dict[str, Any] = {
+            "steps": [step],
+            "decision": decision,
+            "coe": state["coe"] + (decision["coe"] or 0.0),
+            "aleatoric": state["aleatoric"] + (decision["aleatoric"] or 0.0),
+            "epistemic": state["epistemic"] + (decision["epistemic"] or 0.0),
+        }
+        if follows is not None and len(state["steps"]) + 1 < max_steps:
+            return Command(goto="ask", update={**update, "asked": follows})
+        ended = "withheld" if answer is None else "complete" if follows is None else "max_steps"
+        return Command(goto=END, update={**update, "ended": ended})
+
+    def ask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
+        return proceed(state, graph.invoke({"question": state["asked"]}, config)["decision"])
+
+    async def aask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
+        return proceed(state, (await graph.ainvoke({"question": state["asked"]}, config))["decision"])
+
+    sequence = StateGraph(SequenceState, input_schema=SequenceInput, output_schema=SequenceOutput)
+    sequence.add_node("begin", begin)
+    sequence.add_node("ask", RunnableLambda(ask, afunc=aask, name="ask"), destinations=("ask", END))
+    sequence.add_edge(START, "begin")
+    sequence.add_edge("begin", "ask")
+    return sequence

@@ -1,0 +1,223 @@
+"""Owns the hook into OpenTelemetry: a callback handler that turns runs into spans and decisions into metrics.
+
+Off unless passed as a callback; what is exported, and where to, the application's own providers decide.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+
+try:
+    from opentelemetry import metrics, trace
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Status, StatusCode
+except ModuleNotFoundError as error:
+    raise ImportError('coe_agents.observability needs OpenTelemetry; pip install "coe-agents[otel]"') from error
+
+_ENDS = ("answer", "abstain", "escalate")
+_NUMBERS = ("coe", "aleatoric", "epistemic")
+_BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.5, 2.0, 3.0)
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run of LangChain's that is under way; without a span of its own it passes its parent's context on.
+
+    Attributes:
+        parent: The run that started it.
+        context: With the span under which its children go.
+        span: Its own.
+        node: The node's name, if it is one.
+        has_decided: Whether a decision in it or below it is counted.
+    """
+
+    parent: "_Run | None"
+    context: Context | None = None
+    span: trace.Span | None = None
+    node: str | None = None
+    has_decided: bool = False
+
+    @property
+    def root(self) -> "_Run":
+        return self if self.parent is None else self.parent.root
+
+
+class CoETelemetry(BaseCallbackHandler):
+    """A callback handler that reports runs of a CoE graph, alone or inside another graph, to OpenTelemetry.
+
+    Spans: the run (`coe run`), each node by its name (`prepare`, every agent, `cluster`, `measure`, `coordinate`, the
+    end), and each request to a model (`chat`) under its agent. A span hangs under the one that was current when the run
+    started. Their attributes are `coe.` with `agent`, `round`, `n_responses`, `n_clusters`, `coe`, `aleatoric`,
+    `epistemic`, `regime`, `action`, `n_rounds`, and `error.type`. A failed agent's span has the status ERROR; an
+    interrupt is none.
+
+    Metrics, one addition for each decision: `coe.decisions` by action and regime ("none" if nothing was measured);
+    `coe.collaborative_entropy`, a histogram in nats by action; `coe.tokens` by agent and direction; `coe.failures` by
+    agent and `error.type`, one for each round in which the agent failed.
+
+    No question, response, reason or error message is exported unless `content` is true. One handler serves any number
+    of runs at a time, synchronous and asynchronous.
+
+    Args:
+        tracer_provider: The global one by default.
+        meter_provider: The global one by default.
+        content: Adds `coe.question`, `coe.responses`, `coe.answer`, `coe.reason` and `error.message`.
+
+    Example:
+        >>> from coe_agents import ThresholdPolicy, create_coe_graph
+        >>> from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
+        >>> graph = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.5))
+        >>> observed = graph.compile().with_config(callbacks=[CoETelemetry()])
+    """
+
+    run_inline = True  # so that an asynchronous run starts in the caller's context, and in order
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: trace.TracerProvider | None = None,
+        meter_provider: metrics.MeterProvider | None = None,
+        content: bool = False,
+    ) -> None:
+        self._content = content
+        self._runs: dict[UUID, _Run] = {}
+        self._tracer = trace.get_tracer("coe_agents", version("coe-agents"), tracer_provider)
+        meter = metrics.get_meter("coe_agents", version("coe-agents"), meter_provider)
+        self._decisions = meter.create_counter("coe.decisions", "{decision}", "Decisions by action and regime")
+        self._failures = meter.create_counter("coe.failures", "{failure}", "Rounds in which an agent failed")
+        self._tokens = meter.create_counter("coe.tokens", "{token}", "Tokens by agent and direction")
+        self._coe = meter.create_histogram(
+            "coe.collaborative_entropy",
+            "nat",
+            "CoE of what was decided",
+            explicit_bucket_boundaries_advisory=_BUCKETS,
+        )
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any],
+        inputs: dict[str, Any],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        is_node = any(tag.startswith("graph:step:") for tag in tags or ())
+        run = self._begin(run_id, parent_run_id, node=str(kwargs.get("name")) if is_node else None)
+        if is_node or run.parent is None:
+            self._open(run, run.node or "coe run", {})
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        if (run := self._runs.pop(run_id, None)) is None:
+            return
+        said = outputs.update if isinstance(outputs, Command) else outputs
+        if run.span is not None and isinstance(said, Mapping):
+            self._describe(run, run.span, said)
+        self._close(run)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        self._fail(run_id, error)
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[Any]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        model = (metadata or {}).get("ls_model_name")
+        named = {"gen_ai.request.model": str(model)} if model else {}
+        self._open(self._begin(run_id, parent_run_id), "chat", {"gen_ai.operation.name": "chat", **named})
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        if (run := self._runs.pop(run_id, None)) is not None:
+            self._close(run)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        self._fail(run_id, error)
+
+    def _begin(self, run_id: UUID, parent_run_id: UUID | None, *, node: str | None = None) -> _Run:
+        parent = self._runs.get(parent_run_id) if parent_run_id is not None else None
+        run = _Run(parent, context=parent.context if parent else None, node=node)
+        self._runs[run_id] = run
+        return run
+
+    def _open(self, run: _Run, name: str, attributes: Mapping[str, str]) -> None:
+        run.span = self._tracer.start_span(name, run.context, attributes=attributes)
+        run.context = trace.set_span_in_context(run.span, run.context)
+
+    def _close(self, run: _Run) -> None:
+        if run.span is not None:
+            run.span.end()
+        if run.parent is None:  # a request that was given up tells no end of its own
+            for run_id in [run_id for run_id, other in list(self._runs.items()) if other.root is run]:
+                left = self._runs.pop(run_id, None)
+                if left is not None and left.span is not None:
+                    left.span.set_status(Status(StatusCode.ERROR, "given up"))
+                    left.span.end()
+
+    def _fail(self, run_id: UUID, error: BaseException) -> None:
+        if (run := self._runs.pop(run_id, None)) is None:
+            return
+        if run.span is not None and not isinstance(error, GraphBubbleUp):
+            self._blame(run.span, type(error).__name__, str(error))
+        self._close(run)
+
+    def _blame(self, span: trace.Span, kind: str, message: str) -> None:
+        span.set_attribute("error.type", kind)
+        if self._content:
+            span.set_attribute("error.message", message)
+        span.set_status(Status(StatusCode.ERROR, kind))
+
+    def _describe(self, run: _Run, span: trace.Span, said: Mapping[str, Any]) -> None:
+        if "asked" in said and self._content:
+            span.set_attribute("coe.question", said["asked"])
+        if isinstance(said.get("responses"), list) and run.node is not None:
+            self._describe_agent(run.node, span, said["responses"])
+        if "labels" in said and run.node is not None:
+            span.set_attribute("coe.n_clusters", len(set(said["labels"])))
+        for part in ("measured", "verdict", "decision"):
+            if isinstance(said.get(part), Mapping):
+                self._describe_numbers(span, said[part])
+        if run.node in _ENDS and not run.has_decided and "coe" in (said.get("decision") or ()):
+            self._count(said["decision"])
+            above: _Run | None = run
+            while above is not None:  # a node around a whole graph gives the same decision back
+                above.has_decided, above = True, above.parent
+
+    def _describe_agent(self, agent: str, span: trace.Span, responses: Sequence[Mapping[str, Any]]) -> None:
+        rows = [row for row in responses if row["agent"] == agent]
+        if not rows:
+            return
+        errors = [row["error"] for row in rows if row["error"] is not None]
+        span.set_attributes({"coe.agent": agent, "coe.round": rows[0]["round"]})
+        span.set_attribute("coe.n_responses", len(rows) - len(errors))
+        if self._content:
+            span.set_attribute("coe.responses", [row["text"] for row in rows if row["error"] is None])
+        for error in errors:
+            kind, _, message = error.partition(":")
+            self._blame(span, kind, message.strip())
+            self._failures.add(1, {"coe.agent": agent, "error.type": kind})
+
+    def _describe_numbers(self, span: trace.Span, said: Mapping[str, Any]) -> None:
+        told = (*_NUMBERS, "regime", "action", "n_rounds", *(("answer", "reason") if self._content else ()))
+        span.set_attributes({f"coe.{name}": said[name] for name in told if said.get(name) is not None})
+
+    def _count(self, decision: Mapping[str, Any]) -> None:
+        action = decision["action"]
+        self._decisions.add(1, {"coe.action": action, "coe.regime": decision["regime"] or "none"})
+        if decision["coe"] is not None:
+            self._coe.record(decision["coe"], {"coe.action": action})
+        for agent, usage in decision["tokens"].items():
+            for direction in ("input", "output"):
+                self._tokens.add(usage[f"{direction}_tokens"], {"coe.agent": agent, "coe.direction": direction})

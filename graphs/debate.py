@@ -1,0 +1,15 @@
+"""Agents that disagree are asked again, up to three times, as a deployable graph named in `langgraph.json`."""
+
+from coe_agents import RegimePolicy, create_coe_graph
+from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
+
+graph = create_coe_graph(
+    tinyworld_agents(),
+    clusterer=tinyworld_clusterer(),
+    policy=RegimePolicy(
+        aleatoric_threshold=0.5,
+        epistemic_threshold=0.3,
+        actions={"conflict": "another_round", "ambiguous": "another_round", "unknown": "another_round"},
+    ),
+    max_rounds=3,
+).compile(name="debate")

@@ -1,0 +1,15 @@
+"""A walk along the periodic table, each step behind its own gate, as a deployable graph named in `langgraph.json`.
+
+The input is `{"question": str}`, say "What is the chemical symbol for aluminium?"; any other question is a chain of
+one. The output is `coe_agents.graph.SequenceOutput`: `steps` with each question, its canonical answer and its numbers,
+`decision` of the last step, the sums `coe`, `aleatoric` and `epistemic`, and how the chain `ended`.
+"""
+
+from coe_agents import create_coe_graph
+from coe_agents.graph import create_sequential_graph
+from coe_agents.tinyworld import next_element_question, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+
+gate = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile()
+graph = create_sequential_graph(gate, next_question=next_element_question, max_steps=12).compile(
+    name="sequential_agents"
+)

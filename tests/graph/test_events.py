@@ -1,0 +1,92 @@
+import asyncio
+from typing import get_args
+
+import pytest
+from langgraph.graph import START, StateGraph
+
+from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import CoEState, Event
+from tests.doubles import ScriptedAgent
+
+CONFLICT_ASKS_AGAIN = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
+
+
+def graph(*agents, policy=CONFLICT_ASKS_AGAIN, **options):
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, retries=0, **options).compile()
+
+
+def told(compiled, **options):
+    """Returns the events of one run; the asynchronous form must tell the same."""
+
+    async def atold():
+        return [event async for event in compiled.astream({"question": "Q?"}, stream_mode="custom", **options)]
+
+    events = list(compiled.stream({"question": "Q?"}, stream_mode="custom", **options))
+    assert sorted(map(untimed, asyncio.run(atold()))) == sorted(map(untimed, events))
+    return events
+
+
+def untimed(event):
+    return repr({key: value for key, value in event.items() if key != "seconds"})
+
+
+def of(events, name):
+    return [event for event in events if event["event"] == name]
+
+
+def test_a_run_is_told_step_by_step():
+    events = told(graph(ScriptedAgent("a", ["Paris", "paris"]), ScriptedAgent("b", ["Lyon"], ["Lyon"])))
+    assert {event["agent"] for event in of(events, "agent_asked")} == {"a", "b"}
+    assert {event["agent"]: event["n_responses"] for event in of(events, "agent_sampled")} == {"a": 2, "b": 1}
+    assert all(event["error"] is None and event["seconds"] >= 0 for event in of(events, "agent_sampled"))
+    clustered, measured, decided = events[-3:]
+    assert clustered == {"event": "clustered", "round": 0, "n_clusters": 2, "sizes": [2, 1]}
+    assert (measured["event"], measured["regime"], measured["aleatoric"]) == ("measured", "conflict", 0.0)
+    assert measured["coe"] == pytest.approx(0.6931, abs=1e-4)  # log 2
+    assert (decided["event"], decided["action"]) == ("decided", "abstain")
+    assert decided["reason"].startswith("conflict: ")
+
+
+def test_every_event_has_the_fields_of_its_type_and_nothing_more():
+    types = {get_args(kind.__annotations__["event"])[0]: set(kind.__annotations__) for kind in get_args(Event)}
+    events = told(graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", OSError("gone")), min_agents=1))
+    assert {event["event"] for event in events} == set(types)
+    for event in events:
+        assert set(event) == types[event["event"]]
+
+
+def test_rounds_are_told_apart():
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
+    events = list(graph(*agents, max_rounds=2).stream({"question": "Q?"}, stream_mode="custom"))
+    assert [event["action"] for event in of(events, "decided")] == ["another_round", "abstain"]
+    assert {event["round"] for event in of(events, "agent_sampled")} == {0, 1}
+
+
+def test_a_failure_is_told_and_nothing_is_measured():
+    events = told(graph(*(ScriptedAgent(name, OSError("gone")) for name in "ab")))
+    assert {event["error"] for event in of(events, "agent_sampled")} == {"OSError: gone"}
+    assert [event["n_responses"] for event in of(events, "agent_sampled")] == [0, 0]
+    assert of(events, "clustered") == [{"event": "clustered", "round": 0, "n_clusters": 0, "sizes": []}]
+    (measured,) = of(events, "measured")
+    assert {measured[key] for key in ("coe", "aleatoric", "epistemic", "regime")} == {None}
+
+
+def test_nothing_of_a_response_is_told():
+    agents = [ScriptedAgent("a", ["a secret answer"]), ScriptedAgent("b", ["a secret answer"])]
+    events = told(graph(*agents, policy=ThresholdPolicy(1.0)))
+    assert of(events, "decided")[0]["action"] == "answer"
+    assert "secret" not in repr(events)
+
+
+def test_events_of_a_subgraph_reach_the_stream_of_its_parent():
+    parent = StateGraph(CoEState)
+    parent.add_node("gate", graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])))
+    parent.add_edge(START, "gate")
+    stream = parent.compile().stream({"question": "Q?"}, stream_mode="custom", subgraphs=True)
+    assert [event["event"] for _, event in stream][-1] == "decided"
+
+
+def test_without_a_listener_a_run_is_the_same():
+    compiled = graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"]))
+    assert compiled.invoke({"question": "Q?"})["decision"]["action"] == "answer"

@@ -1,0 +1,104 @@
+import asyncio
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import create_sequential_graph
+from coe_agents.testing import ScriptedAgent
+from coe_agents.testing import create_response as response
+from coe_agents.types import AgentReply, Usage
+
+KEYS = ("action", "regime", "coe", "aleatoric", "epistemic")
+
+
+class Table(ScriptedAgent):
+    """Says what a table holds for the question."""
+
+    def __init__(self, name, table):
+        super().__init__(name)
+        self.table = table
+
+    def sample(self, request, config=None):
+        self.requests.append(request)
+        texts = self.table[request["question"]]
+        rows = [response(self.name, text, round=request["round"], index=i) for i, text in enumerate(texts)]
+        return AgentReply(responses=rows, usage=Usage(input_tokens=1, output_tokens=1))
+
+
+def next_question(question, answer):
+    return None if answer == "end" else answer
+
+
+def chain(first, second, **options):
+    """Two agents; the next question is the answer."""
+    agents = [Table("a", first), Table("b", second)]
+    gate = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6), retries=0)
+    return agents, create_sequential_graph(gate.compile(), next_question=next_question, **options)
+
+
+def both(graph, question):
+    """Runs sync and async, with a checkpointer and without."""
+    compiled, saved = graph.compile(), graph.compile(checkpointer=InMemorySaver())
+    results = [compiled.invoke({"question": question}), asyncio.run(compiled.ainvoke({"question": question}))]
+    results.append(saved.invoke({"question": question}, {"configurable": {"thread_id": "1"}}))
+    assert results[0]["steps"] == results[1]["steps"] == results[2]["steps"]
+    return results[0]
+
+
+def test_each_answer_makes_the_next_question_and_a_gate_ends_the_chain():
+    table = {"Q": ["one"], "one": ["two"], "two": ["x"], "x": ["never"]}
+    agents, graph = chain(table, {**table, "two": ["y"]})
+    result = both(graph, "Q")
+    assert [(step["question"], step["answer"]) for step in result["steps"]] == [
+        ("Q", "one"),
+        ("one", "two"),
+        ("two", None),
+    ]
+    assert (result["ended"], result["decision"]["action"]) == ("withheld", "abstain")
+    assert "x" not in [request["question"] for agent in agents for request in agent.requests]
+
+
+def test_the_numbers_of_the_steps_add_up():
+    # each torn alike: aleatoric log 2 would be withheld; 3 to 1: H = 0.5623 nats; then sure of two answers: log 2
+    torn = ["one", "one", "one", "two"]
+    _, graph = chain({"Q": torn, "one": ["x"]}, {"Q": torn, "one": ["y"]})
+    result = both(graph, "Q")
+    first, second = result["steps"]
+    assert (first["aleatoric"], first["epistemic"]) == (pytest.approx(0.5623, abs=1e-4), pytest.approx(0, abs=1e-9))
+    assert (second["aleatoric"], second["epistemic"]) == (0.0, pytest.approx(0.6931, abs=1e-4))
+    assert result["aleatoric"] == pytest.approx(0.5623, abs=1e-4)
+    assert result["epistemic"] == pytest.approx(0.6931, abs=1e-4)
+    assert result["coe"] == pytest.approx(result["aleatoric"] + result["epistemic"])
+
+
+def test_the_answer_is_canonical():
+    table = {"Q": ["<think>hm</think>The answer is one."], "one": ["end"]}
+    _, graph = chain(table, table)
+    result = both(graph, "Q")
+    assert [step["answer"] for step in result["steps"]] == ["one", "end"]
+    assert result["ended"] == "complete"
+
+
+def test_a_chain_without_end_is_bounded():
+    _, graph = chain({"Q": ["Q"]}, {"Q": ["Q"]}, max_steps=3)
+    result = both(graph, "Q")
+    assert (len(result["steps"]), result["ended"]) == (3, "max_steps")
+    with pytest.raises(ValueError, match='"max_steps" must be at least 1; 0 came'):
+        chain({}, {}, max_steps=0)
+
+
+def test_nothing_measured_adds_nothing_and_ends_the_chain():
+    _, graph = chain({"Q": ["one"]}, {"Q": ["one"]})  # "one" is in no table: both agents fail
+    result = both(graph, "Q")
+    assert [result["steps"][-1][key] for key in KEYS] == ["abstain", None, None, None, None]
+    assert (result["coe"], result["ended"]) == (0.0, "withheld")
+
+
+def test_a_new_question_on_a_thread_starts_a_new_chain():
+    table = {"Q": ["end"], "R": ["end"]}
+    _, graph = chain(table, table)
+    compiled, thread = graph.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+    compiled.invoke({"question": "Q"}, thread)
+    assert [step["question"] for step in compiled.invoke({"question": "R"}, thread)["steps"]] == ["R"]

@@ -172,6 +172,7 @@ def test_strategies_follow_the_regime():
     assert [data["strategy"] for data in decision["trajectory"]] == [None, "resample"]
     assert hesitant[0].requests[1]["n_samples"] == 4
     assert decision["agents"]["a"]["n_responses"] == 11  # merged
+    assert [data["n_responses"] for data in decision["trajectory"]] == [4, 18]  # of each round alone
     told = ask(graph(*three(), strategies={"conflict": "diversify"}))["decision"]
     assert told["trajectory"][1]["strategy"] == "diversify"
 

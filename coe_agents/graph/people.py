@@ -136,7 +136,7 @@ def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
     numbers = f"CoE {case['coe']:.3f} = aleatoric {case['aleatoric']:.3f} + epistemic {case['epistemic']:.3f} nats"
     lines = [
         *([f"**Your last reply could not be used: {problem}**"] if problem else []),
-        case["question"],
+        _literally(case["question"]),
         f"The models did not settle this. {case['reason']}. Regime: {case['regime']}; {numbers}.",
         "\n".join(f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})" for one in answers),
         "Approve the first answer, edit it, respond with another, or reject them all.",
@@ -154,7 +154,7 @@ def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
 
 
 def _literally(text: str) -> str:
-    """Returns a model's text as code, so that the interface that shows it renders none of it."""
+    """Returns a text as code, so that the interface that shows it renders none of it."""
     return f"`{' '.join(text.split()).replace('`', chr(39))}`"
 
 

@@ -263,7 +263,7 @@ def test_agent_chat_ui_is_shown_a_review():
     assert action["args"] == {"answer": "Lyon"}
     assert review["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
     lines = action["description"].splitlines()
-    assert lines[0] == "Q?"
+    assert lines[0] == "`Q?`"
     assert lines[2].endswith("Regime: conflict; CoE 0.637 = aleatoric 0.000 + epistemic 0.637 nats.")
     assert lines[4:6] == ["1. `Lyon` (67%)", "2. `![x](http://x)' # Paris` (33%)"]
 

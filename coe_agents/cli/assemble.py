@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from coe_agents.agents import ChatEntailment, ModelAgent
+from coe_agents.agents import Arbiter, ChatEntailment, ModelAgent
 from coe_agents.cli.config import (
     AgentConfig,
+    ArbiterConfig,
     Config,
     EmbeddingClusterer,
     EntailmentClusterer,
@@ -50,10 +51,12 @@ def assemble(config: Config | None) -> Any:
     """
     if config is None:
         return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
-    parts: list[Any] = _all([partial(create, config) for create in (create_agents, create_clusterer, create_policy)])
-    agents, clusterer, policy = parts
+    creates = (create_agents, create_clusterer, create_policy, create_escalation)
+    parts: list[Any] = _all([partial(create, config) for create in creates])
+    agents, clusterer, policy, escalation = parts
+    options = config.graph.model_dump()
     try:
-        return create_coe_graph(agents, clusterer=clusterer, policy=policy, **config.graph.model_dump())
+        return create_coe_graph(agents, clusterer=clusterer, policy=policy, escalation=escalation, **options)
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
@@ -92,6 +95,23 @@ def create_policy(config: Config) -> Policy:
         ConfigurationError: If it cannot be made.
     """
     return _at(config, lambda: _policy(config), type(config.policy), "policy")
+
+
+def create_escalation(config: Config) -> Arbiter | None:
+    """Returns the arbiter of a configuration, if it has one.
+
+    Raises:
+        ConfigurationError: If it cannot be made.
+    """
+    chosen = config.escalation
+    if chosen is None:
+        return None
+    return _at(
+        config,
+        lambda: Arbiter(create_chat_model(chosen, owner="the arbiter"), name=chosen.name),
+        ArbiterConfig,
+        "escalation",
+    )
 
 
 def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:

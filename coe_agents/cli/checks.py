@@ -86,10 +86,14 @@ def _notes(config: Config) -> Iterator[str]:
             message = f"{n_responses} responses have a CoE of at most {most:.3f} nats, so this always answers"
             yield config.fault(message, "policy", "max_coe")
         again = [("otherwise",)] if policy.otherwise == "another_round" else []
+        escalates = policy.otherwise == "escalate"
     else:
         again = [("actions", regime) for regime, action in policy.actions.items() if action == "another_round"]
+        escalates = "escalate" in policy.actions.values()
     if again and graph.max_rounds == 1:
         message = '"another_round" becomes "abstain", for max_rounds of [graph] is 1'
         yield config.fault(message, "policy", *again[0])
+    if config.escalation is not None and not escalates:
+        yield config.fault('no action of [policy] is "escalate", so it is never asked', "escalation")
     if len(config.agents) == 1:
         yield config.fault("with one agent CoE is its semantic entropy; it sees no disagreement", "agents")

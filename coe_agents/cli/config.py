@@ -19,7 +19,7 @@ class _Section(BaseModel):
 
 
 class ModelSection(_Section):
-    """What names a model and where it is; agents and clusterers share it.
+    """What names a model and where it is; agents, clusterers and arbiters share it.
 
     Attributes:
         provider: "transformers" (a local folder or hub id), "tinyworld" (a shipped model), or any provider of
@@ -124,6 +124,13 @@ class RegimeConfig(_Section):
     actions: dict[Regime, Action] = Field(default_factory=dict)
 
 
+class ArbiterConfig(ModelSection):
+    """A stronger model decides what the policy escalates, at temperature 0."""
+
+    kind: Literal["arbiter"]
+    name: str = Field(default="arbiter", min_length=1)
+
+
 class GraphConfig(_Section):
     """The options of `create_coe_graph`."""
 
@@ -146,6 +153,7 @@ class Config(_Section):
         EntailmentClusterer | JudgeClusterer | EmbeddingClusterer | NormalizedClusterer, Field(discriminator="kind")
     ]
     policy: Annotated[ThresholdConfig | RegimeConfig, Field(discriminator="kind")]
+    escalation: ArbiterConfig | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
     _path: Path = PrivateAttr(default=Path("configuration"))
     _text: str = PrivateAttr(default="")
@@ -164,6 +172,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("clusterer", "normalized"): NormalizedClusterer,
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,
+    ("escalation",): ArbiterConfig,
     ("graph",): GraphConfig,
 }
 

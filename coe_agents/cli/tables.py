@@ -45,7 +45,16 @@ def show_config(config: Config, notes: Sequence[str], *, path: str, console: Con
     console.print(indented(table_of(heads, rows)))
     console.print()
     console.print(
-        indented(listed([("clusterer", _clusterer(config)), ("policy", _policy(config)), ("graph", _graph(config))]))
+        indented(
+            listed(
+                [
+                    ("clusterer", _clusterer(config)),
+                    ("policy", _policy(config)),
+                    *_escalation(config),
+                    ("graph", _graph(config)),
+                ]
+            )
+        )
     )
     show_remarks("note", "yellow", notes, console=console)
     console.print()
@@ -178,6 +187,11 @@ def _policy(config: Config) -> str:
             f"(epistemic): {actions}"
         )
     return f"threshold: answer while CoE is at most {chosen.max_coe:g} nats, otherwise {chosen.otherwise}"
+
+
+def _escalation(config: Config) -> list[tuple[str, str]]:
+    chosen = config.escalation
+    return [] if chosen is None else [("escalation", f"{chosen.name} decides: {_served(chosen)}")]
 
 
 def _graph(config: Config) -> str:

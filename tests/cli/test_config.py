@@ -82,6 +82,34 @@ def test_a_missing_file_is_said(tmp_path):
         load_config(tmp_path / "none.toml")
 
 
+ARBITER = """
+[escalation]
+kind = "arbiter"
+provider = "tinyworld"
+model = "tiny-mistral"
+"""
+
+
+def test_an_arbiter_decides_what_is_escalated(tmp_path):
+    nodes = assemble(load_config(written(tmp_path, GOOD + ARBITER))).nodes
+    assert "escalation" in nodes
+    assert "escalation" not in assemble(load_config(written(tmp_path, GOOD))).nodes
+
+
+@pytest.mark.parametrize(
+    ("found", "put", "says"),
+    [
+        ("tiny-mistral", "gpt", r"coe.toml:31: escalation.model: the models of tinyworld are .* the arbiter asks"),
+        ('"arbiter"', '"person"', r"coe.toml:29: escalation.kind: Input should be 'arbiter'"),
+        ("[escalation]", '[escalation]\nname = "a"', r"coe.toml:2: agents\[0\].name: the name of \"escalation\" must"),
+        ("[escalation]", "[escalation]\nn_samples = 2", r"coe.toml:29: escalation.n_samples: there is no such field"),
+    ],
+)
+def test_a_mistake_about_the_arbiter_is_named_with_its_line(tmp_path, found, put, says):
+    with pytest.raises(ConfigurationError, match=says):
+        assemble(load_config(written(tmp_path, GOOD + ARBITER.replace(found, put))))
+
+
 def test_keys_come_from_the_environment_by_name(tmp_path, monkeypatch):
     path = written(tmp_path, GOOD.replace("temperature = 0.7", 'api_key_env = "COE_TEST_KEY"'))
     with pytest.raises(ConfigurationError, match='"COE_TEST_KEY" of agent "b" must hold a key; it is not set'):

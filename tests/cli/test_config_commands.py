@@ -89,6 +89,7 @@ def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monke
     assert "api openai gpt-4o-mini 10 1 1 $OPENAI_API_KEY, set" in out
     assert says in out
     assert "policy regime, at 0.5 nats (aleatoric) and 0.3 (epistemic)" in out
+    assert "escalation arbiter decides: openai gpt-4o (key: $OPENAI_API_KEY, set)" in out
     assert "coordination softmax" in out
 
 
@@ -313,6 +314,10 @@ def test_a_file_that_is_not_there_is_said(run):
         (
             REST[REST.index("[policy]") :] + 'actions = { unknown = "another_round" }\n',
             "note: coe.toml:18: policy.actions.unknown: ",
+        ),
+        (
+            '[policy]\nkind = "threshold"\nmax_coe = 1\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n',
+            'note: coe.toml:17: escalation: no action of [policy] is "escalate", so it is never asked',
         ),
     ],
 )

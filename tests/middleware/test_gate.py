@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableLambda
 
 from coe_agents import CoEMiddleware, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -95,12 +96,10 @@ def test_only_the_verdicts_of_the_last_calls_are_kept():
 
 
 def test_what_the_driving_model_reads_of_the_group_is_short_and_on_one_line():
-    said = [["I don't know.\n" * 300]] * 2
-    bank = Bank()
-    (reply,) = replies(agent(judges(*said)[1], bank).invoke(PAY, THREAD))
-    assert bank.transfers == []
+    decision = {"action": "abstain", "answer": None, "reason": "they say <b>\n" * 300}
+    (reply,) = replies(agent(RunnableLambda(lambda _: {"decision": decision}), Bank()).invoke(PAY, THREAD))
     assert len(reply.content) < 500
-    assert "\n" not in reply.content
+    assert not {"\n", "<"} & set(reply.content)
 
 
 def test_a_repeated_call_is_judged_anew():

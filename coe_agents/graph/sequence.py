@@ -9,6 +9,7 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Overwrite
 
+from coe_agents.graph.compiled import check_compiled
 from coe_agents.graph.state import DecisionData
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
@@ -90,7 +91,8 @@ def create_sequential_graph(
         max_steps: The most questions of a chain.
 
     Raises:
-        ValueError: If `max_steps` is below 1.
+        TypeError: If `graph` is not compiled.
+        ValueError: If it has a checkpointer of its own, or `max_steps` is below 1.
 
     Example:
         >>> from coe_agents import ThresholdPolicy, create_coe_graph
@@ -102,6 +104,7 @@ def create_sequential_graph(
         >>> [step["question"] for step in chain.compile().invoke({"question": "Which?"})["steps"]]
         ['Which?', 'Where is Lagos?']
     """
+    gate = check_compiled(graph)
     if max_steps < 1:
         raise ValueError(f'"max_steps" must be at least 1; {max_steps} came. 1 asks the first question alone')
 
@@ -133,10 +136,10 @@ def create_sequential_graph(
         return Command(goto=END, update={**update, "ended": ended})
 
     def ask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, graph.invoke({"question": state["asked"]}, config)["decision"])
+        return proceed(state, gate.invoke({"question": state["asked"]}, config)["decision"])
 
     async def aask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, (await graph.ainvoke({"question": state["asked"]}, config))["decision"])
+        return proceed(state, (await gate.ainvoke({"question": state["asked"]}, config))["decision"])
 
     sequence = StateGraph(SequenceState, input_schema=SequenceInput, output_schema=SequenceOutput)
     sequence.add_node("begin", begin)

@@ -1,9 +1,10 @@
 """Owns what uncertainty leads to: a `Measurement` goes in, a `Decision` comes out."""
 
 from coe_agents.policy.base import Decision, Policy
-from coe_agents.policy.measurement import AgentMeasurement, Measurement, Weighting, measure
+from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
 from coe_agents.policy.regime import RegimePolicy
 from coe_agents.policy.threshold import ThresholdPolicy
+from coe_agents.policy.weighing import Weighting
 
 __all__ = [
     "AgentMeasurement",

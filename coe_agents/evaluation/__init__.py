@@ -1,0 +1,23 @@
+"""Owns the evaluation of saved samples: scores, correctness, metrics with intervals, and calibrated gates."""
+
+from coe_agents.evaluation.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
+from coe_agents.evaluation.report import report
+from coe_agents.evaluation.samples import Question, Sample, Samples
+from coe_agents.evaluation.scoring import Scores, score
+from coe_agents.evaluation.statistics import Statistics, measured
+
+__all__ = [
+    "CRITERIA",
+    "Criterion",
+    "Prediction",
+    "Question",
+    "Rule",
+    "SameMeaning",
+    "Sample",
+    "Samples",
+    "Scores",
+    "Statistics",
+    "measured",
+    "report",
+    "score",
+]

@@ -26,8 +26,8 @@ def show_report(report: Mapping[str, Any], *, console: Console | None = None) ->
         failed = f", {agent['n_failures']} failures" if agent["n_failures"] else ""
         console.print(
             Text(
-                f"  {clean(name)}: {agent['n_responses']} responses to {agent['n_questions']} questions, by probability "
-                f"in {agent['by_probability']}{failed}",
+                f"  {clean(name)}: {agent['n_responses']} responses to {agent['n_questions']} questions, by "
+                f"probability in {agent['by_probability']}{failed}",
                 style="dim",
             )
         )

@@ -1,6 +1,8 @@
 """Owns the evaluation of saved samples: scores, correctness, metrics with intervals, and calibrated gates."""
 
+from coe_agents.evaluation.calibration import Judged, calibrate, judged
 from coe_agents.evaluation.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
+from coe_agents.evaluation.drift import Drift, check_drift
 from coe_agents.evaluation.report import report
 from coe_agents.evaluation.samples import Question, Sample, Samples
 from coe_agents.evaluation.scoring import Scores, score
@@ -9,6 +11,8 @@ from coe_agents.evaluation.statistics import Statistics, measured
 __all__ = [
     "CRITERIA",
     "Criterion",
+    "Drift",
+    "Judged",
     "Prediction",
     "Question",
     "Rule",
@@ -17,6 +21,9 @@ __all__ = [
     "Samples",
     "Scores",
     "Statistics",
+    "calibrate",
+    "check_drift",
+    "judged",
     "measured",
     "report",
     "score",

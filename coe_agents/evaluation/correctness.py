@@ -11,7 +11,7 @@ from coe_agents.evaluation.statistics import Statistics
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is judged.
+    """An answer, and what it is judged by.
 
     Attributes:
         question: What was asked.
@@ -26,16 +26,17 @@ class Prediction:
     verdicts: tuple[bool | None, ...] = ()
 
     @classmethod
-    def of(cls, statistics: Statistics) -> "Prediction":
-        """Returns the group's prediction."""
+    def of(cls, statistics: Statistics, *, cluster: int | None = None) -> "Prediction":
+        """Returns the group's prediction, or what it would be with another cluster chosen."""
+        chosen = statistics.leading if cluster is None else cluster
         return cls(
             statistics.question.text,
-            statistics.measurement.answer,
+            statistics.answer_of(chosen),
             statistics.question.references,
             tuple(
                 response["correct"]
                 for response, label in zip(statistics.responses, statistics.labels, strict=True)
-                if label == statistics.leading
+                if label == chosen
             ),
         )
 

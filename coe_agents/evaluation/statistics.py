@@ -14,7 +14,7 @@ from coe_agents.evaluation.samples import Question, Sample
 from coe_agents.evaluation.tallies import FloatArray, IntArray
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
-from coe_agents.policy.weighing import log_probabilities
+from coe_agents.policy.weighing import log_probabilities, most_probable, shares
 from coe_agents.uncertainty import cluster_distributions, leading_cluster
 
 _BATCH = 64
@@ -85,6 +85,14 @@ class Statistics:
     def leading(self) -> int:
         """The chosen cluster."""
         return int(leading_cluster(self.distributions))
+
+    def answer_of(self, cluster: int) -> str:
+        """Returns a cluster's most probable response."""
+        inside = [
+            response_text(response) if label == cluster else None
+            for response, label in zip(self.responses, self.labels, strict=True)
+        ]
+        return most_probable(inside, shares(self.log_probs, self.agents))
 
 
 def measured(

@@ -1,6 +1,7 @@
 """Owns what uncertainty leads to: a `Measurement` goes in, a `Decision` comes out."""
 
 from coe_agents.policy.base import Decision, Policy
+from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
 from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
 from coe_agents.policy.regime import RegimePolicy
 from coe_agents.policy.threshold import ThresholdPolicy
@@ -8,6 +9,8 @@ from coe_agents.policy.weighing import Weighting
 
 __all__ = [
     "AgentMeasurement",
+    "CalibratedPolicy",
+    "Calibration",
     "Decision",
     "Measurement",
     "Policy",

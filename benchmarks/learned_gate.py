@@ -15,7 +15,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, measured
 from coe_agents.evaluation.bootstrap import estimate_all
 from coe_agents.evaluation.calibration import choose_threshold
-from coe_agents.evaluation.learned import agent_weights, cluster_verdicts, cross_fitted
+from coe_agents.evaluation.learned import agent_weights, cluster_verdicts, cross_fitted, folds
 from coe_agents.uncertainty import leading_cluster
 
 RISK, CONFIDENCE, N_FOLDS = 0.35, 0.9, 10
@@ -41,7 +41,7 @@ def show(name, statistics):
         f"  {name:22} AUROC of CoE {figures['coe']['auroc'][0]:.3f}, of the gate {figures['gate']['auroc'][0]:.3f}: "
         f"{plus:+.3f} [{low:+.3f}, {high:+.3f}]"
     )
-    grids = {"coe": np.arange(0, 2.6, 0.05), "gate": np.arange(0, 1.005, 0.01)}
+    grids = {"coe": np.arange(0, 2.6, 0.05), "gate": np.arange(0, 1.0025, 0.005)}
     found = {
         score: choose_threshold(
             correct=correct, uncertainty=values, grid=grids[score], risk=RISK, confidence=CONFIDENCE
@@ -50,11 +50,11 @@ def show(name, statistics):
         for score, values in (("coe", coe), ("gate", gate))
     }
     print(f"  {'':22} coverage at risk {RISK}: CoE {found['coe']:.3f}, gate {found['gate']:.3f}")
-    weighted = weighted_verdicts(statistics, verdicts)
+    weighted = weighted_verdicts(statistics, verdicts, correct)
     print(f"  {'':22} accuracy: equal weights {correct.mean():.3f}, learned weights {weighted.mean():.3f}")
 
 
-def weighted_verdicts(statistics, verdicts):
+def weighted_verdicts(statistics, verdicts, correct):
     """Whether the answer is right when the mean that picks it has weights learned on the other folds."""
     own = np.array(
         [
@@ -62,14 +62,12 @@ def weighted_verdicts(statistics, verdicts):
             for each, verdict in zip(statistics, verdicts, strict=True)
         ]
     )
-    folds = np.random.default_rng(0).permutation(len(own)) % N_FOLDS
-    weights = [agent_weights(own[folds != fold]) for fold in range(N_FOLDS)]
-    return np.array(
-        [
-            verdict[leading_cluster(each.distributions, weights=weights[fold])]
-            for each, verdict, fold in zip(statistics, verdicts, folds, strict=True)
-        ]
-    )
+    right = np.empty(len(own), dtype=bool)
+    for outside, inside in folds(correct, n_folds=N_FOLDS, seed=0):
+        weights = agent_weights(own[outside])
+        for i in inside:
+            right[i] = verdicts[i][leading_cluster(statistics[i].distributions, weights=weights)]
+    return right
 
 
 if __name__ == "__main__":

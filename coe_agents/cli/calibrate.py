@@ -59,7 +59,7 @@ def calibrate(
             "the policy always abstains. Raise the risk, or calibrate on more questions."
         )
     else:
-        unit = "nats of CoE" if found.gate is None else "estimated probability of error"
+        unit = "nats of CoE" if found.gate is None else "of the gate's score"
         print(
             f"Answer up to {found.threshold:.2f} {unit}: {found.n_answered} of {found.n_questions} questions "
             f"({found.n_answered / found.n_questions:.1%}), {found.n_wrong} wrong "

@@ -21,8 +21,8 @@ from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
 from coe_agents.policy.calibrated import CalibratedAgent, Calibration
 
 _BATCH = 64
-COE_STEP, GATE_STEP = 0.05, 0.01
-"""The distance of the thresholds that are tried: in nats, and as a probability."""
+COE_STEP, GATE_STEP = 0.05, 0.005
+"""The distance of the thresholds that are tried: in nats, and as an estimated probability of error."""
 
 
 @dataclass(frozen=True, slots=True)

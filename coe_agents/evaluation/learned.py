@@ -9,18 +9,23 @@ from coe_agents.evaluation.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.statistics import Statistics
 from coe_agents.evaluation.tallies import BoolArray, FloatArray
 from coe_agents.policy import Measurement
-from coe_agents.policy.gate import LinearGate, features
+from coe_agents.policy.gate import FEATURES, LinearGate, features
+
+STRENGTH, LEAN = 0.005, 3.0
+"""The penalty, and how many times lighter it is on CoE: it draws the gate towards CoE. Chosen so that the gate falls hardly short of CoE where the agents are equals (`benchmarks/learned_gate.py`)."""
 
 
 def fit_gate(
-    measurements: Sequence[Measurement], correct: Sequence[bool] | BoolArray, *, strength: float = 1.0
+    measurements: Sequence[Measurement], correct: Sequence[bool] | BoolArray, *, strength: float = STRENGTH
 ) -> LinearGate:
     """Fits a logistic regression of "the answer is wrong" on standardised `features`.
 
     Args:
         measurements: Of the calibration questions; those that lack one of the agents are left out.
         correct: Whether each answer was right.
-        strength: The inverse of the L2 penalty's weight, as scikit-learn's `C`.
+        strength: The inverse of the L2 penalty's weight, as scikit-learn's `C`. The default is a strong penalty, which
+            also draws the estimated probabilities towards the share of wrong answers: they rank, and a threshold on
+            them is to be calibrated.
 
     Raises:
         ImportError: scikit-learn is not installed.
@@ -41,6 +46,7 @@ def fit_gate(
     rows = np.array([features(m, agents) for m, has_all in zip(measurements, whole, strict=True) if has_all])
     means, scales = rows.mean(axis=0), rows.std(axis=0)
     scales[scales < 1e-12] = 1.0  # a feature that never changes
+    scales[FEATURES.index("coe")] /= LEAN
     model = LogisticRegression(C=strength, max_iter=1000).fit((rows - means) / scales, wrong)
     return LinearGate(
         agents,
@@ -59,23 +65,35 @@ def cross_fitted(
     Args:
         measurements: All of the same agents.
         correct: Shape `(n,)`.
-        n_folds: Into how many folds the questions are dealt at random.
+        n_folds: Into how many folds the questions are dealt at random, right and wrong ones apart.
         seed: Of the dealing.
 
     Returns:
         Shape `(n,)`: the estimated probability of a wrong answer, in [0, 1]; higher = less sure.
 
     Raises:
-        ValueError: As `fit_gate`.
+        ImportError: scikit-learn is not installed.
+        ValueError: As `fit_gate`, or there are fewer right or wrong answers than folds.
     """
     right = np.asarray(correct, dtype=np.bool_)
-    folds = np.random.default_rng(seed).permutation(right.size) % n_folds
     result = np.empty(right.size)
-    for fold in range(n_folds):
-        inside, outside = ((np.flatnonzero(side)).tolist() for side in (folds == fold, folds != fold))
+    for outside, inside in folds(right, n_folds=n_folds, seed=seed):
         gate = fit_gate([measurements[i] for i in outside], right[outside])
         result[inside] = [gate.uncertainty(measurements[i]) for i in inside]
     return result
+
+
+def folds(correct: npt.ArrayLike, *, n_folds: int, seed: int) -> list[tuple[list[int], list[int]]]:
+    """Deals questions into folds with equal shares of wrong answers: the rows outside and inside of each fold.
+
+    With unequal shares a fold would be scored by a gate that has seen fewer errors the more there are in it, and the
+    folds together would rank worse than each does.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    right = np.asarray(correct, dtype=np.bool_)
+    dealt = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(right[:, None], right)
+    return [(outside.tolist(), inside.tolist()) for outside, inside in dealt]
 
 
 def cluster_verdicts(statistics: Statistics, criterion: Criterion) -> BoolArray:

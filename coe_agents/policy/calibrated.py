@@ -158,7 +158,7 @@ class CalibratedPolicy:
             reason = f"the learned gate needs all its agents; {', '.join(sorted(lacking))} gave no response"
             return Decision(self.otherwise, None, reason)
         uncertainty = calibration.uncertainty(measurement)
-        what = f"CoE {uncertainty:.3f}" if calibration.gate is None else f"estimated risk {uncertainty:.3f}"
+        what = f"CoE {uncertainty:.3f}" if calibration.gate is None else f"gate score {uncertainty:.3f}"
         if uncertainty <= threshold + _ROUNDING:
             reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
             return Decision("answer", measurement.answer, reason)

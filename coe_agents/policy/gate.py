@@ -9,8 +9,8 @@ import numpy as np
 from coe_agents.policy.measurement import Measurement
 from coe_agents.uncertainty.answers import first_highest
 
-FEATURES = ("aleatoric", "epistemic", "surprisal", "margin", "n_clusters")
-"""The features before each agent's support: nats, nats, nats, a share, and the logarithm of a count."""
+FEATURES = ("coe", "aleatoric", "epistemic", "surprisal", "margin", "n_clusters")
+"""The features before each agent's support: four in nats, a share, and the logarithm of a count."""
 
 
 def features(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
@@ -21,7 +21,7 @@ def features(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
         agents: Whose support counts, in this order.
 
     Returns:
-        Shape `(len(FEATURES) + len(agents),)`: U_A, U_E, the answer's surprisal, the margin between the two best
+        Shape `(len(FEATURES) + len(agents),)`: CoE, U_A, U_E, the answer's surprisal, the margin between the two best
         supported clusters, the logarithm of the number of clusters, and each agent's probability of the chosen cluster.
 
     Raises:
@@ -34,6 +34,7 @@ def features(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
     chosen = measurement.representatives[leading]
     return np.array(
         [
+            measurement.coe,
             measurement.aleatoric,
             measurement.epistemic,
             measurement.surprisal,

@@ -12,7 +12,9 @@ from coe_agents.policy import Measurement
 from coe_agents.policy.gate import FEATURES, LinearGate, features
 
 STRENGTH, LEAN = 0.005, 3.0
-"""The penalty, and how many times lighter it is on CoE: it draws the gate towards CoE. Chosen so that the gate falls hardly short of CoE where the agents are equals (`benchmarks/learned_gate.py`)."""
+"""The penalty's strength, inverse, and how many times lighter it is on CoE, so that it draws the gate towards CoE.
+
+Chosen so that the gate falls hardly short of CoE where the agents are equals (`benchmarks/learned_gate.py`)."""
 
 
 def fit_gate(

@@ -4,6 +4,7 @@ import gzip
 import json
 import shutil
 import tempfile
+import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -66,6 +67,7 @@ class Samples:
 
     Example:
         >>> import tempfile
+import zlib
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder) / "one.samples.jsonl"
         ...     _ = path.write_text('{"id": "1", "agent": "a", "index": 0, "text": "Paris"}')
@@ -152,12 +154,13 @@ def _opened(path: Path) -> IO[bytes]:
     try:
         if path.suffix != ".gz":
             return path.open("rb")
-        unpacked = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-        with gzip.open(path, "rb") as packed:
+        with ExitStack() as stack, gzip.open(path, "rb") as packed:
+            unpacked = stack.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(packed, unpacked)
-    except (OSError, EOFError) as error:
+            unpacked.seek(0)
+            stack.pop_all()  # the caller closes it
+    except (OSError, EOFError, zlib.error) as error:
         raise SamplesError(f"{path} cannot be read: {error}", hint="Check the path, and that it is whole") from error
-    unpacked.seek(0)
     return cast("IO[bytes]", unpacked)
 
 

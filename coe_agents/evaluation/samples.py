@@ -67,7 +67,6 @@ class Samples:
 
     Example:
         >>> import tempfile
-import zlib
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder) / "one.samples.jsonl"
         ...     _ = path.write_text('{"id": "1", "agent": "a", "index": 0, "text": "Paris"}')

@@ -148,8 +148,8 @@ class CalibratedPolicy:
             UserWarning: The agents, or how many responses they gave, differ from the calibration.
         """
         calibration, threshold = self.calibration, self.calibration.threshold
-        for mismatch in self.mismatches(measurement):
-            warnings.warn(f"the calibrated risk does not hold: {mismatch}", stacklevel=2)
+        if mismatches := self.mismatches(measurement):
+            warnings.warn(f"the calibrated risk does not hold: {'; '.join(mismatches)}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         if threshold is None:
             reason = f"no threshold kept the risk {promise} on {calibration.n_questions} calibration questions"

@@ -104,7 +104,9 @@ def test_stated_fields_are_means_over_agents(statistics):
     assert ESTIMATORS["p_false"](one) == pytest.approx((0.3 + 0.7) / 2)
     assert ESTIMATORS["verbal_confidence"](one) is None  # b stated none
     (one,) = statistics([row("q", "a", p_false=1.5)])
-    with pytest.raises(SamplesError, match="question 'q': \"p_false\" of 'a' must be a probability or null; it is '1.5'"):
+    with pytest.raises(
+        SamplesError, match="question 'q': \"p_false\" of 'a' must be a probability or null; it is '1.5'"
+    ):
         ESTIMATORS["p_false"](one)
 
 

@@ -127,7 +127,7 @@ def test_the_grid_reaches_the_highest_coe_there_can_be(rows):
 
 
 def test_refuses_questions_without_verdicts(rows):
-    with pytest.raises(ValueError, match="none has one. Add references or labels"):
+    with pytest.raises(ValueError, match=r"none has one\. Add references or labels"):
         calibrate(rows([row("q")]), risk=0.1, confidence=0.9, **NAMED)
     with pytest.raises(ValueError, match='"risk" must be above 0 and below 1; it is 10'):
         calibrate(rows(group(5)), risk=10, confidence=0.9, **NAMED)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples, measured
 from coe_agents.evaluation.estimators import CONFIDENCES, ESTIMATORS
 from coe_agents.testing import TableEntailment
@@ -102,12 +101,10 @@ def test_stated_fields_are_means_over_agents(statistics):
     rows = [row("q", "a", 0, p_false=0.5, verbal_conf=1), row("q", "a", 1, p_false=0.1), row("q", "b", p_false=0.7)]
     (one,) = statistics(rows)
     assert ESTIMATORS["p_false"](one) == pytest.approx((0.3 + 0.7) / 2)
-    assert ESTIMATORS["verbal_confidence"](one) is None  # b stated none
-    (one,) = statistics([row("q", "a", p_false=1.5)])
-    with pytest.raises(
-        SamplesError, match="question 'q': \"p_false\" of 'a' must be a probability or null; it is '1.5'"
-    ):
-        ESTIMATORS["p_false"](one)
+    assert ESTIMATORS["verbal_confidence"](one) == 0.0  # b stated none
+    for none in (-1.0, 1.5, float("nan"), "high", True, None):
+        (one,) = statistics([row("q", "a", p_false=none), row("q", "b")])
+        assert ESTIMATORS["p_false"](one) is None
 
 
 def test_an_entailment_model_sets_the_distances(statistics):

@@ -73,7 +73,7 @@ def test_questions_that_lack_an_agent_are_left_out(tmp_path):
 def test_one_class_cannot_be_learned(rows):
     measurements, _ = rows
     with pytest.raises(
-        ValueError, match="right and wrong answers to questions with all 3 agents; 150 such .* 0 of them"
+        ValueError, match=r"right and wrong answers to questions with all 3 agents; 150 such .* 0 of them"
     ):
         fit_gate(measurements, [True] * 150)
 

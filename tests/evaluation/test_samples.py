@@ -88,7 +88,7 @@ def test_a_response_twice_and_an_id_twice_are_named(tmp_path):
     with pytest.raises(SamplesError, match=r"s.jsonl:3: question 'q1' has this agent, round and index at .*s.jsonl:1"):
         read(path)
     path = write(tmp_path / "t.jsonl", [row(), row(index=1) | {"question": "Another?"}])
-    with pytest.raises(SamplesError, match="t.jsonl:2: another question has the id 'q1'"):
+    with pytest.raises(SamplesError, match=r"t.jsonl:2: another question has the id 'q1'"):
         read(path)
 
 

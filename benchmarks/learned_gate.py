@@ -36,7 +36,7 @@ def show(name, statistics):
     measurements = [each.measurement for each in statistics]
     dealings = [cross_fitted(measurements, correct, n_folds=N_FOLDS, seed=seed) for seed in range(DEALINGS)]
     gate = dealings[0]
-    coe = np.array([m.coe for m in measurements])
+    coe = np.array([m.coe for m in measurements]).round(10)  # so that equal ones tie
     figures, differences = estimate_all(correct, {"coe": coe, "gate": gate})
     plus, low, high = differences["gate"]["auroc"]
     print(

@@ -57,7 +57,7 @@ def _table(scores: Mapping[str, Any], reference: str) -> Table:
     retentions = list(next(iter(scores.values()))["rejection_accuracy"])
     heads = ("score", "AUROC", f"less {reference}'s", "AURAC", "paper's", *(f"acc. at {share}" for share in retentions))
     for head in heads:
-        table.add_column(head, overflow="fold")
+        table.add_column(head, overflow="fold", no_wrap=head == "score")
     aurocs = [figures["auroc"][0] for figures in scores.values() if figures["auroc"][0] is not None]
     for name, figures in scores.items():
         best = bool(aurocs) and figures["auroc"][0] == max(aurocs)

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.graph import AskPerson, candidates, create_coe_graph
     from coe_agents.middleware import CoEMiddleware
-    from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy
+    from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, ThresholdPolicy
     from coe_agents.tool import create_coe_tool
 
 __version__ = "0.1.0"
 __all__ = [
     "Arbiter",
     "AskPerson",
+    "CalibratedPolicy",
     "CoEMiddleware",
     "Decision",
     "Measurement",

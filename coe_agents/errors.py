@@ -2,6 +2,7 @@
 
     CoEError
     ├── ConfigurationError      a configuration file or a set of options that cannot work
+    ├── SamplesError            a file of samples that cannot be read
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
     ├── ClusteringError         a clusterer whose model failed
@@ -45,6 +46,10 @@ class CoEError(Exception):
 
 class ConfigurationError(CoEError):
     """A configuration that cannot work."""
+
+
+class SamplesError(CoEError):
+    """A file of samples that cannot be read; the message names file and line."""
 
 
 class ModelLoadError(CoEError):

@@ -24,6 +24,7 @@ def test_exported_names():
     assert coe_agents.__all__ == [
         "Arbiter",
         "AskPerson",
+        "CalibratedPolicy",
         "CoEMiddleware",
         "Decision",
         "Measurement",

@@ -9,9 +9,11 @@ import sys
 import typer
 
 from coe_agents.cli.ask import EPILOG, ask, demo
+from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
 from coe_agents.cli.config_commands import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.options import Exit
+from coe_agents.cli.score import score
 
 app = typer.Typer(
     name="coe-agents",
@@ -23,6 +25,9 @@ app = typer.Typer(
 app.command(epilog=EPILOG)(ask)
 app.command()(demo)
 app.command()(doctor)
+app.command()(score)
+app.command()(calibrate)
+app.command(epilog=DRIFT_EPILOG)(drift)
 app.add_typer(config_app, name="config")
 
 

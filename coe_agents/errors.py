@@ -2,6 +2,8 @@
 
     CoEError
     ├── ConfigurationError      a configuration file or a set of options that cannot work
+    ├── DatasetError            a dataset that cannot be read as questions
+    ├── StoreError              a run's folder that cannot be written or gone on with
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
     └── AgentError              an agent that gave no usable responses
@@ -44,6 +46,14 @@ class CoEError(Exception):
 
 class ConfigurationError(CoEError):
     """A configuration that cannot work."""
+
+
+class DatasetError(CoEError):
+    """A dataset that cannot be read as questions; the message names file and line."""
+
+
+class StoreError(CoEError):
+    """A run's folder that cannot be written or gone on with."""
 
 
 class ModelLoadError(CoEError):

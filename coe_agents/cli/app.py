@@ -12,6 +12,7 @@ from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.config_commands import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.options import Exit
+from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 
 app = typer.Typer(
     name="coe-agents",
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.command(epilog=EPILOG)(ask)
 app.command()(demo)
 app.command()(doctor)
+app.command(epilog=SAMPLE_EPILOG)(sample)
 app.add_typer(config_app, name="config")
 
 

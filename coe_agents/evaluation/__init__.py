@@ -1,0 +1,1 @@
+"""Owns the evaluation: questions with known answers, and what agents say to them."""

@@ -98,10 +98,14 @@ class Store:
                 "came. Ask for what `pending` returns"
             )
         lines = b"".join(_line(row) for row in rows)
-        left = memoryview(lines)
-        while left:
-            left = left[os.write(self._file, left) :]
-        os.fsync(self._file)
+        size, left = os.fstat(self._file).st_size, memoryview(lines)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+            os.fsync(self._file)
+        except BaseException:
+            os.ftruncate(self._file, size)  # the next unit must not stand behind a torn one
+            raise
         self._keep(unit, rows, lines)
 
     def finish(self) -> None:
@@ -126,7 +130,8 @@ class Store:
                 kept = json.loads(path.read_bytes())
             except ValueError as error:
                 raise StoreError(f"{path} is not JSON: {error}", hint="Choose another folder") from error
-            told = [f"{name}: {before!r} there, {now!r} here" for name, before, now in differences(kept, self._settings)]
+            found = differences(kept, self._settings)
+            told = [f"{name}: {before!r} there, {now!r} here" for name, before, now in found]
             if told:
                 plain = [line for line in told if "sha256" not in line] or told  # digests only where they alone tell
                 raise ConfigurationError(

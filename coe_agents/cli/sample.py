@@ -54,7 +54,6 @@ def sample(
     from coe_agents.cli.ask import load_quietly
 
     settings = load_quietly(config)
-    from coe_agents.cli.participants import create_group
     from coe_agents.evaluation.datasets import examples_from, load_prompt, subset
 
     found = _load(dataset, split)
@@ -64,6 +63,8 @@ def sample(
     prompts = {
         question.id: wording.text(question, examples(question), with_context=with_context) for question in questions
     }
+    from coe_agents.cli.participants import create_group  # heavy, and not before a mistake is told
+
     group = create_group(settings, prompts, seed=seed, at_once=at_once)
     told = {
         "dataset": {

@@ -5,7 +5,7 @@ import pytest
 from coe_agents.cli.config import load_config
 from coe_agents.cli.participants import create_group
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.store import SAMPLES
+from coe_agents.evaluation.store import SAMPLES, SETTINGS
 from tests.cli.test_command import CONFIG, run
 from tests.faults import KEY, failing
 from tests.servers import served
@@ -38,60 +38,48 @@ def lines(folder):
     return [json.loads(line) for line in (folder / SAMPLES).read_bytes().splitlines()]
 
 
-def test_tinyworld_is_asked_and_a_second_run_asks_nothing(tmp_path):
-    arguments = (
-        "sample",
-        "--dataset",
-        "tinyworld",
-        "--split",
-        "calibration",
-        "--limit",
-        "2",
-        "--out",
-        str(tmp_path / "r"),
+def test_tinyworld_is_asked(tmp_path):
+    done = run(
+        "sample", "--dataset", "tinyworld", "--split", "calibration", "--limit", "2", "--out", str(tmp_path / "r")
     )
-    done = run(*arguments)
     assert done.returncode == 0, done.stderr
     assert f"2 questions, 3 agents: {tmp_path / 'r' / SAMPLES}" in done.stdout
     assert "6 of 6 replies" in done.stderr
     said = lines(tmp_path / "r")
     assert len(said) == 2 * 3 * 10
     assert all(line["text"] and line["logprob"] < 0 and line["error"] is None and line["references"] for line in said)
-    before = (tmp_path / "r" / SAMPLES).read_bytes()
-    again = run(*arguments)
-    assert (again.returncode, again.stderr) == (0, "")
-    assert (tmp_path / "r" / SAMPLES).read_bytes() == before
-    other = run(*arguments, "--seed", "1")
-    assert other.returncode == 2
-    assert "seed: 0 there, 1 here" in other.stderr
-    assert (tmp_path / "r" / SAMPLES).read_bytes() == before
 
 
-def test_the_prompt_shows_examples_and_passages_and_a_failure_is_told_and_asked_again(tmp_path):
+def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_again(tmp_path, monkeypatch):
     records = [
         {"question": f"Question {number}?", "references": [f"Reply {number}"], "context": f"Passage {number}."}
         for number in range(3)
     ]
-    prompt = tmp_path / "prompt.toml"
+    prompt, out = tmp_path / "prompt.toml", tmp_path / "r"
     prompt.write_text('instruction = "Go."\nquestion = "{question}"\nwith_context = "{context} {question}"')
+    monkeypatch.setenv("PLANTED", KEY)
     with served() as well, failing("401", times=1) as ill:
-        path = config(
-            tmp_path,
-            *(AGENT.format(name=name, url=state.url, more="") for name, state in (("well", well), ("ill", ill))),
-        )
+        agents = (("well", well, ""), ("ill", ill, 'api_key_env = "PLANTED"'))
+        path = config(tmp_path, *(AGENT.format(name=name, url=state.url, more=more) for name, state, more in agents))
         options = ["--dataset", questions(tmp_path, *records), "--config", str(path), "--prompt", str(prompt)]
-        command = ["sample", *options, "--with-context", "--shots", "2", "--at-once", "1", "--out", str(tmp_path / "r")]
+        command = ["sample", *options, "--with-context", "--shots", "2", "--at-once", "1", "--out", str(out)]
         done = run(*command)
         asked = [body["messages"][-1]["content"] for body in well.requests]
         assert done.returncode == 1
         assert "ill failed 1 times, first so: AuthenticationError" in done.stdout
-        assert KEY not in done.stdout + done.stderr + (tmp_path / "r" / SAMPLES).read_text()
-        assert [line["error"] is None for line in lines(tmp_path / "r") if line["agent"] == "ill"].count(False) == 1
+        assert "[redacted]" in done.stdout
+        assert KEY not in done.stdout + done.stderr + (out / SAMPLES).read_text() + (out / SETTINGS).read_text()
+        assert [line["error"] is None for line in lines(out)].count(False) == 1
         again = run(*command)
         assert again.returncode == 0, again.stdout
         assert len(well.requests) == 3
         assert len(ill.requests) == 4
-    assert len(lines(tmp_path / "r")) == 3 * 2 * 2
+        before = (out / SAMPLES).read_bytes()
+        other = run(*command, "--seed", "1")
+        assert other.returncode == 2
+        assert "seed: 0 there, 1 here" in other.stderr
+        assert (out / SAMPLES).read_bytes() == before
+    assert len(lines(out)) == 3 * 2 * 2
     for said in asked:
         instruction, *examples, question = said.split("\n\n")
         numbers = [part[8] for part in (*examples, question)]

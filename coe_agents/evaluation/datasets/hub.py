@@ -1,6 +1,5 @@
 """Owns the `datasets` library: records from the hub, or from a folder or Parquet file that it reads the same way."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -44,12 +43,10 @@ def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]
         DatasetError: If the hub cannot be reached, or has no such dataset, configuration or split.
         ImportError: If `datasets` is not installed.
     """
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         import datasets
     except ModuleNotFoundError as error:
         raise ImportError(f'{published} needs datasets; pip install "coe-agents[evaluation]"') from error
-    datasets.disable_progress_bars()
     name = f"{published}, {split}"
     try:
         if published.path.endswith(".parquet"):

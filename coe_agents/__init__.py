@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coe_agents.agents import ModelAgent
     from coe_agents.graph import create_coe_graph
-    from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy
+    from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, ThresholdPolicy
 
 __version__ = "0.1.0"
 __all__ = [
+    "CalibratedPolicy",
     "Decision",
     "Measurement",
     "ModelAgent",

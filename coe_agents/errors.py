@@ -4,6 +4,7 @@
     ├── ConfigurationError      a configuration file or a set of options that cannot work
     ├── DatasetError            a dataset that cannot be read as questions
     ├── StoreError              a run's folder that cannot be written or gone on with
+    ├── SamplesError            a file of samples that cannot be read
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
     └── AgentError              an agent that gave no usable responses
@@ -54,6 +55,10 @@ class DatasetError(CoEError):
 
 class StoreError(CoEError):
     """A run's folder that cannot be written or gone on with."""
+
+
+class SamplesError(CoEError):
+    """A file of samples that cannot be read; the message names file and line."""
 
 
 class ModelLoadError(CoEError):

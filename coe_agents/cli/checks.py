@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coe_agents.cli.assemble import assemble
-from coe_agents.cli.config import Config, EntailmentClusterer, RegimeConfig, ThresholdConfig
+from coe_agents.cli.config import CalibratedConfig, Config, EntailmentClusterer, RegimeConfig, ThresholdConfig
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import RegimePolicy
 
@@ -72,11 +72,11 @@ def _notes(config: Config) -> Iterator[str]:
     uniform = len({agent.weight for agent in config.agents}) == 1
     n_responses = graph.max_rounds * sum(agent.n_samples for agent in config.agents)
     again: list[tuple[str, ...]]
-    if isinstance(policy, ThresholdConfig):
-        if uniform and graph.divergence == "kl" and policy.max_coe >= math.log(n_responses):
-            most = math.log(n_responses)
-            message = f"{n_responses} responses have a CoE of at most {most:.3f} nats, so this always answers"
-            yield config.fault(message, "policy", "max_coe")
+    most = math.log(n_responses) if uniform and graph.divergence == "kl" else math.inf
+    if isinstance(policy, ThresholdConfig) and policy.max_coe >= most:
+        message = f"{n_responses} responses have a CoE of at most {most:.3f} nats, so this always answers"
+        yield config.fault(message, "policy", "max_coe")
+    if isinstance(policy, ThresholdConfig | CalibratedConfig):
         again = [("otherwise",)] if policy.otherwise == "another_round" else []
     else:
         again = [("actions", regime) for regime, action in policy.actions.items() if action == "another_round"]

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from coe_agents.cli.assemble import LOCAL_PROVIDERS
 from coe_agents.cli.checks import is_folder
-from coe_agents.cli.config import AgentConfig, Config, EntailmentClusterer, RegimeConfig
+from coe_agents.cli.config import AgentConfig, CalibratedConfig, Config, EntailmentClusterer, RegimeConfig
 from coe_agents.cli.examination import Examination
 from coe_agents.cli.probes import AgentReport, EntailmentReport
 from coe_agents.cli.render import clean
@@ -159,6 +159,8 @@ def _policy(config: Config) -> str:
             f"regime, at {chosen.aleatoric_threshold:g} nats (aleatoric) and {chosen.epistemic_threshold:g} "
             f"(epistemic): {actions}"
         )
+    if isinstance(chosen, CalibratedConfig):
+        return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
     return f"threshold: answer while CoE is at most {chosen.max_coe:g} nats, otherwise {chosen.otherwise}"
 
 

@@ -16,9 +16,10 @@ from coe_agents.evaluation import CRITERIA, measured
 from coe_agents.evaluation.bootstrap import estimate_all
 from coe_agents.evaluation.calibration import choose_threshold
 from coe_agents.evaluation.learned import agent_weights, cluster_verdicts, cross_fitted, folds
+from coe_agents.evaluation.metrics import auroc
 from coe_agents.uncertainty import leading_cluster
 
-RISK, CONFIDENCE, N_FOLDS = 0.35, 0.9, 10
+RISK, CONFIDENCE, N_FOLDS, DEALINGS = 0.35, 0.9, 10, 5
 
 
 def main() -> None:
@@ -33,13 +34,19 @@ def show(name, statistics):
     verdicts = [cluster_verdicts(each, CRITERIA["reference_or_label"]) for each in statistics]
     correct = np.array([own[each.leading] for own, each in zip(verdicts, statistics, strict=True)])
     measurements = [each.measurement for each in statistics]
-    gate = cross_fitted(measurements, correct, n_folds=N_FOLDS)
-    coe = np.array([m.coe for m in measurements])
+    dealings = [cross_fitted(measurements, correct, n_folds=N_FOLDS, seed=seed) for seed in range(DEALINGS)]
+    gate = dealings[0]
+    coe = np.array([m.coe for m in measurements]).round(10)  # so that equal ones tie
     figures, differences = estimate_all(correct, {"coe": coe, "gate": gate})
     plus, low, high = differences["gate"]["auroc"]
     print(
         f"  {name:22} AUROC of CoE {figures['coe']['auroc'][0]:.3f}, of the gate {figures['gate']['auroc'][0]:.3f}: "
         f"{plus:+.3f} [{low:+.3f}, {high:+.3f}]"
+    )
+    gains = [auroc(correct=correct, uncertainty=each) - figures["coe"]["auroc"][0] for each in dealings]
+    print(
+        f"  {'':22} over {DEALINGS} dealings into folds: mean {np.mean(gains):+.4f}, "
+        f"{min(gains):+.4f} to {max(gains):+.4f}"
     )
     grids = {"coe": np.arange(0, 2.6, 0.05), "gate": np.arange(0, 1.0025, 0.005)}
     found = {

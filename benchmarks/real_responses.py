@@ -19,7 +19,7 @@ from coe_agents.evaluation import report, score
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    console = Console(width=160, highlight=False)
+    console = Console(width=190, highlight=False)
     for name in ("nq_calibn", "triviaqa_calibn"):
         for weighting in ("frequency", "probability"):
             start = time.perf_counter()

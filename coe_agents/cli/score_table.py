@@ -9,6 +9,8 @@ from rich.text import Text
 
 from coe_agents.cli.render import clean
 
+_WIDE = 180
+
 
 def show_report(report: Mapping[str, Any], *, console: Console | None = None) -> None:
     """Prints what `score --json` prints, as a table; the best AUROC is in bold."""
@@ -38,7 +40,9 @@ def show_report(report: Mapping[str, Any], *, console: Console | None = None) ->
     )
     console.print()
     if report["scores"]:
-        console.print(_table(report["scores"], details["reference"]))
+        console.print(_table(report["scores"], details["reference"], wide=console.width >= _WIDE))
+        if console.width < _WIDE:
+            console.print(Text(f"A terminal of {_WIDE} columns, or --json, shows more.", style="dim"))
         console.print()
     absent = ", ".join(f"{name} ({n} of {report['n_scored']} questions)" for name, n in details["absent"].items())
     if absent:
@@ -52,23 +56,29 @@ def show_report(report: Mapping[str, Any], *, console: Console | None = None) ->
     )
 
 
-def _table(scores: Mapping[str, Any], reference: str) -> Table:
+def _table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     retentions = list(next(iter(scores.values()))["rejection_accuracy"])
-    heads = ("score", "AUROC", f"less {reference}'s", "AURAC", "paper's", *(f"acc. at {share}" for share in retentions))
+    heads = ["score", "AUROC", "AURAC"]
+    if wide:
+        heads += [f"AUROC less {reference}'s", "paper's AURAC", *(f"acc. at {share}" for share in retentions)]
     for head in heads:
-        table.add_column(head, overflow="fold")
+        table.add_column(head, no_wrap=True)
     aurocs = [figures["auroc"][0] for figures in scores.values() if figures["auroc"][0] is not None]
     for name, figures in scores.items():
-        best = bool(aurocs) and figures["auroc"][0] == max(aurocs)
-        table.add_row(
-            Text(name, style="bold" if best else ""),
-            Text(_estimate(figures["auroc"]), style="bold" if best else ""),
-            Text(_estimate(figures["auroc_difference"], sign="+") if "auroc_difference" in figures else ""),
-            Text(_estimate(figures["aurac"])),
-            _number(figures["paper_aurac"][0]),
-            *(_number(figures["rejection_accuracy"][share][0]) for share in retentions),
-        )
+        best = "bold" if aurocs and figures["auroc"][0] == max(aurocs) else ""
+        cells = [Text(name, style=best), Text(_estimate(figures["auroc"]), style=best)]
+        if wide:
+            difference = figures.get("auroc_difference")
+            cells += [
+                Text(_estimate(figures["aurac"])),
+                Text(_estimate(difference, sign="+") if difference else ""),
+                Text(_number(figures["paper_aurac"][0])),
+                *(Text(_number(figures["rejection_accuracy"][share][0])) for share in retentions),
+            ]
+        else:
+            cells.append(Text(_number(figures["aurac"][0])))
+        table.add_row(*cells)
     return table
 
 

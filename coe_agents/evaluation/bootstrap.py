@@ -11,7 +11,7 @@ from coe_agents.evaluation.metrics import paper_area
 from coe_agents.evaluation.tallies import FloatArray, IntArray, Ranking, RankingMetric
 
 RETENTIONS = (0.8, 0.9, 0.95, 1.0)
-_CELLS = 2_000_000
+_CELLS = 200_000
 """Resampled rows held at once, so that memory does not grow with the number of questions."""
 
 METRICS: Mapping[str, RankingMetric] = {

@@ -19,6 +19,8 @@ from coe_agents.policy import Weighting
 
 _BATCH = 64
 """Predictions that go to the criterion together."""
+_DIGITS = 10
+"""To which scores are kept: what is equal but for rounding is a tie, and not ranked by its last bits."""
 
 
 @dataclass(slots=True)
@@ -150,12 +152,12 @@ class _Table:
     def add(self, statistics: Statistics, correct: bool) -> None:
         for name, estimator in ESTIMATORS.items():
             value = estimator(statistics)
-            self._scores[name].append(np.nan if value is None else value)
+            self._scores[name].append(np.nan if value is None else round(value, _DIGITS))
         agents = statistics.measurement.agents
         for name in agents.keys() - self._entropies.keys():
             self._entropies[name] = array("d", [np.nan]) * len(self._correct)
         for name, column in self._entropies.items():
-            column.append(agents[name].entropy if name in agents else np.nan)
+            column.append(round(agents[name].entropy, _DIGITS) if name in agents else np.nan)
         self._correct.append(correct)
         self._halves.append(in_second_half(statistics.question.id))
 

@@ -45,7 +45,18 @@ def test_score_shows_a_table(tmp_path):
     assert "[red]evil: 0 responses to 0 questions, by probability in 0, 1 failures" in done.stdout
     assert "right by reference_or_label; clusters by NormalizedMatch, weighting auto" in done.stdout
     assert "coe_wasserstein" in done.stdout
+    assert "…" not in done.stdout
     assert "not computable: p_false (30 of 30 questions), verbal_confidence (30 of 30 questions)" in done.stdout
+
+
+def test_a_narrow_terminal_cuts_nothing_off(samples):
+    done = run("score", samples, "--resamples", 10, wide=80)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    (longest,) = [line for line in lines if line.startswith("pooled_semantic_entropy_by_probability ")]
+    assert longest.count(",") == 1
+    assert "A terminal of 180 columns, or --json, shows more." in done.stdout
 
 
 def test_score_of_one_class_has_dashes(tmp_path):

@@ -86,6 +86,13 @@ def test_the_order_of_lines_changes_nothing(tmp_path):
     assert first == second
 
 
+def test_what_is_equal_but_for_rounding_ties(tmp_path):
+    # with equally many responses an agent, by frequency, CoE is the entropy of the pool; the sums differ in last bits
+    found = scored(tmp_path, group(60, n_samples=3), weighting="frequency").values
+    assert (found["coe"] == found["pooled_semantic_entropy"]).all()
+    assert (found["aleatoric"] == found["semantic_entropy"]).all()
+
+
 def test_weighting_criterion_and_entailment_reach_the_scores(tmp_path):
     rows = group(20)
     by_frequency = scored(tmp_path, rows, weighting="frequency")

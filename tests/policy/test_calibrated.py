@@ -65,6 +65,11 @@ def test_a_learned_gate_by_hand():
     assert GATE.uncertainty(measurement(1e9)) == pytest.approx(1)  # no overflow
 
 
+def test_equal_uncertainties_tie_whatever_their_last_digits():
+    assert 0.1 + 0.2 != 0.3
+    assert CALIBRATION.uncertainty(measurement(0.1 + 0.2)) == CALIBRATION.uncertainty(measurement(0.3))
+
+
 def test_without_a_threshold_it_never_answers():
     decision = decide(replace(CALIBRATION, threshold=None), measurement(0.0))
     assert decision.action == "abstain"

@@ -1,4 +1,4 @@
-"""Owns the evaluation of saved samples: scores, correctness, metrics with intervals, and calibrated gates."""
+"""Owns the evaluation: datasets, samples that are kept, scores, correctness, metrics, and calibrated gates."""
 
 from coe_agents.evaluation.calibration import Judged, calibrate, judged
 from coe_agents.evaluation.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning

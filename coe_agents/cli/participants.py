@@ -8,8 +8,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import coe_agents
 from coe_agents.agents import ModelAgent
-from coe_agents.cli.assemble import LOCAL_PROVIDERS, create_agents
+from coe_agents.cli.assemble import create_agents
 from coe_agents.cli.config import Config
+from coe_agents.cli.models import LOCAL_PROVIDERS
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Ask, Participant

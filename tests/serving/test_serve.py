@@ -14,8 +14,6 @@ import httpx
 import pytest
 from langgraph_sdk import get_sync_client
 
-pytest.importorskip("langgraph_api")
-
 ROOT = Path(__file__).parents[2]
 LONGEST_START = 120
 FRANCE, AUSTRALIA = "What is the capital of France?", "What is the capital of Australia?"

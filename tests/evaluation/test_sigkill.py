@@ -51,9 +51,10 @@ def command(folder, server):
 
 
 def start(stack, *arguments):
-    # in a session of its own, so that a signal reaches it alone
+    # in a session of its own, so that a signal reaches it alone; what runs in the background is born deaf to SIGINT
+    listening = ["env", "--default-signal=INT", *arguments]
     return stack.enter_context(
-        subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        subprocess.Popen(listening, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     )
 
 

@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from coe_agents.errors import ConfigurationError
+from coe_agents.rounds import MOST_SAMPLES, AdaptiveSampling
 from coe_agents.types import Action, Regime
+
+
+_ADAPTIVE = AdaptiveSampling()
 
 
 class _Section(BaseModel):
@@ -131,6 +135,15 @@ class ArbiterConfig(ModelSection):
     name: str = Field(default="arbiter", min_length=1)
 
 
+class AdaptiveConfig(_Section):
+    """Few responses first, and more only while they could change the decision; as in `AdaptiveSampling`."""
+
+    start: int = Field(default=_ADAPTIVE.start, ge=1, le=MOST_SAMPLES)
+    step: int = Field(default=_ADAPTIVE.step, ge=1, le=MOST_SAMPLES)
+    max_samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
+    confidence: float = Field(default=_ADAPTIVE.confidence, gt=0, lt=1)
+
+
 class GraphConfig(_Section):
     """The options of `create_coe_graph`."""
 
@@ -138,6 +151,7 @@ class GraphConfig(_Section):
     token_budget: int | None = Field(default=None, ge=1)
     deadline: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     strategies: dict[Regime, Literal["resample", "diversify", "debate"]] = Field(default_factory=dict)
+    adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
     coordination: str | None = None
     weighting: Literal["auto", "frequency", "probability"] = "auto"
@@ -174,6 +188,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("policy", "regime"): RegimeConfig,
     ("escalation",): ArbiterConfig,
     ("graph",): GraphConfig,
+    ("graph", "adaptive"): AdaptiveConfig,
 }
 
 

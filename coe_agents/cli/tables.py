@@ -202,9 +202,16 @@ def _graph(config: Config) -> str:
         bounds.append(_plural(graph.token_budget, "token"))
     if graph.deadline is not None:
         bounds.append(f"{graph.deadline:g} s")
+    drawn = graph.adaptive
+    adaptive = (
+        ""
+        if drawn is None
+        else f"; {_plural(drawn.start, 'response')} of each at first, {drawn.step} more while they could decide otherwise "
+        f"({drawn.confidence:.0%} forecast)"
+    )
     strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
     return (
-        f"{', '.join(bounds)} at most{strategies}; {quorum} of {_plural(n_agents, 'agent')} must answer; "
+        f"{', '.join(bounds)} at most{strategies}{adaptive}; {quorum} of {_plural(n_agents, 'agent')} must answer; "
         f"weighting {graph.weighting}; divergence {graph.divergence}; coordination {graph.coordination or 'off'}"
     )
 

@@ -3,6 +3,7 @@
 from coe_agents.policy.base import Decision, Policy
 from coe_agents.policy.chain import PassingPolicy, PolicyChain
 from coe_agents.policy.conformity import FalseConsensusGuard
+from coe_agents.policy.forecast import forecast
 from coe_agents.policy.measurement import AgentMeasurement, Measurement, Weighting, measure
 from coe_agents.policy.regime import RegimePolicy
 from coe_agents.policy.threshold import ThresholdPolicy
@@ -18,5 +19,6 @@ __all__ = [
     "RegimePolicy",
     "ThresholdPolicy",
     "Weighting",
+    "forecast",
     "measure",
 ]

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coe_agents.clustering import answer_kind
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
 from coe_agents.uncertainty import (
+    CoEForecast,
     cluster_distributions,
     coe_interval,
     collaborative_entropy,
@@ -62,6 +64,7 @@ class Measurement:
         agents: What each agent says, by name.
         conformity: The share of agents that gave way in a debate: see `coe_agents.rounds.conformity`; None without one.
         history: The rounds before this one, in order.
+        forecast: Where the responses that are left may take it, as `is_settled` of a policy sees it; else None.
     """
 
     coe: float
@@ -79,6 +82,7 @@ class Measurement:
     agents: Mapping[str, AgentMeasurement]
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
+    forecast: CoEForecast | None = None
 
 
 def measure(
@@ -116,15 +120,8 @@ def measure(
             f'"labels" must hold one label for each of at least one response; {len(labels)} came for {len(responses)}. '
             'Get them from "cluster_responses"'
         )
-    names = list(dict.fromkeys(response["agent"] for response in responses))
-    agents = np.array([names.index(response["agent"]) for response in responses])
-    given = np.array([1.0 if weights is None else weights[name] for name in names])
-    if not given.sum() > 0:
-        raise ValueError(
-            f'"weights" must leave an agent with a weight above 0; all of {", ".join(names)} have 0. Raise one of them'
-        )
-    normalized = given / given.sum()
-    log_probs, by_probability = _log_probs(responses, weighting)
+    names, agents, normalized = weighed_agents(responses, weights)
+    log_probs, by_probability = normalized_log_probs(responses, weighting)
     distributions = cluster_distributions(labels, agents, log_probs=log_probs)
     coe = collaborative_entropy(distributions, weights=normalized, divergence=divergence)
     interval = None
@@ -177,13 +174,29 @@ def measure(
     )
 
 
+def weighed_agents(
+    responses: Sequence[Response], weights: Mapping[str, float] | None
+) -> tuple[list[str], NDArray[np.intp], NDArray[np.float64]]:
+    """Returns the agents' names by first appearance, the place of each response's agent there, and their weights."""
+    names = list(dict.fromkeys(response["agent"] for response in responses))
+    agents = np.array([names.index(response["agent"]) for response in responses])
+    given = np.array([1.0 if weights is None else weights[name] for name in names])
+    if not given.sum() > 0:
+        raise ValueError(
+            f'"weights" must leave an agent with a weight above 0; all of {", ".join(names)} have 0. Raise one of them'
+        )
+    return names, agents, given / given.sum()
+
+
 def response_text(response: Response) -> str:
     """Returns what is compared of a response: its short answer where known, else all of it."""
     return response["text"] if response["answer"] is None else response["answer"]
 
 
-def _log_probs(responses: Sequence[Response], weighting: Weighting) -> tuple[np.ndarray, dict[str, bool]]:
-    """Returns length-normalised log-probabilities, 0 for each response of an agent that counts by frequency."""
+def normalized_log_probs(
+    responses: Sequence[Response], weighting: Weighting
+) -> tuple[NDArray[np.float64], dict[str, bool]]:
+    """Returns them divided by length, 0 for each response of an agent that counts by frequency; and who does not."""
     normalized = [
         None if response["logprob"] is None or not response["n_tokens"] else response["logprob"] / response["n_tokens"]
         for response in responses

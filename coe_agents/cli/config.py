@@ -14,7 +14,6 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.rounds import MOST_SAMPLES, AdaptiveSampling
 from coe_agents.types import Action, Regime
 
-
 _ADAPTIVE = AdaptiveSampling()
 
 
@@ -274,6 +273,7 @@ def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> s
 
 
 def _dotted(location: Sequence[str | int]) -> str:
-    if len(location) > 2 and tuple(location[:2]) in _SECTIONS:  # a union's tag, which is no field
+    fields = _SECTIONS.get(tuple(location[:1]), Config).model_fields
+    if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in fields:  # a union's tag
         location = (location[0], *location[2:])
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".") or "the file"

@@ -12,6 +12,7 @@ from coe_agents.cli.clusterer_probes import EmbeddingReport, EntailmentReport
 from coe_agents.cli.config import (
     Config,
     EmbeddingClusterer,
+    GraphConfig,
     JudgeClusterer,
     ModelSection,
     NormalizedClusterer,
@@ -202,18 +203,20 @@ def _graph(config: Config) -> str:
         bounds.append(_plural(graph.token_budget, "token"))
     if graph.deadline is not None:
         bounds.append(f"{graph.deadline:g} s")
-    drawn = graph.adaptive
-    adaptive = (
-        ""
-        if drawn is None
-        else f"; {_plural(drawn.start, 'response')} of each at first, {drawn.step} more while they could decide otherwise "
-        f"({drawn.confidence:.0%} forecast)"
-    )
     strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
     return (
-        f"{', '.join(bounds)} at most{strategies}{adaptive}; {quorum} of {_plural(n_agents, 'agent')} must answer; "
+        f"{', '.join(bounds)} at most{strategies}{_adaptive(graph)}; "
+        f"{quorum} of {_plural(n_agents, 'agent')} must answer; "
         f"weighting {graph.weighting}; divergence {graph.divergence}; coordination {graph.coordination or 'off'}"
     )
+
+
+def _adaptive(graph: GraphConfig) -> str:
+    chosen = graph.adaptive
+    if chosen is None:
+        return ""
+    first = f"; {_plural(chosen.start, 'response')} of an agent at first, {chosen.step} more at a time"
+    return f"{first} while they could change the decision (confidence {chosen.confidence:g})"
 
 
 def _plural(count: int, one: str) -> str:

@@ -273,7 +273,8 @@ def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> s
 
 
 def _dotted(location: Sequence[str | int]) -> str:
-    fields = _SECTIONS.get(tuple(location[:1]), Config).model_fields
-    if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in fields:  # a union's tag
+    parent = _SECTIONS.get((str(location[0]),), Config) if location else Config
+    # a union's tag is no field
+    if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in parent.model_fields:
         location = (location[0], *location[2:])
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".") or "the file"

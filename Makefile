@@ -25,7 +25,7 @@ demo: $(READY) ## Ask three small models five questions; needs no key and no dow
 	$(BIN)/coe-agents demo
 
 serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld
-	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true \
+	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
 		$(BIN)/langgraph dev --host 127.0.0.1 --no-browser --no-reload
 
 test: $(READY) ## Run all tests

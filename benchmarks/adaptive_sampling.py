@@ -37,7 +37,8 @@ from coe_agents.clustering import (
     cluster_responses,
 )
 from coe_agents.policy import forecast, measure
-from coe_agents.policy.measurement import normalized_log_probs, response_text, weighed_agents
+from coe_agents.policy.measurement import response_text
+from coe_agents.policy.weighing import log_probabilities, weighed_agents
 from coe_agents.tinyworld import MAX_COE, load_facts, tinyworld_agents, tinyworld_clusterer
 from coe_agents.types import AgentRequest
 from coe_agents.uncertainty import CoEForecast, coe_interval
@@ -72,7 +73,7 @@ class Replay:
             left = {agent: max(0, n - k) for agent, n in self.n.items()}
             return forecast(rows, labels, left, confidence=confidence)
         _, agents, weights = weighed_agents(rows, None)
-        log_probs, _ = normalized_log_probs(rows, "auto")
+        log_probs, _ = log_probabilities(rows, "auto")
         found = coe_interval(
             labels, agents, log_probs=log_probs, weights=weights, confidence=confidence, n_resamples=200
         )

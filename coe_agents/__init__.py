@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.graph import AskPerson, candidates, create_coe_graph
     from coe_agents.middleware import CoEMiddleware
-    from coe_agents.policy import Decision, Measurement, RegimePolicy, ThresholdPolicy
+    from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, ThresholdPolicy
     from coe_agents.rounds import AdaptiveSampling
     from coe_agents.tool import create_coe_tool
 
@@ -19,6 +19,7 @@ __all__ = [
     "AdaptiveSampling",
     "Arbiter",
     "AskPerson",
+    "CalibratedPolicy",
     "CoEMiddleware",
     "Decision",
     "Measurement",

@@ -2,6 +2,9 @@
 
     CoEError
     ├── ConfigurationError      a configuration file or a set of options that cannot work
+    ├── DatasetError            a dataset that cannot be read as questions
+    ├── StoreError              a run's folder that cannot be written or gone on with
+    ├── SamplesError            a file of samples that cannot be read
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
     ├── ClusteringError         a clusterer whose model failed
@@ -45,6 +48,18 @@ class CoEError(Exception):
 
 class ConfigurationError(CoEError):
     """A configuration that cannot work."""
+
+
+class DatasetError(CoEError):
+    """A dataset that cannot be read as questions; the message names file and line."""
+
+
+class StoreError(CoEError):
+    """A run's folder that cannot be written or gone on with."""
+
+
+class SamplesError(CoEError):
+    """A file of samples that cannot be read; the message names file and line."""
 
 
 class ModelLoadError(CoEError):

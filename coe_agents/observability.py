@@ -76,8 +76,6 @@ class CoETelemetry(BaseCallbackHandler):
         >>> observed = graph.compile().with_config(callbacks=[CoETelemetry()])
     """
 
-    run_inline = True  # so that an asynchronous run starts in the caller's context, and in order
-
     def __init__(
         self,
         *,

@@ -34,6 +34,7 @@ class Recorded:
         self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
         meters = MeterProvider([self.reader])
         self.handler = CoETelemetry(tracer_provider=self.tracers, meter_provider=meters, **options)
+        self.handler.raise_error = True  # LangChain would only log it
 
     @property
     def config(self):

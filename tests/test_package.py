@@ -25,6 +25,7 @@ def test_exported_names():
         "AdaptiveSampling",
         "Arbiter",
         "AskPerson",
+        "CalibratedPolicy",
         "CoEMiddleware",
         "Decision",
         "Measurement",

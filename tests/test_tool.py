@@ -1,6 +1,7 @@
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -35,6 +36,12 @@ async def test_it_returns_the_answer_or_why_there_is_none(replies, text, action)
     for message in (asked.invoke(CALL), await asked.ainvoke(CALL)):
         assert (message.content, message.artifact["action"], message.tool_call_id) == (text, action, "c1")
         assert message.artifact["coe"] is not None
+
+
+def test_an_answer_that_was_not_decided_for_is_not_given():
+    decision = {"action": "abstain", "answer": "Paris", "reason": "as told"}
+    asked = create_coe_tool(RunnableLambda(lambda _: {"decision": decision}))
+    assert asked.invoke({"question": "Q?"}) == "The group withholds an answer: as told."
 
 
 def test_its_schema_has_a_question_only():

@@ -9,9 +9,13 @@ import sys
 import typer
 
 from coe_agents.cli.ask import EPILOG, ask, demo
+from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
 from coe_agents.cli.config_commands import config_app
 from coe_agents.cli.doctor import doctor
+from coe_agents.cli.evaluate import evaluate
 from coe_agents.cli.options import Exit
+from coe_agents.cli.sample import SAMPLE_EPILOG, sample
+from coe_agents.cli.score import score
 
 app = typer.Typer(
     name="coe-agents",
@@ -23,6 +27,11 @@ app = typer.Typer(
 app.command(epilog=EPILOG)(ask)
 app.command()(demo)
 app.command()(doctor)
+app.command(epilog=SAMPLE_EPILOG)(sample)
+app.command()(score)
+app.command(epilog=SAMPLE_EPILOG)(evaluate)
+app.command()(calibrate)
+app.command(epilog=DRIFT_EPILOG)(drift)
 app.add_typer(config_app, name="config")
 
 

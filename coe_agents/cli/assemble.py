@@ -1,6 +1,7 @@
 """Owns the step from a configuration to a graph."""
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from coe_agents.agents import Arbiter, ChatEntailment, ModelAgent
 from coe_agents.cli.config import (
     AgentConfig,
     ArbiterConfig,
+    CalibratedConfig,
     Config,
     EmbeddingClusterer,
     EntailmentClusterer,
@@ -30,7 +32,7 @@ from coe_agents.clustering import (
 )
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph import create_coe_graph
-from coe_agents.policy import Policy, RegimePolicy, ThresholdPolicy
+from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import (
     ENTAILMENT_MODEL,
@@ -180,4 +182,24 @@ def _policy(config: Config) -> Policy:
     chosen = config.policy
     if isinstance(chosen, ThresholdConfig):
         return ThresholdPolicy(chosen.max_coe, otherwise=chosen.otherwise)
+    if isinstance(chosen, CalibratedConfig):
+        return _calibrated(config, chosen)
     return RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
+
+
+def _calibrated(config: Config, chosen: CalibratedConfig) -> CalibratedPolicy:
+    try:
+        policy = CalibratedPolicy.load(config.folder / chosen.path, otherwise=chosen.otherwise)
+    except ConfigurationError as error:
+        raise FieldError("path", str(error)) from error
+    clusterer = "NormalizedMatch" if isinstance(config.clusterer, NormalizedClusterer) else "BidirectionalEntailment"
+    calibrated = policy.calibration
+    for field, now, then in (
+        ("clusterer", clusterer, calibrated.clusterer),
+        ("divergence", config.graph.divergence, "kl"),
+        ("agents", sorted(agent.name for agent in config.agents), sorted(calibrated.agents)),
+    ):
+        if now != then:
+            message = f"the calibrated risk does not hold: {field} {now}, and {then} when calibrated"
+            warnings.warn(message, stacklevel=2)
+    return policy

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from coe_agents.cli.assemble import assemble
 from coe_agents.cli.config import (
+    CalibratedConfig,
     Config,
     EntailmentClusterer,
     JudgeClusterer,
@@ -80,11 +81,11 @@ def _notes(config: Config) -> Iterator[str]:
     # resampling doubles them each round: 1 + 2 + 4 + ...
     n_responses = (2**graph.max_rounds - 1) * sum(agent.n_samples for agent in config.agents)
     again: list[tuple[str, ...]]
-    if isinstance(policy, ThresholdConfig):
-        if uniform and graph.divergence == "kl" and policy.max_coe >= math.log(n_responses):
-            most = math.log(n_responses)
-            message = f"{n_responses} responses have a CoE of at most {most:.3f} nats, so this always answers"
-            yield config.fault(message, "policy", "max_coe")
+    most = math.log(n_responses) if uniform and graph.divergence == "kl" else math.inf
+    if isinstance(policy, ThresholdConfig) and policy.max_coe >= most:
+        message = f"{n_responses} responses have a CoE of at most {most:.3f} nats, so this always answers"
+        yield config.fault(message, "policy", "max_coe")
+    if isinstance(policy, ThresholdConfig | CalibratedConfig):
         again = [("otherwise",)] if policy.otherwise == "another_round" else []
         escalates = policy.otherwise == "escalate"
     else:

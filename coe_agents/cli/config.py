@@ -127,6 +127,14 @@ class RegimeConfig(_Section):
     actions: dict[Regime, Action] = Field(default_factory=dict)
 
 
+class CalibratedConfig(_Section):
+    """Answers up to the threshold that `coe-agents calibrate` chose; `path` is taken from the file's own folder."""
+
+    kind: Literal["calibrated"]
+    path: str = Field(min_length=1)
+    otherwise: Literal["abstain", "escalate", "another_round"] = "abstain"
+
+
 class ArbiterConfig(ModelSection):
     """A stronger model decides what the policy escalates, at temperature 0."""
 
@@ -165,11 +173,16 @@ class Config(_Section):
     clusterer: Annotated[
         EntailmentClusterer | JudgeClusterer | EmbeddingClusterer | NormalizedClusterer, Field(discriminator="kind")
     ]
-    policy: Annotated[ThresholdConfig | RegimeConfig, Field(discriminator="kind")]
+    policy: Annotated[ThresholdConfig | RegimeConfig | CalibratedConfig, Field(discriminator="kind")]
     escalation: ArbiterConfig | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
     _path: Path = PrivateAttr(default=Path("configuration"))
     _text: str = PrivateAttr(default="")
+
+    @property
+    def folder(self) -> Path:
+        """Where relative paths of the file start."""
+        return self._path.parent
 
     def fault(self, message: str, *place: str | int) -> str:
         """Returns one line on a mistake at `place`: file, line, field, and the message."""
@@ -185,6 +198,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("clusterer", "normalized"): NormalizedClusterer,
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,
+    ("policy", "calibrated"): CalibratedConfig,
     ("escalation",): ArbiterConfig,
     ("graph",): GraphConfig,
     ("graph", "adaptive"): AdaptiveConfig,

@@ -10,6 +10,7 @@ from rich.text import Text
 from coe_agents.cli.checks import is_folder
 from coe_agents.cli.clusterer_probes import EmbeddingReport, EntailmentReport
 from coe_agents.cli.config import (
+    CalibratedConfig,
     Config,
     EmbeddingClusterer,
     GraphConfig,
@@ -187,6 +188,8 @@ def _policy(config: Config) -> str:
             f"regime, at {chosen.aleatoric_threshold:g} nats (aleatoric) and {chosen.epistemic_threshold:g} "
             f"(epistemic): {actions}"
         )
+    if isinstance(chosen, CalibratedConfig):
+        return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
     return f"threshold: answer while CoE is at most {chosen.max_coe:g} nats, otherwise {chosen.otherwise}"
 
 

@@ -87,8 +87,9 @@ def said(event: Event) -> Text:
         return _clusters(event)
     if event["event"] == "measured":
         return _numbers(event)
-    action = event["action"].replace("_", " ")
-    return Text.assemble((action, _ACTIONS[event["action"]]), f": {clean(event['reason'])}")
+    action = Text(event["action"].replace("_", " "), style=_ACTIONS[event["action"]])
+    why = f", decided by {event['decided_by']}" if event["event"] == "ruled" else f": {event['reason']}"
+    return Text.assemble(action, clean(why))
 
 
 def _mark(event: Event) -> Text:

@@ -2,7 +2,7 @@
 
 from coe_agents.graph.builder import create_coe_graph
 from coe_agents.graph.escalation import Escalation, candidates
-from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided, Event, Measured
+from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided, Event, Measured, Ruled
 from coe_agents.graph.interrupts import PersonRequest
 from coe_agents.graph.people import AskPerson
 from coe_agents.graph.sequence import SequenceInput, SequenceOutput, Step, create_sequential_graph
@@ -22,6 +22,7 @@ __all__ = [
     "Event",
     "Measured",
     "PersonRequest",
+    "Ruled",
     "SequenceInput",
     "SequenceOutput",
     "Step",

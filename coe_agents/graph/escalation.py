@@ -9,6 +9,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from coe_agents.clustering import answer_kind
+from coe_agents.graph import events
 from coe_agents.graph.interrupts import faults
 from coe_agents.graph.nodes import unstreamed
 from coe_agents.graph.outcome import GROUP
@@ -135,6 +136,7 @@ def _settled(state: CoEState, given: object, name: str) -> Command[str]:
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
         "decided_by": GROUP if action == "escalate" else by,
     }
+    events.emit(events.ruled(state["round"], verdict))
     update: dict[str, Any] = {"verdict": verdict}
     if ruling.usage is not None:
         usage = Usage(

@@ -8,7 +8,7 @@ stream modes ("updates", "values") are for operators alone, since the state hold
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from langchain_core.runnables import RunnableConfig
@@ -104,7 +104,23 @@ class Decided(TypedDict):
     reason: str
 
 
-Event: TypeAlias = AgentAsked | AgentSampled | Clustered | Measured | Decided
+class Ruled(TypedDict):
+    """Whoever the case was escalated to has decided; the reason may tell of the answer, and is left to the decision.
+
+    Attributes:
+        event: "ruled".
+        round: The round.
+        action: "answer", "abstain" or "escalate".
+        decided_by: Who decided, as in the decision.
+    """
+
+    event: Literal["ruled"]
+    round: int
+    action: Action
+    decided_by: str
+
+
+Event: TypeAlias = AgentAsked | AgentSampled | Clustered | Measured | Decided | Ruled
 
 _LOG = logging.getLogger(__name__)
 
@@ -168,6 +184,11 @@ def measured(round: int, measurement: Measurement | None) -> Measured:
 def decided(round: int, decision: Decision) -> Decided:
     """Returns the event of this decision."""
     return Decided(event="decided", round=round, action=decision.action, reason=decision.reason)
+
+
+def ruled(round: int, verdict: Mapping[str, Any]) -> Ruled:
+    """Returns the event of this verdict."""
+    return Ruled(event="ruled", round=round, action=verdict["action"], decided_by=verdict["decided_by"])
 
 
 def _asked(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]:

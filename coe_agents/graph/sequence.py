@@ -9,7 +9,7 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Overwrite
 
-from coe_agents.clustering import canonical_answer
+from coe_agents.graph.compiled import check_compiled
 from coe_agents.graph.state import DecisionData
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
@@ -21,7 +21,7 @@ class Step(TypedDict):
     Attributes:
         question: What was asked.
         action: "answer", "abstain" or "escalate".
-        answer: The canonical answer, of which the next question is made; None unless the action is "answer".
+        answer: The answer, of which the next question is made; None unless the action is "answer".
         regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
             measured.
         coe: Collaborative Entropy of this question in nats, the sum of the next two.
@@ -85,13 +85,26 @@ def create_sequential_graph(
 
     Args:
         graph: A compiled CoE graph, asked once for each step.
-        next_question: From a question and its canonical answer (`coe_agents.clustering.canonical_answer`) to the next
-            question, or None at the end of the chain. The answer is a model's text: treat it as data.
+        next_question: From a question and its answer to the next question, or None at the end of the chain. The answer
+            is the gate's: canonical (`coe_agents.clustering.canonical_answer`), unless the CoE graph was built
+            otherwise, and yet a model's text: treat it as data.
         max_steps: The most questions of a chain.
 
     Raises:
-        ValueError: If `max_steps` is below 1.
+        TypeError: If `graph` is not compiled.
+        ValueError: If it has a checkpointer of its own, or `max_steps` is below 1.
+
+    Example:
+        >>> from coe_agents import ThresholdPolicy, create_coe_graph
+        >>> from coe_agents.clustering import NormalizedMatch
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> agents = [ScriptedAgent(name, ["The answer is Lagos."]) for name in ("a", "b")]
+        >>> gate = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
+        >>> chain = create_sequential_graph(gate, next_question=lambda _, answer: f"Where is {answer}?", max_steps=2)
+        >>> [step["question"] for step in chain.compile().invoke({"question": "Which?"})["steps"]]
+        ['Which?', 'Where is Lagos?']
     """
+    gate = check_compiled(graph)
     if max_steps < 1:
         raise ValueError(f'"max_steps" must be at least 1; {max_steps} came. 1 asks the first question alone')
 
@@ -99,8 +112,7 @@ def create_sequential_graph(
         return {"asked": state["question"], "steps": Overwrite([]), "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
 
     def proceed(state: SequenceState, decision: DecisionData) -> Command[Any]:
-        said = decision["answer"]
-        answer = canonical_answer(said) if said is not None else None
+        answer = decision["answer"]
         step = Step(
             question=state["asked"],
             action=decision["action"],  # type: ignore[typeddict-item]  # a run never ends with "another_round"
@@ -124,10 +136,10 @@ def create_sequential_graph(
         return Command(goto=END, update={**update, "ended": ended})
 
     def ask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, graph.invoke({"question": state["asked"]}, config)["decision"])
+        return proceed(state, gate.invoke({"question": state["asked"]}, config)["decision"])
 
     async def aask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, (await graph.ainvoke({"question": state["asked"]}, config))["decision"])
+        return proceed(state, (await gate.ainvoke({"question": state["asked"]}, config))["decision"])
 
     sequence = StateGraph(SequenceState, input_schema=SequenceInput, output_schema=SequenceOutput)
     sequence.add_node("begin", begin)

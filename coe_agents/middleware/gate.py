@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from coe_agents.middleware.reviewer import Asks, OnError
 from coe_agents.middleware.verdict import Verdict, in_words, unmeasured, verdict_of
-from coe_agents.middleware.verdicts import CoEVerdicts, VerdictState, last_reply, pending_calls
+from coe_agents.middleware.verdicts import CoEVerdicts, VerdictState, last_reply
 
 OnUncertain = Literal["block", "interrupt"]
 Reply = ToolMessage | Command[Any]
@@ -69,7 +69,8 @@ class CoEMiddleware(CoEVerdicts):
             pydantic's `ValidationError` and may be repeated. Calls judged late, after they were changed, are blocked.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
         final_answer: Whether the final answer is judged, too, also a structured one. One that is not approved is
-            replaced in the state; `stream_mode="messages"` and "updates" show the model's words before that.
+            replaced in the state, under its id. Streams show the model's words before that, and "messages" shows
+            nothing else: give out the last state only.
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
@@ -77,13 +78,21 @@ class CoEMiddleware(CoEVerdicts):
             a misspelt name would gate nothing.
 
     Example:
+        >>> from langchain.agents import create_agent
         >>> from coe_agents import ThresholdPolicy, create_coe_graph
         >>> from coe_agents.clustering import NormalizedMatch
         >>> from coe_agents.testing import ScriptedAgent
-        >>> judges = [ScriptedAgent("a", ["approve"]), ScriptedAgent("b", ["Approve."])]
+        >>> from coe_agents.testing.driver import ScriptedDriver
+        >>> def transfer_money(to: str) -> str:
+        ...     "Sends all of it."
+        >>> call = {"name": "transfer_money", "args": {"to": "Ann"}, "id": "1"}
+        >>> driver = ScriptedDriver(script=[AIMessage("", tool_calls=[call]), AIMessage("Done.")])
+        >>> judges = [ScriptedAgent("a", ["approve"]), ScriptedAgent("b", ["Reject."])]
         >>> graph = create_coe_graph(judges, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
-        >>> CoEMiddleware(graph, tools=["transfer_money"]).name
-        'CoEMiddleware'
+        >>> gate = CoEMiddleware(graph, tools=["transfer_money"])
+        >>> state = create_agent(driver, [transfer_money], middleware=[gate]).invoke({"messages": [("user", "Pay.")]})
+        >>> state["messages"][2].text.partition(":")[0]
+        'transfer_money was not run'
     """
 
     def __init__(
@@ -150,7 +159,7 @@ class CoEMiddleware(CoEVerdicts):
             return None
         place, reply = found
         structured = state.get("structured_response")
-        if structured is None and pending_calls(state):
+        if structured is None and reply.tool_calls:  # also calls that something else has answered: the model goes on
             return None
         answer = reply.text if structured is None else repr(structured)
         return self._reviewer.about_answer(answer, state["messages"][:place])

@@ -1,15 +1,19 @@
 """Owns what uncertainty leads to: a `Measurement` goes in, a `Decision` comes out."""
 
 from coe_agents.policy.base import Decision, Policy
+from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
 from coe_agents.policy.chain import PassingPolicy, PolicyChain
 from coe_agents.policy.conformity import FalseConsensusGuard
 from coe_agents.policy.forecast import forecast
-from coe_agents.policy.measurement import AgentMeasurement, Measurement, Weighting, measure
+from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
 from coe_agents.policy.regime import RegimePolicy
 from coe_agents.policy.threshold import ThresholdPolicy
+from coe_agents.policy.weighing import Weighting
 
 __all__ = [
     "AgentMeasurement",
+    "CalibratedPolicy",
+    "Calibration",
     "Decision",
     "FalseConsensusGuard",
     "Measurement",

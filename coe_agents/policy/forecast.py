@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from coe_agents.policy.measurement import Weighting, normalized_log_probs, weighed_agents
+from coe_agents.policy.weighing import Weighting, log_probabilities, weighed_agents
 from coe_agents.types import Response
 from coe_agents.uncertainty import CoEForecast, coe_forecast
 
@@ -39,7 +39,7 @@ def forecast(
         True
     """
     names, agents, normalized = weighed_agents(responses, weights)
-    log_probs, _ = normalized_log_probs(responses, weighting)
+    log_probs, _ = log_probabilities(responses, weighting)
     more = [n_more.get(name, 0) for name in names]
     return coe_forecast(
         labels, agents, more, log_probs=log_probs, weights=normalized, divergence=divergence, confidence=confidence

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coe_agents.clustering import answer_kind
+from coe_agents.policy.weighing import Weighting, log_probabilities, most_probable, shares, weighed_agents
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
 from coe_agents.uncertainty import (
     CoEForecast,
@@ -23,8 +23,6 @@ from coe_agents.uncertainty import (
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
-
-Weighting = Literal["auto", "frequency", "probability"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ def measure(
             'Get them from "cluster_responses"'
         )
     names, agents, normalized = weighed_agents(responses, weights)
-    log_probs, by_probability = normalized_log_probs(responses, weighting)
+    log_probs, by_probability = log_probabilities(responses, weighting)
     distributions = cluster_distributions(labels, agents, log_probs=log_probs)
     coe = collaborative_entropy(distributions, weights=normalized, divergence=divergence)
     interval = None
@@ -137,9 +135,9 @@ def measure(
     entropies = semantic_entropy(distributions)
     leading = leading_cluster(support[None])
     texts = [response_text(response) for response in responses]
-    answer = _most_probable(
+    answer = most_probable(
         [text if label == leading else None for text, label in zip(texts, labels, strict=True)],
-        normalized[agents] * _shares(log_probs, agents),
+        normalized[agents] * shares(log_probs, agents),
     )
     representatives = _representatives(texts, labels)
     return Measurement(
@@ -174,66 +172,9 @@ def measure(
     )
 
 
-def weighed_agents(
-    responses: Sequence[Response], weights: Mapping[str, float] | None
-) -> tuple[list[str], NDArray[np.intp], NDArray[np.float64]]:
-    """Returns the agents' names by first appearance, the place of each response's agent there, and their weights."""
-    names = list(dict.fromkeys(response["agent"] for response in responses))
-    agents = np.array([names.index(response["agent"]) for response in responses])
-    given = np.array([1.0 if weights is None else weights[name] for name in names])
-    if not given.sum() > 0:
-        raise ValueError(
-            f'"weights" must leave an agent with a weight above 0; all of {", ".join(names)} have 0. Raise one of them'
-        )
-    return names, agents, given / given.sum()
-
-
 def response_text(response: Response) -> str:
     """Returns what is compared of a response: its short answer where known, else all of it."""
     return response["text"] if response["answer"] is None else response["answer"]
-
-
-def normalized_log_probs(
-    responses: Sequence[Response], weighting: Weighting
-) -> tuple[NDArray[np.float64], dict[str, bool]]:
-    """Returns them divided by length, 0 for each response of an agent that counts by frequency; and who does not."""
-    normalized = [
-        None if response["logprob"] is None or not response["n_tokens"] else response["logprob"] / response["n_tokens"]
-        for response in responses
-    ]
-    complete = {response["agent"]: True for response in responses}
-    for response, value in zip(responses, normalized, strict=True):
-        complete[response["agent"]] &= value is not None
-    if weighting == "probability" and not all(complete.values()):
-        lacking = ", ".join(name for name, known in complete.items() if not known)
-        raise ValueError(
-            f'"probability" weighting needs a log-probability for every response; {lacking} lacks some. '
-            'Use "auto" or "frequency"'
-        )
-    used = {name: known and weighting != "frequency" for name, known in complete.items()}
-    return np.array(
-        [
-            value if used[r["agent"]] and value is not None else 0.0
-            for r, value in zip(responses, normalized, strict=True)
-        ]
-    ), used
-
-
-def _shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:
-    """Returns each response's part of its agent's distribution; an agent's parts sum to 1."""
-    top = np.full(agents.max() + 1, -np.inf)
-    np.maximum.at(top, agents, log_probs)
-    unnormalized = np.exp(log_probs - top[agents])
-    return np.asarray(unnormalized / np.bincount(agents, unnormalized)[agents])
-
-
-def _most_probable(texts: Sequence[str | None], shares: np.ndarray) -> str:
-    """Returns the text with the largest share of the ensemble mean, its repetitions together; the first on a tie."""
-    total: dict[str, float] = {}
-    for text, share in zip(texts, shares.tolist(), strict=True):
-        if text is not None:
-            total[text.strip()] = total.get(text.strip(), 0.0) + share
-    return max(total, key=lambda text: total[text])
 
 
 def _representatives(texts: Sequence[str], labels: Sequence[int]) -> list[str]:

@@ -11,7 +11,8 @@ class AdaptiveSampling:
 
     Whether it is settled the policy says, by `is_settled` (`coe_agents.policy.Policy`), of a forecast of what the
     responses that are left will make of the measurement (`coe_agents.uncertainty.coe_forecast`). A policy without that
-    method is never settled: all are drawn then, at once.
+    method is never settled, and all are drawn at once: so a `CalibratedPolicy`, whose promise holds for as many
+    responses as it was calibrated on.
 
     Drawing more belongs to the same round: it is no round of `max_rounds`, and a strategy sees all of the round's
     responses together. Each time the prompt is sent, and paid, again; where prompts are long and responses short, that

@@ -82,8 +82,8 @@ def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monke
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
     for table in re.findall(r"\n\[(?:policy|clusterer)\]\n(?:(?:# )?\w+ = .*\n)+", text):
         text = text.replace(table, "\n")
-    for table in re.findall(r"\n# \[clusterer\].*\n(?:# \w+ = .*\n)+", text):
-        text = text if f'"{kind}"' in table else text.replace(table, "\n")
+    for table in re.findall(r"\n# \[(?:policy|clusterer)\].*\n(?:# \w+ = .*\n)+", text):
+        text = text if f'"{kind}"' in table or '"regime"' in table else text.replace(table, "\n")
     code, out, err = checked(re.sub(r"(?m)^# (?=\[|\w+ = )", "", text))
     assert code == 0, err
     assert "api openai gpt-4o-mini 10 1 1 $OPENAI_API_KEY, set" in out

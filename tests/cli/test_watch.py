@@ -77,6 +77,11 @@ def test_a_failure_is_marked_and_cannot_steer_the_terminal():
     assert str(said(sampled("a", error="OSError: \x1b[2J[bold]gone"))) == "a: failed, OSError: �[2J[bold]gone"
 
 
+def test_a_ruling_says_who_decided():
+    event = {"event": "ruled", "round": 0, "action": "answer", "decided_by": "the\x1b[2J judge"}
+    assert str(said(event)) == "answer, decided by the�[2J judge"
+
+
 def test_all_agents_dead_is_nothing_to_measure():
     console = screen(terminal=False)
     watch(graph(*(ScriptedAgent(name, OSError("gone")) for name in "ab")), "Q?", console=console)

@@ -50,7 +50,10 @@ def test_a_run_is_told_step_by_step():
 
 def test_every_event_has_the_fields_of_its_type_and_nothing_more():
     types = {get_args(kind.__annotations__["event"])[0]: set(kind.__annotations__) for kind in get_args(Event)}
-    events = told(graph(ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", OSError("gone")), min_agents=1))
+    policy = ThresholdPolicy(0.0, otherwise="escalate")
+    agents = [ScriptedAgent("a", ["Paris", "Lyon"]), ScriptedAgent("b", OSError("gone"))]
+    rule = {"action": "abstain", "reason": "no"}
+    events = told(graph(*agents, policy=policy, min_agents=1, escalation=lambda case: rule))
     assert {event["event"] for event in events} == set(types)
     for event in events:
         assert set(event) == types[event["event"]]
@@ -70,6 +73,17 @@ def test_a_failure_is_told_and_nothing_is_measured():
     assert of(events, "clustered") == [{"event": "clustered", "round": 0, "n_clusters": 0, "sizes": []}]
     (measured,) = of(events, "measured")
     assert {measured[key] for key in ("coe", "aleatoric", "epistemic", "regime")} == {None}
+
+
+def test_a_ruling_is_told_without_its_reason():
+    def rule(case):
+        return {"action": "answer", "answer": "a secret answer", "reason": "a secret reason", "decided_by": "judge"}
+
+    policy = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
+    events = told(graph(*agents, policy=policy, escalation=rule))
+    assert [event["action"] for event in of(events, "decided")] == ["escalate"]
+    assert events[-1] == {"event": "ruled", "round": 0, "action": "answer", "decided_by": "judge"}
 
 
 def test_nothing_of_a_response_is_told():

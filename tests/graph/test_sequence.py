@@ -2,8 +2,9 @@ import asyncio
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
-from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents import AskPerson, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import create_sequential_graph
 from coe_agents.testing import ScriptedAgent
@@ -89,11 +90,29 @@ def test_a_chain_without_end_is_bounded():
         chain({}, {}, max_steps=0)
 
 
+def test_a_gate_that_is_not_compiled_is_refused():
+    gate = create_coe_graph([ScriptedAgent("a", ["x"])], clusterer=NormalizedMatch(), policy=ThresholdPolicy(1.0))
+    with pytest.raises(TypeError, match="must be a compiled graph"):
+        create_sequential_graph(gate, next_question=next_question)
+
+
 def test_nothing_measured_adds_nothing_and_ends_the_chain():
     _, graph = chain({"Q": ["one"]}, {"Q": ["one"]})  # "one" is in no table: both agents fail
     result = both(graph, "Q")
     assert [result["steps"][-1][key] for key in KEYS] == ["abstain", None, None, None, None]
     assert (result["coe"], result["ended"]) == (0.0, "withheld")
+
+
+def test_a_person_behind_a_gate_goes_on_with_the_chain():
+    agents = [Table("a", {"Q": ["x"], "two": ["end"]}), Table("b", {"Q": ["y"], "two": ["end"]})]
+    policy = ThresholdPolicy(0.6, otherwise="escalate")
+    gate = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson())
+    graph = create_sequential_graph(gate.compile(), next_question=next_question).compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    assert graph.invoke({"question": "Q"}, thread)["__interrupt__"]
+    result = graph.invoke(Command(resume={"type": "answer", "answer": "two"}), thread)
+    assert [step["answer"] for step in result["steps"]] == ["two", "end"]
+    assert [request["question"] for request in agents[0].requests] == ["Q", "two"]  # nobody is asked twice
 
 
 def test_a_new_question_on_a_thread_starts_a_new_chain():

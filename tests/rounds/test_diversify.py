@@ -44,6 +44,11 @@ def test_the_original_is_kept_where_the_writer_gives_no_question(written):
     assert Diversify(writer=lambda prompt: written)(context(question=QUESTION)).wishes == {"a": {}, "b": {}}
 
 
+@pytest.mark.parametrize("written", ["", "I'm sorry, but I can't help with that."])
+def test_what_asks_nothing_is_no_wording_of_a_request_either(written):
+    assert Diversify(writer=lambda prompt: written).wording("Name the author of Emma.", round=1).endswith("Emma.")
+
+
 def test_the_original_is_kept_where_the_writer_fails_and_the_log_tells_no_key(caplog):
     failing = CountingModel(fails_at=1)
     assert Diversify(writer=failing).wording(QUESTION, round=1) == QUESTION

@@ -14,8 +14,6 @@ import httpx
 import pytest
 from langgraph_sdk import get_sync_client
 
-pytest.importorskip("langgraph_api")
-
 ROOT = Path(__file__).parents[2]
 LONGEST_START = 120
 FRANCE, AUSTRALIA = "What is the capital of France?", "What is the capital of Australia?"
@@ -26,7 +24,7 @@ def server(tmp_path_factory):
     """A server of `langgraph dev`; yields its address and its log."""
     folder = tmp_path_factory.mktemp("server")
     served = json.loads((ROOT / "langgraph.json").read_text())
-    own = {name: f"./tests/serving/graphs.py:{name}" for name in ("person", "blocking")}
+    own = {"blocking": "./tests/serving/blocking.py:graph"}
     named = {name: str(ROOT / place) for name, place in {**served["graphs"], **own}.items()}
     (folder / "langgraph.json").write_text(json.dumps({"dependencies": [str(ROOT)], "graphs": named}))
     with socket.socket() as free:
@@ -85,7 +83,7 @@ def test_it_listens_on_loopback_and_opens_nothing():
 
 def test_every_graph_is_served(client):
     served = {assistant["graph_id"] for assistant in client.assistants.search(limit=100)}
-    assert served == {*json.loads((ROOT / "langgraph.json").read_text())["graphs"], "person", "blocking"}
+    assert served == {*json.loads((ROOT / "langgraph.json").read_text())["graphs"], "blocking"}
 
 
 def test_a_run_without_a_thread(client):
@@ -117,19 +115,18 @@ def test_the_stream_holds_updates_and_events(client):
 
 def test_a_person_resumes_a_run_and_nobody_is_sampled_again(client):
     thread = client.threads.create()["thread_id"]
-    waiting = client.runs.wait(thread, "person", input={"question": AUSTRALIA})
+    waiting = client.runs.wait(thread, "escalation_to_person", input={"question": AUSTRALIA})
     (asked,) = waiting["__interrupt__"]
-    assert asked["value"]["question"] == AUSTRALIA
-    assert client.threads.get_state(thread)["next"] == ["person"]
+    assert asked["value"]["action_requests"]
+    assert client.threads.get_state(thread)["next"] == ["escalation"]
     stream = client.runs.stream(
         thread,
-        "person",
-        command={"resume": "Canberra"},
+        "escalation_to_person",
+        command={"resume": {"decisions": [{"type": "respond", "message": "Canberra"}]}},
         stream_mode=["custom", "values"],
-        stream_subgraphs=True,
     )
     parts = [(part.event, part.data) for part in stream]
-    assert not [data for mode, data in parts if mode.startswith("custom")]
+    assert [data["event"] for mode, data in parts if mode == "custom"] == ["ruled"]
     assert parts[-1][1]["decision"]["answer"] == "Canberra"
     assert client.threads.get_state(thread)["next"] == []
 

@@ -1,0 +1,62 @@
+"""Owns the command `evaluate`: `sample`, then `score` on what it kept."""
+
+import sys
+from contextlib import nullcontext, redirect_stdout
+
+from coe_agents.cli.options import ConfigOption, JsonOption
+from coe_agents.cli.sample import (
+    AtOnceOption,
+    ContextOption,
+    DatasetOption,
+    LimitOption,
+    OutOption,
+    PromptOption,
+    SeedOption,
+    ShotsOption,
+    SplitOption,
+    sample,
+)
+from coe_agents.cli.score import ClustererOption, CorrectnessOption, WeightingOption, score
+
+
+def evaluate(
+    *,
+    dataset: DatasetOption,
+    out: OutOption,
+    split: SplitOption = None,
+    limit: LimitOption = 200,
+    seed: SeedOption = 0,
+    with_context: ContextOption = False,
+    shots: ShotsOption = 0,
+    prompt: PromptOption = None,
+    config: ConfigOption = None,
+    at_once: AtOnceOption = 8,
+    clusterer: ClustererOption = None,
+    weighting: WeightingOption = "auto",
+    correctness: CorrectnessOption = "reference_or_label",
+    as_json: JsonOption = False,
+) -> None:
+    """Sample, then score what was kept, with the clusterer of --config unless --clusterer names one."""
+    from coe_agents.evaluation.store import SAMPLES
+
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        sample(
+            dataset=dataset,
+            out=out,
+            split=split,
+            limit=limit,
+            seed=seed,
+            with_context=with_context,
+            shots=shots,
+            prompt=prompt,
+            config=config,
+            at_once=at_once,
+        )
+    score(
+        [out / SAMPLES],
+        clusterer=clusterer,
+        config=config if clusterer is None else None,
+        weighting=weighting,
+        correctness=correctness,
+        as_json=as_json,
+    )

@@ -1,0 +1,99 @@
+"""Owns the agents of a run: who is asked, how, and what the run's settings say of them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import coe_agents
+from coe_agents.agents import ModelAgent
+from coe_agents.cli.assemble import create_agents
+from coe_agents.cli.config import Config
+from coe_agents.cli.models import LOCAL_PROVIDERS
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.runner import Ask, Participant
+from coe_agents.redaction import redacted, secrets_of
+from coe_agents.tinyworld import tinyworld_agents
+from coe_agents.types import AgentReply, AgentRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The agents of a run.
+
+    Attributes:
+        participants: As the runner sees them.
+        ask: Asks one of them.
+        settings: All of them that responses hang on, without keys.
+        secrets: What no error may tell.
+    """
+
+    participants: tuple[Participant, ...]
+    ask: Ask
+    settings: dict[str, Any]
+    secrets: frozenset[str]
+
+
+def create_group(config: Config | None, prompts: Mapping[str, str], *, seed: int, at_once: int) -> Group:
+    """Returns the agents of a configuration, or tinyworld's; those without a seed of their own take `seed`.
+
+    Args:
+        config: The configuration.
+        prompts: What is said to each agent, by question id.
+        seed: For samples.
+        at_once: Questions put at once to an agent behind a server; a model in this process takes one at a time.
+
+    Raises:
+        ConfigurationError: If an agent cannot be made, or two have the same name.
+    """
+    if config is None:
+        agents = tinyworld_agents(seed=seed)
+        models: list[dict[str, Any]] = [{"provider": "tinyworld", "model": agent.name} for agent in agents]
+    else:
+        for section in config.agents:
+            if section.seed is None and "seed" not in section.options:
+                section.seed = seed
+        agents = create_agents(config)
+        models = [
+            {
+                "provider": section.provider,
+                "model": section.model,
+                "base_url": _without_query(section.base_url),
+                "options": section.options,
+            }
+            for section in config.agents
+        ]
+    by_name = {agent.name: agent for agent in agents}
+    if len(by_name) < len(agents):
+        raise ConfigurationError("two agents have the same name", hint="Give each one of its own")
+    secrets = frozenset().union(*map(secrets_of, agents), *map(secrets_of, config.agents if config else ()))
+
+    async def ask(name: str, question: Question) -> AgentReply:
+        said = {"role": "user", "content": prompts[question.id]}
+        return await by_name[name].asample(AgentRequest(question=question.question, messages=[said], round=0))
+
+    settings = {
+        "coe_agents": coe_agents.__version__,
+        "agents": [{**_sampling(agent), **model} for agent, model in zip(agents, models, strict=True)],
+    }
+    return Group(
+        participants=tuple(
+            Participant(agent.name, agent.n_samples, 1 if model["provider"] in LOCAL_PROVIDERS else at_once)
+            for agent, model in zip(agents, models, strict=True)
+        ),
+        ask=ask,
+        settings=json.loads(redacted(json.dumps(settings), secrets)),
+        secrets=secrets,
+    )
+
+
+def _sampling(agent: ModelAgent) -> dict[str, Any]:
+    names = ("name", "n_samples", "temperature", "seed", "max_tokens", "system_prompt", "max_response_chars")
+    return {name: getattr(agent, name) for name in names}
+
+
+def _without_query(address: str | None) -> str | None:
+    """Returns an address without what may hold a key."""
+    return None if address is None else urlunsplit((*urlsplit(address)[:3], "", ""))

@@ -1,0 +1,134 @@
+"""Owns the command `sample`: asks every agent many questions, and keeps what they say."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coe_agents.cli.options import ConfigOption, Exit
+
+if TYPE_CHECKING:
+    from coe_agents.cli.participants import Group
+    from coe_agents.evaluation.datasets import Question, QuestionSet
+
+DatasetOption = Annotated[
+    str,
+    typer.Option(
+        help="triviaqa, squad, squad_v2, nq_open or truthfulqa (from the hub); tinyworld; one of their official files; "
+        "JSON Lines; Parquet; or a folder of a dataset."
+    ),
+]
+OutOption = Annotated[Path, typer.Option(help="The run's folder. The same command goes on where it stopped.")]
+SplitOption = Annotated[str | None, typer.Option(help="Of the dataset; default: validation.")]
+LimitOption = Annotated[int, typer.Option(min=0, help="How many questions, drawn by --seed; 0 for all.")]
+SeedOption = Annotated[int, typer.Option(help="Draws questions and examples; samples, too, of agents without a seed.")]
+ContextOption = Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")]
+ShotsOption = Annotated[int, typer.Option(min=0, help="Examples shown before each question.")]
+PromptOption = Annotated[Path | None, typer.Option(help="TOML file: instruction, question, with_context.")]
+AtOnceOption = Annotated[int, typer.Option(min=1, help="Questions put at once to an agent behind a server.")]
+SAMPLE_EPILOG = (
+    "Exit status: 0 all replied, 1 some failed or could not be kept, 2 a mistake in the command, 130 stopped."
+)
+_STOPPED = 130
+
+
+def sample(
+    *,
+    dataset: DatasetOption,
+    out: OutOption,
+    split: SplitOption = None,
+    limit: LimitOption = 200,
+    seed: SeedOption = 0,
+    with_context: ContextOption = False,
+    shots: ShotsOption = 0,
+    prompt: PromptOption = None,
+    config: ConfigOption = None,
+    at_once: AtOnceOption = 8,
+) -> None:
+    """Ask every agent the questions of a dataset, and keep all responses as they come."""
+    from coe_agents.cli.ask import load_quietly
+
+    settings = load_quietly(config)
+    from coe_agents.evaluation.datasets import examples_from, load_prompt, subset
+
+    found = _load(dataset, split)
+    wording = load_prompt(found.kind, prompt)
+    questions = subset(found.questions, limit or None, seed=seed)
+    examples = examples_from(found.questions, shots, seed=seed, with_context=with_context)
+    prompts = {
+        question.id: wording.text(question, examples(question), with_context=with_context) for question in questions
+    }
+    from coe_agents.cli.participants import create_group  # heavy, and not before a mistake is told
+
+    group = create_group(settings, prompts, seed=seed, at_once=at_once)
+    told = {
+        "dataset": {
+            "source": found.source,
+            "n_records": found.n_records,
+            "n_questions": len(found.questions),
+            "limit": limit,
+            "sha256": _digest([asdict(question) for question in questions]),
+        },
+        "seed": seed,
+        "prompt": {**asdict(wording), "passages": with_context, "shots": shots, "sha256": _digest(prompts)},
+        **group.settings,
+    }
+    _run(group, questions, told, out)
+
+
+def _load(dataset: str, split: str | None) -> "QuestionSet":
+    if dataset == "tinyworld":
+        from coe_agents.tinyworld.questions import tinyworld_questions
+
+        return tinyworld_questions(split or "validation")
+    from coe_agents.evaluation.datasets import load_questions
+
+    return load_questions(dataset, split=split)
+
+
+def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: Path) -> None:
+    import asyncio
+
+    from coe_agents.cli.progress import progress
+    from coe_agents.cli.render import clean
+    from coe_agents.evaluation.runner import sample as sample_all
+    from coe_agents.evaluation.runner import units_of
+    from coe_agents.evaluation.store import Store
+
+    agents = group.participants
+    with Store(out, settings, units_of(questions, agents)) as store:
+        missing = Counter(agent for _, agent in store.pending())
+        totals = {agent.name: (len(questions) - missing[agent.name], len(questions)) for agent in agents}
+        try:
+            with progress(totals) as advance:
+                asking = sample_all(
+                    questions,
+                    agents,
+                    group.ask,
+                    store,
+                    secrets=group.secrets,
+                    on_unit=lambda unit: advance(unit[1], unit in store.errors),
+                )
+                asyncio.run(asking)
+        except KeyboardInterrupt:
+            print(f"Stopped; {len(store.pending())} replies are missing. The same command goes on.")
+            raise typer.Exit(_STOPPED) from None
+        errors = store.errors
+    print(f"{len(questions)} questions, {len(agents)} agents: {clean(str(store.path))}")
+    for agent in agents:
+        told = [error for (_, name), error in errors.items() if name == agent.name]
+        if told:
+            print(f"{clean(agent.name)} failed {len(told)} times, first so: {clean(told[0])}")
+    if errors:
+        print("The same command asks again what failed.")
+        raise typer.Exit(Exit.FAILED)
+
+
+def _digest(value: object) -> str:
+    """Returns what tells two values of JSON apart."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -1,0 +1,30 @@
+"""Owns the evaluation: datasets, samples that are kept, scores, correctness, metrics, and calibrated gates."""
+
+from coe_agents.evaluation.calibration import Judged, calibrate, judged
+from coe_agents.evaluation.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
+from coe_agents.evaluation.drift import Drift, check_drift
+from coe_agents.evaluation.report import report
+from coe_agents.evaluation.samples import Question, Sample, Samples
+from coe_agents.evaluation.scoring import Scores, score
+from coe_agents.evaluation.statistics import Statistics, measured
+
+__all__ = [
+    "CRITERIA",
+    "Criterion",
+    "Drift",
+    "Judged",
+    "Prediction",
+    "Question",
+    "Rule",
+    "SameMeaning",
+    "Sample",
+    "Samples",
+    "Scores",
+    "Statistics",
+    "calibrate",
+    "check_drift",
+    "judged",
+    "measured",
+    "report",
+    "score",
+]

@@ -1,0 +1,126 @@
+"""Owns reading records from files: JSON Lines, official JSON documents, CSV; each with the line that it stands on."""
+
+import csv
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from coe_agents.errors import DatasetError
+from coe_agents.evaluation.datasets.question import Place
+
+_BETWEEN = re.compile(r"[\s,:]*")
+_Location = tuple[str | int, ...]
+
+
+def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
+    """Yields the records of a `.jsonl`, `.json` or `.csv` file, compressed or not, and where each stands.
+
+    A `.json` file is a list of records, or a document as TriviaQA ("Data") or SQuAD ("data") publish theirs.
+
+    Raises:
+        DatasetError: If the file cannot be read, or is not what its name says.
+    """
+    readers = {".jsonl": _lines, ".json": _document, ".csv": _table}
+    reader = readers.get(Path(path.name.removesuffix(".gz")).suffix)
+    if reader is None:
+        raise DatasetError(f"{path} is none of {', '.join(readers)}", hint="Name it by what it holds")
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}", hint="Check the path, and that it is whole") from error
+    yield from reader(path, content)
+
+
+def line_of(text: str, location: _Location) -> int:
+    r"""Returns the line (from 1) at which a value of a JSON document begins.
+
+    Example:
+        >>> line_of('{"data": [\n  {"id": 1},\n  {"id": 2}\n]}', ("data", 1))
+        3
+    """
+    decoder, at = json.JSONDecoder(), _after(text, 0)
+    for part in location:
+        at, place = _after(text, at + 1), 0
+        while True:
+            key: Any = place
+            if isinstance(part, str):
+                key, at = decoder.raw_decode(text, at)
+                at = _after(text, at)
+            if key == part:
+                break
+            at, place = _after(text, decoder.raw_decode(text, at)[1]), place + 1
+    return text.count("\n", 0, at) + 1
+
+
+def _after(text: str, at: int) -> int:
+    found = _BETWEEN.match(text, at)
+    return found.end() if found else at
+
+
+def _lines(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if line.strip():
+            yield partial("{}:{}".format, path, number), _parsed(path, line, number)
+
+
+def _document(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
+    document = _parsed(path, content)
+    text = content.decode("utf-8-sig")
+
+    def place(*location: str | int) -> str:
+        return f"{path}:{line_of(text, location)}"
+
+    def inside(value: Any, *location: str | int) -> Any:
+        """Returns what a dictionary holds last in `location`, or says where it does not."""
+        *outer, name = location
+        if not isinstance(value, dict) or name not in value:
+            raise DatasetError(
+                f'{place(*outer)}: "{name}" is missing', hint="Check that the file is as it was published"
+            )
+        return value[name]
+
+    def items(value: Any, *location: str | int) -> Iterator[tuple[_Location, Any]]:
+        held = inside(value, *location)
+        if not isinstance(held, list):
+            raise DatasetError(
+                f'{place(*location)}: "{location[-1]}" must be a list', hint="Check that the file is whole"
+            )
+        return (((*location, number), item) for number, item in enumerate(held))
+
+    if isinstance(document, list):
+        for number, record in enumerate(document):
+            yield partial(place, number), record
+    elif isinstance(document, dict) and "Data" in document:
+        for location, record in items(document, "Data"):
+            yield partial(place, *location), record
+    else:
+        for location, article in items(document, "data"):
+            for deeper, paragraph in items(article, *location, "paragraphs"):
+                context = inside(paragraph, *deeper, "context")
+                for deepest, record in items(paragraph, *deeper, "qas"):
+                    held = {**record, "context": context} if isinstance(record, dict) else record
+                    yield partial(place, *deepest), held
+
+
+def _table(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
+    try:
+        rows = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        before = 1
+        for row in rows:
+            yield partial("{}:{}".format, path, before + 1), row
+            before = rows.line_num
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DatasetError(f"{path} is not CSV: {error}", hint="Check that it is whole") from error
+
+
+def _parsed(path: Path, content: bytes, line: int = 1) -> Any:
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        at = line + getattr(error, "lineno", 1) - 1
+        raise DatasetError(f"{path}:{at}: this is not JSON: {error}", hint="It may have been cut off") from error

@@ -1,0 +1,158 @@
+"""Owns the records: what each dataset's fields are called, and the step from a record to a question."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from coe_agents.evaluation.datasets.question import Kind, Question, without_repeats
+
+_Record = Mapping[str, Any]
+
+
+class MalformedError(ValueError):
+    """A record that is no question; its place is told by whoever knows it."""
+
+
+def to_question(record: object) -> tuple[Kind, Question]:
+    """Returns the question that a record holds, and whose fields it has.
+
+    | kind | fields |
+    |---|---|
+    | triviaqa, official | QuestionId, Question, Answer {Value, Aliases, NormalizedAliases, HumanAnswers} |
+    | triviaqa, on the hub | question_id, question, answer {value, aliases, normalized_aliases} |
+    | squad | id, question, context, answers: a list of {text} or {text: list}, is_impossible |
+    | nq_open | question, answer: a list |
+    | truthfulqa, official (CSV) | Question, Best Answer, Correct Answers |
+    | truthfulqa, on the hub | question, best_answer, correct_answers |
+    | questions | question, references (or gold), and perhaps id, context, answerable (or impossible) |
+
+    Raises:
+        MalformedError: If a field is missing or of a wrong type, or there is no answer.
+
+    Example:
+        >>> kind, question = to_question({"id": "1", "question": "Of France?", "references": ["Paris"]})
+        >>> kind, question.references
+        ('questions', ('Paris',))
+    """
+    if not isinstance(record, Mapping):
+        raise MalformedError(f"it must be a JSON object; it is {_shown(record)}")
+    if "QuestionId" in record or "question_id" in record:
+        return "triviaqa", _trivia_qa(_renamed(record))
+    if "answers" in record or "is_impossible" in record:
+        return "squad", _squad(record)
+    if "Best Answer" in record:
+        correct = [answer.strip() for answer in _text(record, "Correct Answers").split(";")]
+        return "truthfulqa", _truthful_qa(_text(record, "Question"), _text(record, "Best Answer"), correct)
+    if "best_answer" in record:
+        correct = _texts(record, "correct_answers")
+        return "truthfulqa", _truthful_qa(_text(record, "question"), _text(record, "best_answer"), correct)
+    if "answer" in record and "references" not in record:
+        question = _text(record, "question")
+        return "nq_open", _with_answer(Question(_id(record, question), question, _references(_texts(record, "answer"))))
+    return "questions", _plain(record)
+
+
+_HUB_NAMES = {
+    "QuestionId": "question_id",
+    "Question": "question",
+    "Answer": "answer",
+    "Value": "value",
+    "Aliases": "aliases",
+    "NormalizedAliases": "normalized_aliases",
+    "HumanAnswers": "human_answers",
+}
+
+
+def _renamed(record: _Record) -> _Record:
+    return {_HUB_NAMES.get(name, name): value for name, value in record.items()}
+
+
+def _trivia_qa(record: _Record) -> Question:
+    answer = _renamed(record["answer"]) if isinstance(record.get("answer"), Mapping) else {"value": "<unk>"}
+    if answer.get("value") == "<unk>":
+        raise MalformedError("it has no answer. The test split is published without; take the validation split")
+    # the official script compares with the normalised ones, in which a hyphen is a blank
+    accepted = [_texts(answer, name) for name in ("aliases", "normalized_aliases", "human_answers") if name in answer]
+    references = _references([_text(answer, "value"), *(text for texts in accepted for text in texts)])
+    return Question(_text(record, "question_id"), _text(record, "question"), references)
+
+
+def _squad(record: _Record) -> Question:
+    answers = record.get("answers")
+    if isinstance(answers, Mapping):
+        texts = _texts(answers, "text")
+    elif isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
+        texts = [_text(answer, "text") for answer in answers]
+    else:
+        raise MalformedError(
+            f'"answers" must be a list of {{"text": ...}} or {{"text": [...]}}; it is {_shown(answers)}'
+        )
+    # on the hub version 2.0 has no such field, and an unanswerable question simply no answer
+    impossible = _flag(record, "is_impossible", default=isinstance(answers, Mapping) and not texts)
+    if impossible and texts:
+        raise MalformedError('"is_impossible" is true, and "answers" holds some')
+    question = _text(record, "question")
+    found = Question(_id(record, question), question, _references(texts), _text(record, "context"), not impossible)
+    return found if impossible else _with_answer(found)
+
+
+def _truthful_qa(question: str, best: str, correct: list[str]) -> Question:
+    return Question(_id({}, question), question, _references([best, *correct]))
+
+
+def _plain(record: _Record) -> Question:
+    question = _text(record, "question")
+    name = "gold" if "gold" in record and "references" not in record else "references"
+    if name not in record:
+        raise MalformedError('"references" is missing. Add it: a list, [] where no answer is known')
+    opposite = "impossible" in record and "answerable" not in record
+    answerable = (
+        not _flag(record, "impossible", default=False) if opposite else _flag(record, "answerable", default=True)
+    )
+    context = None if record.get("context") is None else _text(record, "context")
+    return Question(
+        _id(record, question + (context or "")), question, _references(_texts(record, name)), context, answerable
+    )
+
+
+def _id(record: _Record, text: str) -> str:
+    """Returns the record's id, or one that is the same wherever the same text stands."""
+    given = record.get("id")
+    if given is None:
+        return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else _text(record, "id")
+
+
+def _with_answer(question: Question) -> Question:
+    if not question.references:
+        raise MalformedError("it has no answer")
+    return question
+
+
+def _references(texts: list[str]) -> tuple[str, ...]:
+    return without_repeats(text for text in texts if text.strip())
+
+
+def _text(record: _Record, name: str) -> str:
+    value = record.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise MalformedError(f'"{name}" must be a string that is not empty; it is {_shown(value)}')
+    return value
+
+
+def _texts(record: _Record, name: str) -> list[str]:
+    value = record.get(name)
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise MalformedError(f'"{name}" must be a list of strings; it is {_shown(value)}')
+    return value
+
+
+def _flag(record: _Record, name: str, *, default: bool) -> bool:
+    value = record.get(name, default)
+    if not isinstance(value, bool):
+        raise MalformedError(f'"{name}" must be true or false; it is {_shown(value)}')
+    return value
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else repr(value)[:80]

@@ -1,0 +1,69 @@
+"""Owns choosing questions by a seed: those that are asked, and the examples that a prompt shows."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation.datasets.question import Question
+
+
+def subset(questions: Sequence[Question], limit: int | None, *, seed: int) -> list[Question]:
+    """Returns `limit` questions (all for None), in an order drawn by the seed.
+
+    Which they are hangs on their ids alone: the order of the file changes nothing, and a smaller subset is the
+    beginning of a larger one.
+
+    Raises:
+        ValueError: If `limit` is below 1.
+
+    Example:
+        >>> questions = [Question(str(number), "?", ("!",)) for number in range(9)]
+        >>> chosen = subset(questions, 5, seed=0)
+        >>> chosen == subset(questions[::-1], 5, seed=0), chosen[:3] == subset(questions, 3, seed=0)
+        (True, True)
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f'"limit" must be at least 1 in subset; {limit} came. None takes all')
+    return sorted(questions, key=lambda question: _drawn("asked", seed, question))[:limit]
+
+
+def examples_from(
+    questions: Sequence[Question], k: int, *, seed: int, with_context: bool = False
+) -> Callable[[Question], list[Question]]:
+    """Returns a function that gives a question `k` others, drawn by the seed; never one of its own wording.
+
+    Only questions with an answer are drawn, and with `with_context` only those with a passage.
+
+    Raises:
+        ConfigurationError: From that function, if there are not so many.
+
+    Example:
+        >>> questions = [Question(str(number), f"{number}?", ("!",)) for number in range(9)]
+        >>> shown = examples_from(questions, 8, seed=0)(questions[3])
+        >>> len(shown), questions[3] in shown
+        (8, False)
+    """
+    drawn = sorted(
+        (
+            question
+            for question in questions
+            if question.references and question.answerable and (question.context is not None or not with_context)
+        ),
+        key=lambda question: _drawn("example", seed, question),
+    )
+
+    def examples(asked: Question) -> list[Question]:
+        others = (other for other in drawn if other.id != asked.id and other.question != asked.question)
+        shown = list(islice(others, k))
+        if len(shown) < k:
+            raise ConfigurationError(
+                f"{k} examples are wanted, and {len(shown)} other questions can be one", hint='Lower "--shots"'
+            )
+        return shown
+
+    return examples
+
+
+def _drawn(purpose: str, seed: int, question: Question) -> bytes:
+    return hashlib.sha256(repr((purpose, seed, question.id)).encode()).digest()

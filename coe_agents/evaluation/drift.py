@@ -1,0 +1,102 @@
+"""Owns the check whether a calibrated policy still fits: its uncertainties against new ones, and its risk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.stats import beta, ks_2samp
+
+from coe_agents.evaluation.calibration import Judged, risk_bound
+from coe_agents.policy import CalibratedPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What new samples say about a calibration.
+
+    Attributes:
+        n_questions: The new questions that could be measured as the policy needs it.
+        n_unmeasurable: Those that could not, since an agent of a learned gate is missing.
+        ks_statistic: The largest distance between the two distribution functions of the uncertainty, in [0, 1].
+        p_value: Of the two-sample Kolmogorov-Smirnov test; ties make it too high, so it accuses too seldom.
+        scores_changed: Whether it is below 0.05.
+        coverage: The share of the new questions that the policy answers.
+        n_judged: The answers among them whose correctness is known.
+        n_wrong: Those that are wrong.
+        risk_interval: One-sided 95 % Clopper-Pearson bounds of the new risk; None where no answer was judged.
+        risk: "kept" if the upper bound is at most the stated risk, "broken" if the lower bound exceeds it, else "open".
+        mismatches: In what agents, responses or clusterer differ from the calibration.
+    """
+
+    n_questions: int
+    n_unmeasurable: int
+    ks_statistic: float
+    p_value: float
+    scores_changed: bool
+    coverage: float
+    n_judged: int
+    n_wrong: int
+    risk_interval: tuple[float, float] | None
+    risk: Literal["kept", "broken", "open"]
+    mismatches: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing speaks against the calibration."""
+        return not self.scores_changed and self.risk != "broken" and not self.mismatches
+
+
+def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: str) -> Drift:
+    """Compares new judged questions with what a policy was calibrated on.
+
+    Args:
+        policy: As calibrated.
+        rows: New questions, from `judged`; verdicts may be missing, and then only the uncertainties are compared.
+        clusterer: What clustered them.
+
+    Raises:
+        ValueError: No question can be measured as the policy needs it.
+    """
+    calibration = policy.calibration
+    needed = set() if calibration.gate is None else set(calibration.gate.agents)
+    usable = [row for row in rows if needed <= row.measurement.agents.keys()]
+    if not usable:
+        raise ValueError('"rows" must hold questions with all agents of the policy; none has them. Sample them again')
+    new = [calibration.uncertainty(row.measurement) for row in usable]
+    test = ks_2samp(calibration.uncertainties, new)
+    # the same decision as in production; what it warns of is reported once, below
+    threshold = -1.0 if calibration.threshold is None else calibration.threshold + 1e-9
+    answered = [
+        row
+        for row, value in zip(usable, new, strict=True)
+        if value <= threshold and row.measurement.answer_kind == "answer"
+    ]
+    known = [row for row in answered if row.correct is not None]
+    n_wrong = sum(not row.correct for row in known)
+    interval = None
+    if known:
+        low = float(beta.ppf(0.05, n_wrong, len(known) - n_wrong + 1)) if n_wrong else 0.0
+        interval = (low, risk_bound(n_wrong, len(known), confidence=0.95))
+    mismatches = dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement))
+    if clusterer != calibration.clusterer:
+        mismatches[f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"] = None
+    return Drift(
+        n_questions=len(usable),
+        n_unmeasurable=len(rows) - len(usable),
+        ks_statistic=float(test.statistic),
+        p_value=float(test.pvalue),
+        scores_changed=bool(test.pvalue < 0.05),
+        coverage=len(answered) / len(usable),
+        n_judged=len(known),
+        n_wrong=n_wrong,
+        risk_interval=interval,
+        risk=_verdict(interval, calibration.risk),
+        mismatches=tuple(mismatches),
+    )
+
+
+def _verdict(interval: tuple[float, float] | None, risk: float) -> Literal["kept", "broken", "open"]:
+    if interval is None:
+        return "open"
+    low, high = interval
+    return "broken" if low > risk else "kept" if high <= risk else "open"

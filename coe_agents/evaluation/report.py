@@ -1,0 +1,76 @@
+"""Owns the report of an evaluation: what `coe-agents score --json` prints, and what its table shows."""
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from coe_agents.evaluation.bootstrap import RETENTIONS, Estimate, estimate_all
+from coe_agents.evaluation.estimators import CONFIDENCES
+from coe_agents.evaluation.metrics import expected_calibration_error
+from coe_agents.evaluation.scoring import Scores
+
+
+def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
+    """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
+
+    Args:
+        scores: From `score`.
+        reference: The score that differences are taken to.
+        n_resamples: Of the bootstrap behind every interval.
+        seed: Of the bootstrap.
+
+    Returns:
+        "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
+        "paper_aurac" and "rejection_accuracy" by retention, each as [value, low, high] with a 95 % interval; for the
+        scores but the reference "auroc_difference" and "aurac_difference", paired; "ece" for those that are a claimed
+        probability. "details" says what was left out, and why.
+    """
+    n_scored = int(scores.correct.size)
+    estimates, differences = (
+        estimate_all(scores.correct, scores.values, reference=reference, n_resamples=n_resamples, seed=seed)
+        if n_scored
+        else ({}, {})
+    )
+    figures: dict[str, Any] = {}
+    for name, found in estimates.items():
+        figures[name] = {
+            "auroc": _plain(found["auroc"]),
+            "aurac": _plain(found["aurac"]),
+            "rejection_accuracy": {str(share): _plain(found[f"accuracy at {share}"]) for share in RETENTIONS},
+            "aurc": _plain(_complement(found["aurac"])),
+            "paper_aurac": _plain(found["paper_aurac"]),
+        }
+        for metric in ("auroc", "aurac"):
+            if name in differences:
+                figures[name][f"{metric}_difference"] = _plain(differences[name][metric])
+        if name in CONFIDENCES:
+            claimed = np.clip(1.0 - scores.values[name], 0.0, 1.0)
+            figures[name]["ece"] = expected_calibration_error(correct=scores.correct, confidence=claimed)
+    return {
+        "n_questions": scores.n_questions,
+        "n_scored": n_scored,
+        "accuracy": float(scores.correct.mean()) if n_scored else None,
+        "correctness": scores.criterion,
+        "scores": figures,
+        "details": {
+            "clusterer": scores.clusterer,
+            "weighting": scores.weighting,
+            "n_unanswered": scores.n_unanswered,
+            "n_unjudged": scores.n_unjudged,
+            "agents": {name: asdict(count) for name, count in scores.agents.items()},
+            "absent": scores.absent,
+            "reference": reference,
+            "n_resamples": n_resamples,
+        },
+    }
+
+
+def _complement(estimate: Estimate) -> Estimate:
+    value, low, high = estimate
+    return 1.0 - value, 1.0 - high, 1.0 - low
+
+
+def _plain(estimate: Estimate) -> list[float | None]:
+    return [None if math.isnan(number) else number for number in estimate]

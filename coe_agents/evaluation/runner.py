@@ -1,0 +1,128 @@
+"""Owns asking many agents many questions at once, and keeping what they say."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coe_agents.clustering import canonical_answer
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.store import Store, Unit
+from coe_agents.redaction import redacted
+from coe_agents.types import AgentReply, Response
+
+Ask = Callable[[str, Question], Awaitable[AgentReply]]
+"""Asks the agent of a name; it may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """An agent as the runner sees it.
+
+    Attributes:
+        name: Its name.
+        n_samples: How many responses it gives to a question.
+        at_once: How many questions it is asked at a time.
+    """
+
+    name: str
+    n_samples: int
+    at_once: int = 8
+
+
+def units_of(questions: Sequence[Question], agents: Sequence[Participant]) -> dict[Unit, int]:
+    """Returns what a run consists of, as `Store` takes it: by question, then by agent."""
+    return {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
+
+
+async def sample(
+    questions: Sequence[Question],
+    agents: Sequence[Participant],
+    ask: Ask,
+    store: Store,
+    *,
+    secrets: Collection[str] = (),
+    on_unit: Callable[[Unit], None] = lambda unit: None,
+) -> None:
+    """Asks every agent what the store does not hold yet, keeps every reply as it comes, and puts the store in order.
+
+    A failure is kept as a row whose `error` says what went wrong; it is no answer, and is asked again by the next run.
+
+    Args:
+        questions: What is asked.
+        agents: Who is asked, each at its own pace.
+        ask: Asks one agent one question.
+        store: Made for the `units_of` these questions and agents.
+        secrets: What no error may tell.
+        on_unit: Called when a unit is kept.
+
+    Raises:
+        OSError: If the store cannot be written; what came before is kept.
+    """
+    pending = set(store.pending())
+
+    async def work(agent: Participant, waiting: Iterator[Question]) -> None:
+        for question in waiting:
+            rows = await _rows(agent, question, ask, secrets)
+            store.append((question.id, agent.name), rows)
+            on_unit((question.id, agent.name))
+
+    tasks: list[asyncio.Task[None]] = []
+    for agent in agents:
+        waiting = iter([question for question in questions if (question.id, agent.name) in pending])
+        tasks += [asyncio.create_task(work(agent, waiting)) for _ in range(agent.at_once)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    store.finish()
+
+
+async def _rows(agent: Participant, question: Question, ask: Ask, secrets: Collection[str]) -> list[dict[str, Any]]:
+    try:
+        reply = await ask(agent.name, question)
+    except Exception as error:
+        return [_failure(agent, question, 0, redacted(f"{type(error).__name__}: {error}", secrets))]
+    responses = reply["responses"]
+    rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
+    if len(responses) != agent.n_samples:
+        sampling = reply.get("sampling")
+        why = sampling["error"] if sampling and sampling["error"] else "it did not say why"
+        told = redacted(f"{len(responses)} of {agent.n_samples} responses came: {why}", secrets)
+        rows[agent.n_samples - 1 :] = []  # where too many came, none can be told from the wrong one
+        rows.append(_failure(agent, question, len(rows), told))
+    return rows
+
+
+def to_sample(question: Question, response: Response) -> dict[str, Any]:
+    """Returns a response as a line of a file of samples; `answer` is the short one, where one stands in the text."""
+    answer = response["answer"]
+    if answer is None and response["error"] is None:
+        found = canonical_answer(response["text"])
+        answer = None if found == response["text"].strip() else found
+    return {
+        "id": question.id,
+        "question": question.question,
+        "references": list(question.references),
+        "agent": response["agent"],
+        "round": response["round"],
+        "index": response["index"],
+        "text": response["text"],
+        "answer": answer,
+        "logprob": response["logprob"],
+        "n_tokens": response["n_tokens"],
+        "correct": None,
+        "error": response["error"],
+        "answerable": question.answerable,
+    }
+
+
+def _failure(agent: Participant, question: Question, index: int, error: str) -> dict[str, Any]:
+    return to_sample(
+        question,
+        Response(
+            agent=agent.name, round=0, index=index, text="", answer=None, logprob=None, n_tokens=None, error=error
+        ),
+    )

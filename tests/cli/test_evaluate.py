@@ -1,0 +1,29 @@
+import json
+
+from tests.cli.test_command import run
+from tests.cli.test_sample import AGENT, config, questions
+from tests.faults import failing
+from tests.servers import served
+
+
+def test_what_is_sampled_is_scored_and_json_stands_alone(tmp_path):
+    records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(4)]
+    with served(("Paris",)) as right, served(("Paris", "Lyon", "Rome")) as unsure:
+        agents = [AGENT.format(name=name, url=state.url, more="") for name, state in (("a", right), ("b", unsure))]
+        options = ["--dataset", questions(tmp_path, *records), "--config", str(config(tmp_path, *agents))]
+        done = run("evaluate", *options, "--clusterer", "normalized", "--out", str(tmp_path / "r"), "--json")
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert (figures["n_questions"], figures["n_scored"], figures["accuracy"]) == (4, 4, 1.0)
+    assert "coe" in figures["scores"]
+    assert "4 questions, 2 agents" in done.stderr
+
+
+def test_what_failed_ends_it_before_the_score(tmp_path):
+    with failing("401") as ill:
+        path = config(tmp_path, AGENT.format(name="ill", url=ill.url, more=""))
+        data = questions(tmp_path, {"question": "Who?", "references": ["Ann"]})
+        done = run("evaluate", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"))
+    assert done.returncode == 1
+    assert "The same command asks again what failed." in done.stdout
+    assert "auroc" not in done.stdout.lower()

@@ -1,0 +1,34 @@
+import io
+
+from rich.console import Console
+
+from coe_agents.cli.progress import progress
+
+
+def shown(*, terminal, every=0.0, totals=None):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=100)
+    with progress(totals or {"a[b]": (1, 3), "c": (0, 2)}, console=console, every=every) as advance:
+        for name, failed in (("a[b]", False), ("c", True), ("c", False), ("a[b]", False)):
+            advance(name, failed)
+    return out.getvalue()
+
+
+def test_without_a_terminal_lines_count_all_replies_and_failures():
+    lines = shown(terminal=False).splitlines()
+    assert [line.split(" replies")[0] for line in lines] == ["2 of 5", "3 of 5", "4 of 5", "5 of 5"]
+    assert [line.rpartition(", ")[2] for line in lines] == ["0 failed", "1 failed", "1 failed", "1 failed"]
+    assert "a second" in lines[0]
+    assert lines[-1].endswith("0 s left, 1 failed")
+
+
+def test_lines_are_rare_and_the_last_one_always_comes():
+    assert [line.split(" replies")[0] for line in shown(terminal=False, every=60).splitlines()] == ["5 of 5"]
+
+
+def test_a_terminal_has_a_bar_for_each_agent():
+    text = shown(terminal=True)
+    assert "a[b]" in text
+    assert "3/3" in text
+    assert "2/2" in text
+    assert "1 failed" in text

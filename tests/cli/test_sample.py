@@ -1,0 +1,138 @@
+import json
+
+import pytest
+
+from coe_agents.cli.config import load_config
+from coe_agents.cli.participants import create_group
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.store import SAMPLES, SETTINGS
+from tests.cli.test_command import CONFIG, run
+from tests.faults import KEY, failing
+from tests.servers import served
+
+AGENT = """\
+[[agents]]
+name = "{name}"
+provider = "openai"
+model = "served"
+base_url = "{url}"
+n_samples = 2
+retries = 0
+{more}
+"""
+
+
+def config(folder, *agents):
+    path = folder / "coe.toml"
+    path.write_text(CONFIG.format(agents="".join(agents), max_coe=0.7, otherwise="abstain"))
+    return path
+
+
+def questions(folder, *records):
+    path = folder / "data.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / SAMPLES).read_bytes().splitlines()]
+
+
+def test_tinyworld_is_asked(tmp_path):
+    done = run(
+        "sample", "--dataset", "tinyworld", "--split", "calibration", "--limit", "2", "--out", str(tmp_path / "r")
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"2 questions, 3 agents: {tmp_path / 'r' / SAMPLES}" in done.stdout
+    assert "6 of 6 replies" in done.stderr
+    said = lines(tmp_path / "r")
+    assert len(said) == 2 * 3 * 10
+    assert all(line["text"] and line["logprob"] < 0 and line["error"] is None and line["references"] for line in said)
+
+
+def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_again(tmp_path, monkeypatch):
+    records = [
+        {"question": f"Question {number}?", "references": [f"Reply {number}"], "context": f"Passage {number}."}
+        for number in range(3)
+    ]
+    prompt, out = tmp_path / "prompt.toml", tmp_path / "r"
+    prompt.write_text('instruction = "Go."\nquestion = "{question}"\nwith_context = "{context} {question}"')
+    monkeypatch.setenv("PLANTED", KEY)
+    with served() as well, failing("401", times=1) as ill:
+        agents = (("well", well, ""), ("ill", ill, 'api_key_env = "PLANTED"'))
+        path = config(tmp_path, *(AGENT.format(name=name, url=state.url, more=more) for name, state, more in agents))
+        options = ["--dataset", questions(tmp_path, *records), "--config", str(path), "--prompt", str(prompt)]
+        command = ["sample", *options, "--with-context", "--shots", "2", "--at-once", "1", "--out", str(out)]
+        done = run(*command)
+        asked = [body["messages"][-1]["content"] for body in well.requests]
+        assert done.returncode == 1
+        assert "ill failed 1 times, first so: AuthenticationError" in done.stdout
+        assert "[redacted]" in done.stdout
+        assert KEY not in done.stdout + done.stderr + (out / SAMPLES).read_text() + (out / SETTINGS).read_text()
+        assert [line["error"] is None for line in lines(out)].count(False) == 1
+        again = run(*command)
+        assert again.returncode == 0, again.stdout
+        assert len(well.requests) == 3
+        assert len(ill.requests) == 4
+        before = (out / SAMPLES).read_bytes()
+        other = run(*command, "--seed", "1")
+        assert other.returncode == 2
+        assert "seed: 0 there, 1 here" in other.stderr
+        assert (out / SAMPLES).read_bytes() == before
+    assert len(lines(out)) == 3 * 2 * 2
+    for said in asked:
+        instruction, *examples, question = said.split("\n\n")
+        numbers = [part[8] for part in (*examples, question)]
+        assert instruction == "Go."
+        assert sorted(numbers) == ["0", "1", "2"]
+        assert question == f"Passage {numbers[2]}. Question {numbers[2]}?"
+        assert examples[0] == f"Passage {numbers[0]}. Question {numbers[0]}? Reply {numbers[0]}"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--dataset", "trivia"], 'no dataset and no file "trivia"'),
+        (["--dataset", "tinyworld", "--split", "test"], 'tinyworld has no split "test"'),
+        (["--dataset", "tinyworld", "--with-context"], "the prompt has no passage"),
+        (["--dataset", "tinyworld", "--shots", "200"], "200 examples are wanted, and 199 other"),
+    ],
+)
+def test_a_mistake_is_exit_2_and_leaves_no_run(tmp_path, options, said):
+    done = run("sample", *options, "--out", str(tmp_path / "r"))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_malformed_record_is_exit_1_with_its_line(tmp_path):
+    path = questions(tmp_path, {"question": "Who?", "references": []}, {"question": "Who else?"})
+    done = run("sample", "--dataset", path, "--out", str(tmp_path / "r"))
+    assert done.returncode == 1
+    assert f'{path}:2: "references" is missing' in done.stderr
+
+
+def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "sk-planted-from-the-environment")
+    headers = 'options = { default_headers = { Authorization = "Bearer sk-planted-in-a-header" } }'
+    path = config(
+        tmp_path,
+        AGENT.format(name="a", url="http://127.0.0.1:1/v1?key=sk-planted-in-an-address", more=headers),
+        AGENT.format(name="b", url="http://127.0.0.1:1/v1", more='seed = 5\napi_key_env = "MY_KEY"'),
+    )
+    group = create_group(load_config(path), {}, seed=3, at_once=4)
+    told = json.dumps(group.settings)
+    assert "planted" not in told
+    assert "[redacted]" in told
+    assert [agent["seed"] for agent in group.settings["agents"]] == [3, 5]
+    assert [participant.at_once for participant in group.participants] == [4, 4]
+    assert {"sk-planted-from-the-environment", "sk-planted-in-a-header"} <= group.secrets
+
+
+async def test_an_agent_is_told_the_prompt_and_a_model_in_this_process_is_asked_one_question_at_a_time():
+    question = Question("capital/France", "What is the capital of France?", ("Paris",))
+    group = create_group(None, {question.id: question.question}, seed=0, at_once=8)
+    assert [participant.at_once for participant in group.participants] == [1, 1, 1]
+    reply = await group.ask("tiny-llama", question)
+    assert len(reply["responses"]) == group.participants[0].n_samples
+    assert any("Paris" in response["text"] for response in reply["responses"])

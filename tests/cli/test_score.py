@@ -1,0 +1,165 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coe_agents.cli.assemble import create_policy
+from coe_agents.cli.checks import check
+from coe_agents.cli.config import load_config
+from coe_agents.policy import CalibratedPolicy
+from tests.evaluation.invented import group, row, write
+
+COMMAND = str(Path(sys.executable).with_name("coe-agents"))
+
+
+def run(*arguments, wide=200):
+    environment = {**os.environ, "COLUMNS": str(wide)}
+    return subprocess.run(
+        [COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120, env=environment
+    )
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(300))
+
+
+def test_score_prints_one_json_object(samples):
+    done = run("score", samples, "--clusterer", "normalized", "--resamples", 50, "--json")
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert list(figures)[:5] == ["n_questions", "n_scored", "accuracy", "correctness", "scores"]
+    assert (figures["n_questions"], figures["n_scored"]) == (300, 300)
+    value, low, high = figures["scores"]["coe"]["auroc"]
+    assert 0.6 < low < value < high < 1
+
+
+def test_score_shows_a_table(tmp_path):
+    rows = [*group(30), row("x", "[red]evil", text="", error="down")]
+    done = run("score", write(tmp_path / "s.jsonl", rows), "--resamples", 10)
+    assert done.returncode == 0, done.stderr
+    assert "30 of 31 questions scored, 1 without a response" in done.stdout
+    assert "[red]evil: 0 responses to 0 questions, by probability in 0, 1 failures" in done.stdout
+    assert "right by reference_or_label; clusters by NormalizedMatch, weighting auto" in done.stdout
+    assert "coe_wasserstein" in done.stdout
+    assert "…" not in done.stdout
+    assert "not computable: p_false (30 of 30 questions), verbal_confidence (30 of 30 questions)" in done.stdout
+
+
+def test_a_narrow_terminal_cuts_nothing_off(samples):
+    done = run("score", samples, "--resamples", 10, wide=80)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    (longest,) = [line for line in lines if line.startswith("pooled_semantic_entropy_by_probability ")]
+    assert longest.count(",") == 1
+    assert "A terminal of 180 columns, or --json, shows more." in done.stdout
+
+
+def test_score_of_one_class_has_dashes(tmp_path):
+    done = run("score", write(tmp_path / "s.jsonl", [row(references=["Paris"])]), "--resamples", 5)
+    (coe,) = [line for line in done.stdout.splitlines() if line.startswith("coe ")]
+    assert coe.split()[1] == "-"
+
+
+def test_score_by_a_model(samples, tmp_path):
+    config = tmp_path / "coe.toml"
+    config.write_text(
+        '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
+        '[clusterer]\nkind = "entailment"\nmodel = "tinyworld"\n[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
+    )
+    few = write(tmp_path / "few.jsonl", group(6))
+    done = run("score", few, "--config", config, "--correctness", "entailment", "--resamples", 5, "--json")
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["correctness"] == "entailment"
+    assert figures["details"]["clusterer"] == "BidirectionalEntailment"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["score"], 2, "Missing argument"),
+        (["score", "{samples}", "--correctness", "entailment"], 2, "needs an entailment model"),
+        (["score", "{samples}", "--correctness", "vibes"], 2, "vibes"),
+        (["score", "{samples}", "--clusterer", "normalized", "--config", "x"], 2, "exclude each other"),
+        (["score", "{samples}", "--config", "/none.toml"], 2, "/none.toml cannot be read"),
+        (["score", "/none.jsonl"], 1, "/none.jsonl cannot be read"),
+        (["score", "{broken}"], 1, "broken.jsonl:2: this is not JSON"),
+        (["calibrate", "{samples}", "--risk", "10", "--out", "x"], 2, "above 0 and below 1"),
+        (["drift", "/none.json", "{samples}"], 2, "/none.json cannot be read"),
+    ],
+)
+def test_mistakes_are_named(samples, tmp_path, arguments, code, message):
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text(json.dumps(row()) + "\n{")
+    done = run(*(a.format(samples=samples, broken=broken) for a in arguments))
+    assert done.returncode == code, done.stderr
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("gate", ["threshold", "learned"])
+def test_calibrate_drift_and_use(samples, tmp_path, gate):
+    path = tmp_path / "policy.json"
+    done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--gate", gate, "--out", path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Answer up to")
+    policy = CalibratedPolicy.load(path)
+    assert (policy.calibration.gate is not None) == (gate == "learned")
+
+    same = write(tmp_path / "new.jsonl", group(200, seed=1))
+    done = run("drift", path, same)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "show no change" in done.stdout
+    other = write(tmp_path / "other.jsonl", [each for each in group(100, seed=2) if each["index"] < 2])
+    done = run("drift", path, other, "--json")
+    assert done.returncode == 3, done.stderr
+    found = json.loads(done.stdout)
+    assert not found["holds"]
+    assert "a gave 2 responses, and 4 to 4 when calibrated" in found["mismatches"]
+
+
+def test_calibrate_says_when_nothing_qualifies(tmp_path):
+    wrong = write(tmp_path / "s.jsonl", [each | {"references": ["other"]} for each in group(20)])
+    done = run("calibrate", wrong, "--risk", 0.1, "--out", tmp_path / "policy.json")
+    assert done.returncode == 0, done.stderr
+    assert "always abstains" in done.stdout
+    assert CalibratedPolicy.load(tmp_path / "policy.json").calibration.threshold is None
+
+
+CONFIG = """\
+[[agents]]
+name = "{name}"
+provider = "tinyworld"
+model = "tiny-llama"
+[clusterer]
+kind = "{clusterer}"
+[policy]
+kind = "calibrated"
+path = "policy.json"
+otherwise = "escalate"
+"""
+
+
+def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
+    path = tmp_path / "coe.toml"
+    path.write_text(CONFIG.format(name="d", clusterer="normalized"))
+    done = run("config", "check", path)
+    assert done.returncode == 2
+    assert "coe.toml:9: policy.path: the policy" in done.stderr
+
+    assert run("calibrate", samples, "--risk", 0.3, "--out", tmp_path / "policy.json").returncode == 0
+    with pytest.warns(UserWarning, match=r"does not hold: agents \['d'\], and \['a', 'b', 'c'\] when calibrated"):
+        policy = create_policy(load_config(path))
+    assert isinstance(policy, CalibratedPolicy)
+    assert policy.otherwise == "escalate"
+
+    path.write_text(CONFIG.format(name="a", clusterer="entailment"))
+    notes = check(load_config(path))
+    assert any("clusterer BidirectionalEntailment, and NormalizedMatch when calibrated" in note for note in notes)
+    done = run("config", "check", path)
+    assert "calibrated: policy.json, otherwise escalate" in done.stdout

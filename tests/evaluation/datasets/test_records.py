@@ -1,0 +1,120 @@
+import pytest
+
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.records import MalformedError, to_question
+
+OFFICIAL_TRIVIA = {
+    "QuestionId": "tc_33",
+    "QuestionSource": "http://www.triviacountry.com/",
+    "Question": "Who was prime minister in 1907?",
+    "Answer": {
+        "Value": "Campbell-Bannerman",
+        "Aliases": ["Campbell-Bannerman", "Sir Henry"],
+        "NormalizedAliases": ["campbell bannerman", "sir henry"],
+        "MatchedWikiEntityName": "Henry Campbell-Bannerman",
+        "Type": "WikipediaEntity",
+    },
+    "EntityPages": [],
+}
+HUB_TRIVIA = {
+    "question_id": "tc_33",
+    "question": "Who was prime minister in 1907?",
+    "answer": {
+        "value": "Campbell-Bannerman",
+        "aliases": ["Campbell-Bannerman", "Sir Henry"],
+        "normalized_aliases": ["campbell bannerman", "sir henry"],
+    },
+}
+HUB_SQUAD = {
+    "id": "56be",
+    "title": "Paris",
+    "context": "Paris is the capital of France.",
+    "question": "What is the capital?",
+    "answers": {"text": ["Paris", "Paris", "the city Paris"], "answer_start": [0, 0, 0]},
+}
+SQUAD = Question("56be", "What is the capital?", ("Paris", "the city Paris"), "Paris is the capital of France.")
+OFFICIAL_TRUTH = {
+    "Type": "Adversarial",
+    "Question": "What happens if you eat seeds?",
+    "Best Answer": "They pass",
+    "Best Incorrect Answer": "They grow",
+    "Correct Answers": "They pass; Nothing happens",
+    "Incorrect Answers": "They grow",
+}
+HUB_TRUTH = {
+    "question": "What happens if you eat seeds?",
+    "best_answer": "They pass",
+    "correct_answers": ["They pass", "Nothing happens"],
+    "incorrect_answers": ["They grow"],
+}
+
+
+@pytest.mark.parametrize("record", [OFFICIAL_TRIVIA, HUB_TRIVIA])
+def test_triviaqa_accepts_every_alias_its_value_first(record):
+    kind, question = to_question(record)
+    # "sir henry" only repeats "Sir Henry"; "campbell bannerman" is what the official script would accept
+    assert kind == "triviaqa"
+    assert question == Question(
+        "tc_33", "Who was prime minister in 1907?", ("Campbell-Bannerman", "Sir Henry", "campbell bannerman")
+    )
+
+
+def test_squad_as_on_the_hub_and_as_published():
+    assert to_question(HUB_SQUAD) == ("squad", SQUAD)
+    listed = [{"text": text, "answer_start": 0} for text in HUB_SQUAD["answers"]["text"]]
+    assert to_question({**HUB_SQUAD, "answers": listed}) == ("squad", SQUAD)
+    assert to_question({**HUB_SQUAD, "answers": listed, "is_impossible": False}) == ("squad", SQUAD)
+
+
+def test_squad_2_marks_what_the_passage_does_not_answer():
+    on_the_hub = {**HUB_SQUAD, "answers": {"text": [], "answer_start": []}}
+    published = {**HUB_SQUAD, "answers": [], "is_impossible": True, "plausible_answers": [{"text": "Paris"}]}
+    for record in (on_the_hub, published):
+        _, question = to_question(record)
+        assert (question.references, question.answerable) == ((), False)
+
+
+@pytest.mark.parametrize("record", [OFFICIAL_TRUTH, HUB_TRUTH])
+def test_truthfulqa_accepts_every_correct_answer_the_best_first(record):
+    kind, question = to_question(record)
+    assert (kind, question.references) == ("truthfulqa", ("They pass", "Nothing happens"))
+
+
+def test_an_id_that_is_missing_hangs_on_the_text_alone():
+    asked = {"question": "who sang it", "answer": ["Cher"]}
+    kind, question = to_question(asked)
+    assert (kind, question.references) == ("nq_open", ("Cher",))
+    assert to_question({**asked, "answer": ["Sher"]})[1].id == question.id
+    assert to_question({**asked, "question": "who sung it"})[1].id != question.id
+
+
+def test_records_of_ones_own():
+    record = {"id": 7, "question": "Who?", "gold": ["Ann", "ann"], "context": "Ann did.", "impossible": False}
+    assert to_question(record) == ("questions", Question("7", "Who?", ("Ann",), "Ann did."))
+    assert not to_question({**record, "gold": [], "impossible": True})[1].answerable
+    assert to_question({"question": "Who?", "references": []})[1].references == ()
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ([], "must be a JSON object"),
+        ({"question": " ", "references": ["a"]}, '"question" must be a string that is not empty'),
+        ({"question": "Who?"}, '"references" is missing'),
+        ({"question": "Who?", "references": "Ann"}, "must be a list of strings; it is 'Ann'"),
+        ({"question": "Who?", "references": [], "answerable": "no"}, '"answerable" must be true or false'),
+        ({"question": "Who?", "references": [], "id": True}, '"id" must be a string'),
+        ({"question": "who", "answer": [" "]}, "it has no answer"),
+        ({"QuestionId": "1", "Question": "Who?"}, "test split is published without"),
+        ({**HUB_TRIVIA, "answer": {"value": "<unk>", "aliases": []}}, "test split is published without"),
+        ({**HUB_TRIVIA, "answer": {"value": "a", "aliases": None}}, '"aliases" must be a list'),
+        ({**HUB_SQUAD, "context": None}, '"context" must be a string that is not empty; it is missing'),
+        ({**HUB_SQUAD, "answers": ["Paris"]}, '"answers" must be a list of'),
+        ({**HUB_SQUAD, "answers": []}, "it has no answer"),
+        ({**HUB_SQUAD, "is_impossible": True}, '"is_impossible" is true, and "answers" holds some'),
+        ({**OFFICIAL_TRUTH, "Correct Answers": None}, '"Correct Answers" must be a string'),
+    ],
+)
+def test_a_record_that_is_no_question_says_why(record, said):
+    with pytest.raises(MalformedError, match=said):
+        to_question(record)

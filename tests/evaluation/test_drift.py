@@ -1,0 +1,87 @@
+import pytest
+from scipy.stats import binomtest, ks_2samp
+
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import Samples, calibrate, check_drift, judged
+from tests.evaluation.invented import group, write
+
+
+@pytest.fixture
+def rows(tmp_path):
+    def of(samples):
+        with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
+            return judged(questions, clusterer=NormalizedMatch())
+
+    return of
+
+
+@pytest.fixture(params=["threshold", "learned"])
+def policy(rows, request):
+    return calibrate(
+        rows(group(400)),
+        risk=0.3,
+        confidence=0.9,
+        gate=request.param,
+        clusterer="NormalizedMatch",
+        correctness="reference",
+    )
+
+
+def test_the_same_kind_of_questions_shows_none(policy, rows):
+    found = check_drift(policy, rows(group(300, seed=1)), clusterer="NormalizedMatch")
+    assert found.holds
+    assert not found.scores_changed
+    assert found.risk in ("kept", "open")
+    assert found.n_questions == 300
+    exact = binomtest(found.n_wrong, found.n_judged)
+    low = binomtest(found.n_wrong, found.n_judged, alternative="greater").proportion_ci(0.95, method="exact").low
+    high = binomtest(found.n_wrong, found.n_judged, alternative="less").proportion_ci(0.95, method="exact").high
+    assert found.risk_interval == pytest.approx((low, high))
+    assert low < exact.statistic < high
+
+
+def test_surer_but_wrong_agents_break_it(policy, rows):
+    sure = [each | {"text": "wrong 1" if each["index"] else each["text"]} for each in group(100, seed=2)]
+    found = check_drift(policy, rows(sure), clusterer="NormalizedMatch")
+    assert found.risk == "broken"
+    assert found.scores_changed
+    assert not found.holds
+
+
+def test_the_test_is_scipys(policy, rows):
+    data = rows(group(200, seed=3))
+    new = [policy.calibration.uncertainty(each.measurement) for each in data]
+    found = check_drift(policy, data, clusterer="NormalizedMatch")
+    assert (found.ks_statistic, found.p_value) == tuple(ks_2samp(policy.calibration.uncertainties, new))
+
+
+def test_what_it_was_calibrated_on_shows_none_at_all(rows):
+    data = rows(group(400))
+    policy = calibrate(data, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
+    assert check_drift(policy, data, clusterer="NormalizedMatch").ks_statistic == 0.0
+
+
+def test_without_verdicts_the_risk_is_open(policy, rows):
+    unlabelled = [each | {"references": []} for each in group(50, seed=1)]
+    found = check_drift(policy, rows(unlabelled), clusterer="NormalizedMatch")
+    assert (found.risk, found.risk_interval, found.n_judged) == ("open", None, 0)
+
+
+def test_another_group_is_a_mismatch(policy, rows):
+    few = [each for each in group(60, seed=1) if each["index"] < 2]
+    found = check_drift(policy, rows(few), clusterer="BidirectionalEntailment")
+    assert "a gave 2 responses, and 4 to 4 when calibrated" in found.mismatches
+    assert "clusters come from BidirectionalEntailment, and from NormalizedMatch when calibrated" in found.mismatches
+    assert len(found.mismatches) == 4  # each said once
+    assert not found.holds
+
+
+def test_a_missing_agent_is_counted(rows):
+    policy = calibrate(
+        rows(group(400)), risk=0.3, confidence=0.9, gate="learned", clusterer="NormalizedMatch", correctness="reference"
+    )
+    data = rows([each for each in group(30, seed=1) if (each["id"], each["agent"]) != ("q00000", "a")])
+    found = check_drift(policy, data, clusterer="NormalizedMatch")
+    assert (found.n_questions, found.n_unmeasurable) == (29, 1)
+    with pytest.raises(ValueError, match="questions with all agents of the policy"):
+        check_drift(policy, data[:1], clusterer="NormalizedMatch")

@@ -1,0 +1,164 @@
+import math
+
+import numpy as np
+import pytest
+
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import Samples, measured
+from coe_agents.evaluation.estimators import CONFIDENCES, ESTIMATORS
+from coe_agents.testing import TableEntailment
+from coe_agents.uncertainty import collaborative_entropy, entropy
+from tests.evaluation.invented import group, row, write
+
+LOG2 = math.log(2)
+
+
+@pytest.fixture
+def statistics(tmp_path):
+    def of(rows, **options):
+        with Samples([write(tmp_path / "s.jsonl", rows)]) as samples:
+            return list(measured(samples, clusterer=NormalizedMatch(), **options))
+
+    return of
+
+
+def said(*texts, **fields):
+    """One question; each argument is what one agent says, answer by answer."""
+    return [
+        row("q", f"agent-{i}", index, text, **fields)
+        for i, own in enumerate(texts)
+        for index, text in enumerate(own.split())
+    ]
+
+
+def values(one):
+    return {name: estimator(one) for name, estimator in ESTIMATORS.items()}
+
+
+def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
+    (one,) = statistics(said("x x", "y y"))
+    found = values(one)
+    for name in ("coe", "epistemic", "pooled_semantic_entropy", "coe_by_frequency"):
+        assert found[name] == pytest.approx(LOG2)
+    for name in ("aleatoric", "semantic_entropy", "self_consistency", "semantic_entropy_by_frequency"):
+        assert found[name] == 0.0
+    assert found["vote_share"] == found["pooled_disagreement"] == found["degree_matrix"] == 0.5
+    assert found["disagreement"] == 1.0
+    assert found["coe_wasserstein"] == 0.5  # total variation from the mean
+    assert found["graph_eigenvalues"] == pytest.approx(2)
+    assert found["divergence_subset"] == 0.0  # the second agent would add log 2
+    for name in ("coe_by_probability", "regular_entropy", "length_normalised_entropy", "p_false", "verbal_confidence"):
+        assert found[name] is None
+
+
+def test_by_hand_where_each_hesitates(statistics):
+    (one,) = statistics(said("x y", "x y"))
+    found = values(one)
+    for name in ("coe", "aleatoric", "pooled_semantic_entropy", "divergence_subset", "coe_js", "coe_hellinger"):
+        assert found[name] == pytest.approx(LOG2)
+    assert found["epistemic"] == 0.0
+    assert found["disagreement"] == found["self_consistency"] == 0.5
+
+
+def test_everything_is_lowest_at_consensus(statistics):
+    (one,) = statistics(said("x x", "x x", logprob=0.0, n_tokens=1, p_false=0.0, verbal_conf=1.0))
+    lowest = dict.fromkeys(ESTIMATORS, 0.0) | {"graph_eigenvalues": 1.0}
+    # the heat kernel of one cluster of m = 4: eigenvalues 1 and three times exp(-0.3 * 4)
+    heat = np.array([1.0, *[math.exp(-1.2)] * 3])
+    lowest["kernel_language_entropy"] = entropy(heat / heat.sum())
+    assert values(one) == pytest.approx(lowest, abs=1e-12)
+    assert math.copysign(1, values(one)["regular_entropy"]) == 1  # 0.0, not -0.0
+
+
+def test_what_log_probabilities_say(statistics):
+    rows = [
+        row("q", "a", 0, "x", logprob=-1.0, n_tokens=2),
+        row("q", "a", 1, "y", logprob=-3.0, n_tokens=3),
+        row("q", "b", 0, "x", logprob=-4.0, n_tokens=1),
+    ]
+    (one,) = statistics(rows)
+    found = values(one)
+    assert found["regular_entropy"] == pytest.approx((2 + 4) / 2)
+    assert found["length_normalised_entropy"] == pytest.approx((0.75 + 4) / 2)
+    p = math.exp(-0.5) / (math.exp(-0.5) + math.exp(-1.0))
+    rows = [[p, 1 - p], [1, 0]]
+    assert found["coe"] == found["coe_by_probability"] == pytest.approx(collaborative_entropy(rows).total)
+    assert found["coe_by_frequency"] == pytest.approx(collaborative_entropy([[0.5, 0.5], [1, 0]]).total)
+    masses = np.exp([-0.5, -1.0, -4.0])
+    pool = np.array([masses[0] + masses[2], masses[1]]) / masses.sum()
+    assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
+    assert found["pooled_semantic_entropy_by_frequency"] == pytest.approx(entropy([2 / 3, 1 / 3]))
+
+
+def test_probabilities_and_counts_are_not_pooled(statistics):
+    rows = said("x y") + [row("q", "b", i, "x", logprob=-1.0, n_tokens=1) for i in range(2)]
+    (one,) = statistics(rows)
+    assert values(one)["pooled_semantic_entropy"] == pytest.approx(entropy([0.75, 0.25]))
+    assert values(one)["coe_by_probability"] is None
+
+
+def test_stated_fields_are_means_over_agents(statistics):
+    rows = [row("q", "a", 0, p_false=0.5, verbal_conf=1), row("q", "a", 1, p_false=0.1), row("q", "b", p_false=0.7)]
+    (one,) = statistics(rows)
+    assert ESTIMATORS["p_false"](one) == pytest.approx((0.3 + 0.7) / 2)
+    assert ESTIMATORS["verbal_confidence"](one) == 0.0  # b stated none
+    for none in (-1.0, 1.5, float("nan"), "high", True, None):
+        (one,) = statistics([row("q", "a", p_false=none), row("q", "b")])
+        assert ESTIMATORS["p_false"](one) is None
+
+
+def test_an_entailment_model_sets_the_distances(statistics):
+    # p(entailment) is 0.8 one way and 0.1 the other: an affinity of 0.45
+    model = TableEntailment({("Q? x", "Q? y"): "entailment"}, default="neutral")
+    (one,) = statistics(said("x x", "y y", question="Q?"), entailment=model)
+    np.testing.assert_allclose(one.affinity, [[1, 0.45], [0.45, 1]])
+    assert ESTIMATORS["coe_wasserstein"](one) == pytest.approx(0.5 * 0.55)
+    assert ESTIMATORS["degree_matrix"](one) == pytest.approx(1 - (1 + 0.45) / 2)
+    # blocks of ones and of 0.45: the scaled adjacency has the eigenvalues 1 and 0.55 / 1.45
+    assert ESTIMATORS["graph_eigenvalues"](one) == pytest.approx(1 + 0.55 / 1.45)
+    assert [len(call) for call in model.calls] == [2]
+
+
+def test_kernel_entropy_equals_the_matrix_formula(statistics):
+    (one,) = statistics(said("x y z", "x x y"))
+    edges = (one.labels[:, None] == one.labels).astype(float)
+    laplacian = np.diag(edges.sum(1)) - edges
+    power, heat = np.eye(6), np.eye(6)
+    for k in range(1, 40):  # exp as its series
+        power = power @ (-0.3 * laplacian) / k
+        heat = heat + power
+    kernel = heat / np.trace(heat)
+    eigenvalues = np.linalg.eigvalsh(kernel)
+    expected = -(eigenvalues * np.log(eigenvalues)).sum()
+    assert ESTIMATORS["kernel_language_entropy"](one) == pytest.approx(expected)
+
+
+def test_one_agent_alone(statistics):
+    (one,) = statistics(said("x x y z"))
+    found = values(one)
+    assert found["epistemic"] == 0.0
+    assert found["coe"] == found["semantic_entropy"] == found["divergence_subset"] == pytest.approx(1.5 * LOG2)
+    assert found["disagreement"] == found["pooled_disagreement"] == pytest.approx(1 - (0.25 + 2 / 16))
+
+
+def test_ranges_and_the_order_of_agents(statistics):
+    for one in statistics(group(30)):
+        found = {name: value for name, value in values(one).items() if value is not None}
+        assert all(value >= 0 for value in found.values())
+        assert all(found[name] <= 1 for name in (*CONFIDENCES, "disagreement", "degree_matrix") if name in found)
+    rows = group(10)
+    renamed = [each | {"agent": {"a": "c", "b": "b", "c": "a"}[each["agent"]]} for each in rows]
+    for one, other in zip(statistics(rows), statistics(renamed), strict=True):
+        # which of two equally supported clusters comes first, and so is chosen, is up to the order
+        assert values(one) == pytest.approx(values(other), abs=1e-9)
+
+
+def test_what_is_compared(statistics):
+    rows = [row("q", "a", 0, "My final answer: Paris."), row("q", "a", 1, "no matter", answer="paris")]
+    (one,) = statistics(rows)
+    assert one.labels.tolist() == [0, 0]
+
+
+def test_an_agent_without_log_probabilities_is_named_with_its_question(statistics):
+    with pytest.raises(ValueError, match=r"question 'q': \"probability\" weighting needs .* agent-0 lacks some"):
+        statistics(said("x"), weighting="probability")

@@ -1,0 +1,42 @@
+"""What must show on the saved responses of real models; `COE_DATA` names the folder that holds them."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import judged, report, score
+from coe_agents.evaluation.learned import cross_fitted
+from coe_agents.evaluation.metrics import auroc
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from calibn import EQUALS, UNEQUALS, samples
+
+DATA = os.environ["COE_DATA"]
+
+
+def evaluate(name, **options):
+    with samples(Path(DATA), name, EQUALS) as questions:
+        return score(questions, clusterer=NormalizedMatch(), **options)
+
+
+@pytest.mark.parametrize(("weighting", "expected"), [("frequency", 0.82), ("probability", 0.79)])
+def test_coe_tells_wrong_answers_apart(weighting, expected):
+    found = evaluate("nq_calibn", weighting=weighting)
+    value, low, high = report(found)["scores"]["coe"]["auroc"]
+    assert value == pytest.approx(expected, abs=0.01)
+    assert low < value < high
+    assert value == pytest.approx(roc_auc_score(~found.correct, found.values["coe"]))
+
+
+@pytest.mark.parametrize(("models", "least"), [(UNEQUALS, 0.02), (EQUALS, -0.01)])
+def test_a_learned_gate_helps_unequal_models(models, least):
+    with samples(Path(DATA), "nq_calibn", models) as questions:
+        rows = judged(questions, clusterer=NormalizedMatch())
+    measurements, correct = [row.measurement for row in rows], np.array([row.correct for row in rows])
+    gate = auroc(correct=correct, uncertainty=cross_fitted(measurements, correct))
+    assert gate - auroc(correct=correct, uncertainty=np.round([m.coe for m in measurements], 10)) >= least

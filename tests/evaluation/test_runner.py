@@ -1,0 +1,151 @@
+import asyncio
+import json
+import math
+from collections import Counter
+
+import pytest
+
+from coe_agents.errors import RateLimitError
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.runner import Participant, sample, to_sample, units_of
+from coe_agents.evaluation.store import Store
+from coe_agents.testing import create_response
+from coe_agents.types import AgentReply, Usage
+
+QUESTIONS = [Question(str(number), f"What is {number}?", (str(number),)) for number in range(6)]
+AGENTS = [Participant("quick", 3, at_once=2), Participant("slow", 2, at_once=3)]
+
+
+def reply(name, *texts, error=None):
+    responses = [create_response(name, text, index=i, logprob=-0.5, n_tokens=2) for i, text in enumerate(texts)]
+    sampling = {"sampling": {"error": error}} if error else {}
+    return AgentReply(responses=responses, usage=Usage(input_tokens=0, output_tokens=0), **sampling)
+
+
+def run(folder, ask, *, questions=QUESTIONS, agents=AGENTS, **options):
+    with Store(folder, {}, units_of(questions, agents)) as store:
+        asyncio.run(sample(questions, agents, ask, store, **options))
+        return [json.loads(line) for line in store.path.read_bytes().splitlines()], store
+
+
+async def agree(name, question):
+    return reply(name, *[f"Answer: {question.id}"] * (3 if name == "quick" else 2))
+
+
+def test_every_agent_is_asked_every_question_and_each_response_is_a_line(tmp_path):
+    lines, _ = run(tmp_path, agree)
+    assert [(line["id"], line["agent"], line["index"]) for line in lines] == [
+        (question.id, agent.name, index)
+        for question in QUESTIONS
+        for agent in AGENTS
+        for index in range(agent.n_samples)
+    ]
+    assert lines[0] == {
+        "id": "0",
+        "question": "What is 0?",
+        "references": ["0"],
+        "agent": "quick",
+        "round": 0,
+        "index": 0,
+        "text": "Answer: 0",
+        "answer": "0",
+        "logprob": -0.5,
+        "n_tokens": 2,
+        "correct": None,
+        "error": None,
+        "answerable": True,
+    }
+
+
+@pytest.mark.parametrize(("text", "answer"), [(" Paris ", None), ("So.\nAnswer: Paris", "Paris"), ("<think>Hm", "")])
+def test_the_answer_is_told_where_it_is_not_the_whole_text(text, answer):
+    assert to_sample(QUESTIONS[0], create_response("a", text))["answer"] == answer
+    assert to_sample(QUESTIONS[0], create_response("a", text, answer="given"))["answer"] == "given"
+
+
+def test_no_agent_waits_for_another_and_none_is_asked_too_much_at_once(tmp_path):
+    busy, most, done = Counter(), Counter(), []
+
+    async def ask(name, question):
+        busy[name] += 1
+        most[name] = max(most[name], busy[name])
+        await asyncio.sleep(0.05 if name == "slow" else 0)
+        busy[name] -= 1
+        return await agree(name, question)
+
+    run(tmp_path, ask, on_unit=lambda unit: done.append(unit[1]))
+    assert most == {"quick": 2, "slow": 3}
+    assert done == ["quick"] * 6 + ["slow"] * 6
+
+
+def test_the_order_of_arrival_leaves_no_trace(tmp_path):
+    def after(seconds):
+        async def ask(name, question):
+            await asyncio.sleep(seconds(int(question.id)))
+            return await agree(name, question)
+
+        return ask
+
+    first, _ = run(tmp_path / "a", after(lambda number: 0.002 * number))
+    second, _ = run(tmp_path / "b", after(lambda number: 0.002 * (6 - number)))
+    assert first == second
+
+
+def test_a_failure_is_a_row_without_text_or_key_and_is_asked_again(tmp_path):
+    asked = []
+
+    async def ask(name, question):
+        asked.append((question.id, name))
+        if (name, question.id) == ("slow", "3") and len(asked) <= 12:
+            raise RateLimitError("too often with sk-0123456789", hint="Wait")
+        return await agree(name, question)
+
+    lines, store = run(tmp_path, ask, secrets={"sk-0123456789"})
+    failed = [line for line in lines if line["error"] is not None]
+    assert [(line["id"], line["agent"], line["index"], line["text"], line["answer"]) for line in failed] == [
+        ("3", "slow", 0, "", None)
+    ]
+    assert failed[0]["error"] == "RateLimitError: too often with [redacted]. Wait"
+    assert list(store.errors) == [("3", "slow")]
+    again, store = run(tmp_path, ask)
+    assert asked[12:] == [("3", "slow")]
+    assert again == run(tmp_path / "unbroken", agree)[0]
+    assert not store.errors
+
+
+def test_fewer_responses_than_wanted_are_kept_with_what_ended_them(tmp_path):
+    async def ask(name, question):
+        return reply(name, "one", error="AgentTimeoutError: late")
+
+    lines, _ = run(tmp_path, ask, questions=QUESTIONS[:1], agents=AGENTS[:1])
+    assert [(line["index"], line["text"]) for line in lines] == [(0, "one"), (1, "")]
+    assert lines[1]["error"] == "1 of 3 responses came: AgentTimeoutError: late"
+
+
+@pytest.mark.parametrize(("n_came", "n_kept"), [(0, 0), (4, 2)])
+def test_no_response_and_too_many_are_failures(tmp_path, n_came, n_kept):
+    async def ask(name, question):
+        return reply(name, *["x"] * n_came)
+
+    lines, _ = run(tmp_path, ask, questions=QUESTIONS[:1], agents=AGENTS[:1])
+    assert [line["error"] for line in lines] == [None] * n_kept + [f"{n_came} of 3 responses came: it did not say why"]
+
+
+def test_what_cannot_be_written_ends_the_run_and_keeps_what_came(tmp_path):
+    async def ask(name, question):
+        answer = await agree(name, question)
+        if question.id == "3":
+            answer["responses"][0]["logprob"] = math.nan
+        return answer
+
+    with pytest.raises(ValueError, match="Out of range float"):
+        run(tmp_path, ask, agents=AGENTS[:1])
+    asked = []
+
+    async def count(name, question):
+        asked.append(question.id)
+        return await agree(name, question)
+
+    run(tmp_path, count, agents=AGENTS[:1])
+    assert "0" not in asked
+    assert "3" in asked

@@ -1,0 +1,119 @@
+import json
+
+import numpy as np
+import pytest
+
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import CRITERIA, Samples, report, score
+from coe_agents.evaluation.best_agent import best_single_model
+from coe_agents.evaluation.metrics import auroc
+from coe_agents.testing import TableEntailment
+from tests.evaluation.invented import group, row, write
+
+
+def scored(path, rows, **options):
+    with Samples([write(path / "s.jsonl", rows)]) as samples:
+        return score(samples, clusterer=NormalizedMatch(), **options)
+
+
+def test_nothing_is_dropped_silently(tmp_path):
+    rows = [
+        row("right", "a", references=["Paris"]),
+        row("right", "b", references=["Paris"]),
+        row("wrong", "a", references=["Rome"]),
+        row("wrong", "b", text="", references=["Rome"], error="ServerError: 500"),
+        row("unjudged", "a"),
+        row("dead", "a", text="", error="ServerError: 500"),
+        row("dead", "b", text="", error="ServerError: 500"),
+    ]
+    found = scored(tmp_path, rows)
+    assert (found.n_questions, found.n_unanswered, found.n_unjudged) == (4, 1, 1)
+    assert found.correct.tolist() == [True, False]  # by id
+    assert {name: (a.n_questions, a.n_responses, a.n_failures) for name, a in found.agents.items()} == {
+        "a": (3, 3, 1),
+        "b": (1, 1, 2),
+    }
+    assert found.absent == {
+        "coe_by_probability": 2,
+        "semantic_entropy_by_probability": 2,
+        "pooled_semantic_entropy_by_probability": 2,
+        "regular_entropy": 2,
+        "length_normalised_entropy": 2,
+        "p_false": 2,
+        "verbal_confidence": 2,
+        "best_single_model": 2,
+    }
+    assert not found.absent.keys() & found.values.keys()
+
+
+def test_a_score_that_one_question_lacks_is_absent_with_its_count(tmp_path):
+    rows = group(5)
+    rows[0]["logprob"] = None
+    assert scored(tmp_path, rows).absent["coe_by_probability"] == 1
+
+
+def test_the_report_is_the_contract(tmp_path):
+    found = scored(tmp_path, group(40, p_false=0.25))
+    figures = json.loads(json.dumps(report(found, n_resamples=50), allow_nan=False))
+    assert list(figures) == ["n_questions", "n_scored", "accuracy", "correctness", "scores", "details"]
+    assert figures["n_scored"] == 40
+    assert figures["accuracy"] == found.correct.mean()
+    assert figures["correctness"] == "reference_or_label"
+    assert {"coe", "coe_js", "vote_share", "regular_entropy", "p_false"} <= figures["scores"].keys()
+    for name, each in figures["scores"].items():
+        value, low, high = each["auroc"]
+        assert value == auroc(correct=found.correct, uncertainty=found.values[name])
+        assert low <= value <= high
+        assert list(each["rejection_accuracy"]) == ["0.8", "0.9", "0.95", "1.0"]
+        assert each["rejection_accuracy"]["1.0"][0] == pytest.approx(figures["accuracy"])
+        assert each["aurc"][0] == pytest.approx(1 - each["aurac"][0])
+    assert "auroc_difference" not in figures["scores"]["coe"]
+    assert figures["scores"]["p_false"]["ece"] == pytest.approx(abs(figures["accuracy"] - 0.75))
+
+
+def test_one_class_is_null_and_no_questions_are_no_scores(tmp_path):
+    figures = report(scored(tmp_path, [row("q", references=["Paris"])]), n_resamples=5)
+    assert figures["scores"]["coe"]["auroc"] == [None, None, None]
+    assert figures["scores"]["coe"]["aurac"] == [1.0, 1.0, 1.0]
+    empty = report(scored(tmp_path, [row("q")]), n_resamples=5)
+    assert (empty["n_scored"], empty["accuracy"], empty["scores"]) == (0, None, {})
+
+
+def test_the_order_of_lines_changes_nothing(tmp_path):
+    rows = group(30)
+    shuffled = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
+    first, second = (report(scored(tmp_path, each), n_resamples=20) for each in (rows, shuffled))
+    assert first == second
+
+
+def test_what_is_equal_but_for_rounding_ties(tmp_path):
+    # with equally many responses an agent, by frequency, CoE is the entropy of the pool; the sums differ in last bits
+    found = scored(tmp_path, group(60, n_samples=3), weighting="frequency").values
+    assert (found["coe"] == found["pooled_semantic_entropy"]).all()
+    assert (found["aleatoric"] == found["semantic_entropy"]).all()
+
+
+def test_weighting_criterion_and_entailment_reach_the_scores(tmp_path):
+    rows = group(20)
+    by_frequency = scored(tmp_path, rows, weighting="frequency")
+    by_probability = scored(tmp_path, rows, weighting="probability")
+    np.testing.assert_array_equal(by_frequency.values["coe"], by_probability.values["coe_by_frequency"])
+    np.testing.assert_array_equal(by_probability.values["coe"], by_probability.values["coe_by_probability"])
+    assert not np.array_equal(by_frequency.values["coe"], by_probability.values["coe"])
+    labelled = scored(tmp_path, [each | {"correct": True} for each in rows], criterion=CRITERIA["label"])
+    assert labelled.correct.all()
+    assert labelled.criterion == "label"
+    near = scored(tmp_path, rows, entailment=TableEntailment({}, default="entailment"))
+    assert (near.values["coe_wasserstein"] <= scored(tmp_path, rows).values["coe_wasserstein"]).all()
+
+
+def test_the_best_single_model_is_chosen_on_the_other_half():
+    correct = np.array([True, False, True, False])
+    halves = np.array([False, False, True, True])
+    # on the first half "a" tells right from wrong, on the second "b" does: each is used where it was not chosen
+    entropies = {"a": np.array([0.0, 1.0, 0.9, 0.2]), "b": np.array([0.8, 0.3, 0.0, 1.0])}
+    np.testing.assert_array_equal(best_single_model(entropies, correct, halves), [0.8, 0.3, 0.9, 0.2])
+    gaps = entropies | {"c": np.array([np.nan, 1.0, 0.0, 1.0])}
+    np.testing.assert_array_equal(best_single_model(gaps, correct, halves), [0.8, 0.3, 0.9, 0.2])
+    assert np.isnan(best_single_model(entropies, np.ones(4, dtype=bool), halves)).all()
+    assert np.isnan(best_single_model({"c": gaps["c"]}, correct, halves)).all()

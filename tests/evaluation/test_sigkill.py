@@ -1,0 +1,110 @@
+"""A run that is killed and started again ends with the very file of a run that was never killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from coe_agents.evaluation.store import SAMPLES, SETTINGS
+from tests.cli.test_command import COMMAND
+from tests.servers import served
+
+N_QUESTIONS, N_KILLS, AT_ONCE = 24, 5, 2
+NAMES = ("ada", "bea", "cyd")
+CONFIG = """\
+{agents}
+[clusterer]
+kind = "normalized"
+[policy]
+kind = "threshold"
+max_coe = 0.7
+"""
+AGENT = """\
+[[agents]]
+name = "{name}"
+provider = "openai"
+model = "served"
+base_url = "{url}"
+n_samples = 3
+max_concurrency = 1
+"""
+
+
+@pytest.fixture
+def server():
+    with served(("Paris", "Answer: Lyon", "It is Rome."), seconds=0.03) as state:
+        yield state
+
+
+def command(folder, server):
+    config, data = folder / "coe.toml", folder / "data.jsonl"
+    config.write_text(CONFIG.format(agents="".join(AGENT.format(name=name, url=server.url) for name in NAMES)))
+    records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(N_QUESTIONS)]
+    data.write_text("".join(json.dumps(record) + "\n" for record in records))
+    options = ["--config", str(config), "--dataset", str(data), "--at-once", str(AT_ONCE)]
+    return [COMMAND, "sample", *options, "--out"]
+
+
+def start(stack, *arguments):
+    # in a session of its own, so that a signal reaches it alone
+    return stack.enter_context(
+        subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    )
+
+
+def size(path):
+    return path.stat().st_size if path.exists() else 0
+
+
+def grown(process, path, more):
+    """Waits until the process has written so many bytes."""
+    before, deadline = size(path), time.monotonic() + 60
+    while size(path) < before + more:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_five_kills_leave_no_trace(tmp_path, server):
+    sample = command(tmp_path, server)
+    whole = subprocess.run([*sample, str(tmp_path / "whole")], capture_output=True, text=True, check=False, timeout=120)
+    assert whole.returncode == 0, whole.stderr
+    expected = (tmp_path / "whole" / SAMPLES).read_bytes()
+    n_units = N_QUESTIONS * len(NAMES)
+    assert expected.count(b"\n") == 3 * n_units
+    assert len(server.requests) == n_units
+
+    chance, broken = random.Random(0), tmp_path / "broken"
+    with ExitStack() as stack:
+        for _ in range(N_KILLS):
+            process = start(stack, *sample, str(broken))
+            grown(process, broken / SAMPLES, chance.randrange(1, len(expected) // 9))
+            time.sleep(chance.uniform(0, 0.05))
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+            assert process.returncode == -signal.SIGKILL
+            assert size(broken / SAMPLES) < len(expected)
+        done = subprocess.run([*sample, str(broken)], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (broken / SAMPLES).read_bytes() == expected
+    assert (broken / SETTINGS).read_bytes() == (tmp_path / "whole" / SETTINGS).read_bytes()
+    # only what was in flight is asked twice
+    assert n_units <= len(server.requests) - n_units <= n_units + N_KILLS * AT_ONCE * len(NAMES)
+
+
+def test_an_interrupt_is_told_and_what_came_is_kept(tmp_path, server):
+    sample, path = command(tmp_path, server), tmp_path / "run" / SAMPLES
+    with ExitStack() as stack:
+        process = start(stack, *sample, str(path.parent))
+        grown(process, path, 1)
+        os.kill(process.pid, signal.SIGINT)
+        told, faults = process.communicate(timeout=60)
+    assert process.returncode == 130, faults
+    assert "Traceback" not in faults
+    n_missing = N_QUESTIONS * len(NAMES) - path.read_bytes().count(b"\n") // 3
+    assert told == f"Stopped; {n_missing} replies are missing. The same command goes on.\n"

@@ -334,6 +334,7 @@ def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
     "text",
     [
         '[policy]\nkind = "threshold"\nmax_coe = 2.3\n',
+        '[policy]\nkind = "threshold"\nmax_coe = 2.31\n[graph.adaptive]\nmax_samples = 6\n',
         '[policy]\nkind = "threshold"\nmax_coe = 3.2\notherwise = "another_round"\n[graph]\nmax_rounds = 2\n',
     ],
 )

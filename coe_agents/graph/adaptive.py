@@ -47,28 +47,22 @@ class TopUps:
 
     def more(self, state: CoEState) -> list[Send] | str:
         """Returns where a measurement leads: to the agents that have responses left, or to the gate."""
-        given, left = self._given(state), dict[str, int]()
-        for name, wished in wishes_of(state, self._own).items():
-            planned = self._planned(name, wished)
-            if planned is not None and given.get(name, planned) < planned:
+        given, wishes = self._given(state), wishes_of(state, self._own)
+        left = dict[str, int]()
+        for name in wishes.keys() & given.keys():
+            planned = self._planned(name, wishes[name])
+            if planned is not None and given[name] < planned:
                 left[name] = planned - given[name]
         answering = {row["agent"] for row in state["responses"] if row["error"] is None}
         may_ask = state["measured"] is not None and len(answering) >= self._min_agents and not self._bounds.spent(state)
         if not left or not may_ask or self._settled(state, left):
             return "coordinate"
-        wishes = wishes_of(state, self._own)
-        return asking(
-            state,
-            self._bounds,
-            {
-                name: {
-                    **wishes[name],
-                    "n_samples": self._adaptive.n_samples(given[name], left=n_left),
-                    "first_index": given[name],
-                }
-                for name, n_left in left.items()
-            },
-        )
+        again = {
+            name: {**wishes[name], "n_samples": self._adaptive.n_samples(n, left=left[name]), "first_index": n}
+            for name, n in given.items()
+            if name in left
+        }
+        return asking(state, self._bounds, again)
 
     def _planned(self, name: str, wished: Mapping[str, Any]) -> int | None:
         """Returns how many responses an agent gives in a round at most; None for as many as it will, at once."""

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from coe_agents.graph import AskPerson, candidates, create_coe_graph
     from coe_agents.middleware import CoEMiddleware
     from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, ThresholdPolicy
+    from coe_agents.rounds import AdaptiveSampling
     from coe_agents.tool import create_coe_tool
 
 __version__ = "0.1.0"
 __all__ = [
+    "AdaptiveSampling",
     "Arbiter",
     "AskPerson",
     "CalibratedPolicy",
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AdaptiveSampling": "rounds",
     "Arbiter": "agents",
     "AskPerson": "graph",
     "CoEMiddleware": "middleware",

@@ -41,7 +41,7 @@ class Usage(TypedDict):
 
 
 class Sampling(TypedDict):
-    """How one agent's responses of one round came about, and what was odd about them.
+    """How the responses to one request to an agent came about, and what was odd about them.
 
     Attributes:
         round: The round, from 0.
@@ -125,8 +125,10 @@ class AgentRequest(TypedDict):
         n_samples: How many responses this round wants; the agent's own number where it is left out.
         temperature: The temperature that this round wants; the agent's own where it is left out.
         timeout: The seconds that are left for this round.
+        first_index: The `index` of the first response: how many of this round's the agent has given already, 0 where it
+            is left out. Seeds go on from there, so that it makes no difference in how many requests responses come.
 
-    A `ModelAgent` minds the last three; an agent that does not know them may leave them unread.
+    A `ModelAgent` minds the last four; an agent that does not know them may leave them unread.
     """
 
     question: str
@@ -135,6 +137,7 @@ class AgentRequest(TypedDict):
     n_samples: NotRequired[int]
     temperature: NotRequired[float]
     timeout: NotRequired[float]
+    first_index: NotRequired[int]
 
 
 class AgentReply(TypedDict):

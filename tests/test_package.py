@@ -22,6 +22,7 @@ def loaded_after(statement: str) -> set[str]:
 
 def test_exported_names():
     assert coe_agents.__all__ == [
+        "AdaptiveSampling",
         "Arbiter",
         "AskPerson",
         "CalibratedPolicy",

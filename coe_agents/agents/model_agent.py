@@ -210,14 +210,15 @@ class ModelAgent:
         return [SystemMessage(self.system_prompt), *messages]
 
     def _seeds(self, request: AgentRequest) -> Callable[[int], int | None]:
-        """Returns the seed of the agent's response of a number; no other agent's, conversation's or round's is near."""
+        """Returns the seed of a request's response of a number; no other agent's, conversation's or round's is near."""
         base = self.seed if self.seed is not None else getattr(self.model(), "seed", None)
         if base is None:
             return lambda number: None
         key = repr((base, self.name, request["messages"], request["round"]))
         # below 2**31, 1,024 apart
         spaced = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % (1 << 21) << 10
-        return lambda number: spaced + number
+        first = spaced + request.get("first_index", 0)
+        return lambda number: first + number
 
     def _wanted(self, request: AgentRequest) -> tuple[Deadline, int, float]:
         temperature = request.get("temperature", self.temperature)
@@ -241,6 +242,7 @@ class ModelAgent:
             ladder,
             agent=self.name,
             round=request["round"],
+            first_index=request.get("first_index", 0),
             n_samples=n_samples,
             temperature=temperature,
             max_chars=self.max_response_chars,

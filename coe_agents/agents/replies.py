@@ -16,11 +16,22 @@ _ROUNDING = 1e-3
 
 
 def to_reply(
-    drawn: Drawn, ladder: Ladder, *, agent: str, round: int, n_samples: int, temperature: float, max_chars: int
+    drawn: Drawn,
+    ladder: Ladder,
+    *,
+    agent: str,
+    round: int,
+    first_index: int,
+    n_samples: int,
+    temperature: float,
+    max_chars: int,
 ) -> AgentReply:
     """Returns what an agent says: the responses, their cost, and how they came about."""
     generations = [generation for result in drawn.results for generation in result.generations[0]][:n_samples]
-    responses = [_response(generation, agent, round, index, max_chars) for index, generation in enumerate(generations)]
+    responses = [
+        _response(generation, agent, round, index, max_chars)
+        for index, generation in enumerate(generations, start=first_index)
+    ]
     answered = [*drawn.results, *drawn.unused]
     usages = [_usage(result) for result in answered]
     known = [response["logprob"] is not None for response in responses]

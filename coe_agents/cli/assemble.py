@@ -33,6 +33,7 @@ from coe_agents.clustering import (
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph import create_coe_graph
 from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
+from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import (
     ENTAILMENT_MODEL,
     model_folder,
@@ -56,7 +57,8 @@ def assemble(config: Config | None) -> Any:
     creates = (create_agents, create_clusterer, create_policy, create_escalation)
     parts: list[Any] = _all([partial(create, config) for create in creates])
     agents, clusterer, policy, escalation = parts
-    options = config.graph.model_dump()
+    options, adaptive = config.graph.model_dump(), config.graph.adaptive
+    options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
     try:
         return create_coe_graph(agents, clusterer=clusterer, policy=policy, escalation=escalation, **options)
     except ValueError as error:

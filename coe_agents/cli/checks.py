@@ -79,7 +79,8 @@ def _notes(config: Config) -> Iterator[str]:
     policy, graph = config.policy, config.graph
     uniform = len({agent.weight for agent in config.agents}) == 1
     # resampling doubles them each round: 1 + 2 + 4 + ...
-    n_responses = (2**graph.max_rounds - 1) * sum(agent.n_samples for agent in config.agents)
+    wanted = graph.adaptive.max_samples if graph.adaptive is not None else None
+    n_responses = (2**graph.max_rounds - 1) * sum(wanted or agent.n_samples for agent in config.agents)
     again: list[tuple[str, ...]]
     most = math.log(n_responses) if uniform and graph.divergence == "kl" else math.inf
     if isinstance(policy, ThresholdConfig) and policy.max_coe >= most:
@@ -94,6 +95,9 @@ def _notes(config: Config) -> Iterator[str]:
     if again and graph.max_rounds == 1:
         message = '"another_round" becomes "abstain", for max_rounds of [graph] is 1'
         yield config.fault(message, "policy", *again[0])
+    if graph.adaptive is not None and isinstance(policy, CalibratedConfig):
+        message = "a calibrated policy needs all responses that it was calibrated on, so all are drawn at once"
+        yield config.fault(message, "graph", "adaptive")
     if config.escalation is not None and not escalates:
         yield config.fault('no action of [policy] is "escalate", so it is never asked', "escalation")
     if len(config.agents) == 1:

@@ -11,7 +11,10 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from coe_agents.errors import ConfigurationError
+from coe_agents.rounds import MOST_SAMPLES, AdaptiveSampling
 from coe_agents.types import Action, Regime
+
+_ADAPTIVE = AdaptiveSampling()
 
 
 class _Section(BaseModel):
@@ -139,6 +142,15 @@ class ArbiterConfig(ModelSection):
     name: str = Field(default="arbiter", min_length=1)
 
 
+class AdaptiveConfig(_Section):
+    """Few responses first, and more only while they could change the decision; as in `AdaptiveSampling`."""
+
+    start: int = Field(default=_ADAPTIVE.start, ge=1, le=MOST_SAMPLES)
+    step: int = Field(default=_ADAPTIVE.step, ge=1, le=MOST_SAMPLES)
+    max_samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
+    confidence: float = Field(default=_ADAPTIVE.confidence, gt=0, lt=1)
+
+
 class GraphConfig(_Section):
     """The options of `create_coe_graph`."""
 
@@ -146,6 +158,7 @@ class GraphConfig(_Section):
     token_budget: int | None = Field(default=None, ge=1)
     deadline: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     strategies: dict[Regime, Literal["resample", "diversify", "debate"]] = Field(default_factory=dict)
+    adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
     coordination: str | None = None
     weighting: Literal["auto", "frequency", "probability"] = "auto"
@@ -188,6 +201,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("policy", "calibrated"): CalibratedConfig,
     ("escalation",): ArbiterConfig,
     ("graph",): GraphConfig,
+    ("graph", "adaptive"): AdaptiveConfig,
 }
 
 
@@ -273,6 +287,8 @@ def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> s
 
 
 def _dotted(location: Sequence[str | int]) -> str:
-    if len(location) > 2 and tuple(location[:2]) in _SECTIONS:  # a union's tag, which is no field
+    parent = _SECTIONS.get((str(location[0]),), Config) if location else Config
+    # a union's tag is no field
+    if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in parent.model_fields:
         location = (location[0], *location[2:])
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".") or "the file"

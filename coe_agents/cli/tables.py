@@ -13,6 +13,7 @@ from coe_agents.cli.config import (
     CalibratedConfig,
     Config,
     EmbeddingClusterer,
+    GraphConfig,
     JudgeClusterer,
     ModelSection,
     NormalizedClusterer,
@@ -207,9 +208,18 @@ def _graph(config: Config) -> str:
         bounds.append(f"{graph.deadline:g} s")
     strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
     return (
-        f"{', '.join(bounds)} at most{strategies}; {quorum} of {_plural(n_agents, 'agent')} must answer; "
+        f"{', '.join(bounds)} at most{strategies}{_adaptive(graph)}; "
+        f"{quorum} of {_plural(n_agents, 'agent')} must answer; "
         f"weighting {graph.weighting}; divergence {graph.divergence}; coordination {graph.coordination or 'off'}"
     )
+
+
+def _adaptive(graph: GraphConfig) -> str:
+    chosen = graph.adaptive
+    if chosen is None:
+        return ""
+    first = f"; {_plural(chosen.start, 'response')} of an agent at first, {chosen.step} more at a time"
+    return f"{first} while they could change the decision (confidence {chosen.confidence:g})"
 
 
 def _plural(count: int, one: str) -> str:

@@ -31,6 +31,10 @@ class Bounds:
         """Returns which bound keeps another round from being asked, and by how much; None if one may be."""
         if state["round"] + 1 >= self.max_rounds:
             return f"no round is left after {self.max_rounds}"
+        return self.spent(state)
+
+    def spent(self, state: CoEState) -> str | None:
+        """Returns which bound keeps the agents from being asked at all, and by how much; None if they may be."""
         n_tokens = tokens_used(state)
         if self.token_budget is not None and n_tokens >= self.token_budget:
             return f"no tokens are left: {n_tokens} are used of a token_budget of {self.token_budget}"

@@ -9,6 +9,7 @@ from langgraph.types import RetryPolicy
 
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph import nodes
+from coe_agents.graph.adaptive import TopUps
 from coe_agents.graph.bounds import Bounds
 from coe_agents.graph.clarify import clarify_node
 from coe_agents.graph.clusters import Canonicalize, cluster_node
@@ -18,7 +19,7 @@ from coe_agents.graph.outcome import finish
 from coe_agents.graph.rounds import another_round_node, fan_out
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import Policy, Weighting
-from coe_agents.rounds import Strategies, Strategy
+from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import Agent, Regime
 from coe_agents.uncertainty import collaborative_entropy, coordinate
 
@@ -35,6 +36,7 @@ def create_coe_graph(
     token_budget: int | None = None,
     deadline: float | None = None,
     strategies: Mapping[Regime, str | Strategy] | None = None,
+    adaptive: AdaptiveSampling | None = None,
     min_agents: int | None = None,
     coordination: str | None = None,
     escalation: Escalation | None = None,
@@ -66,6 +68,8 @@ def create_coe_graph(
         strategies: How another round is asked, by the regime that led to it: "resample", "diversify", "debate",
             "clarify", an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for
             "ambiguous" and "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
+        adaptive: Draws few responses first, and more only while they could change the decision; None draws all at once.
+            `token_budget` and `deadline` end it, too: what is there then decides.
         min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
         coordination: A solver of Algorithm 1 ("greedy", "softmax", "genetic", "bayesian"), whose weights and
             distributions then choose the answer; the policy still sees CoE as it was measured.
@@ -124,8 +128,9 @@ def create_coe_graph(
     )
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
-        node = nodes.agent_node(agent, attempts=retries + 1)
-        graph.add_node(agent.name, node, input_schema=AskedRequest, retry_policy=retry)
+        graph.add_node(
+            agent.name, nodes.agent_node(agent, attempts=retries + 1), input_schema=AskedRequest, retry_policy=retry
+        )
         # one edge each: a list barrier would wait for ever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", cluster_node(clusterer, canonicalize))
@@ -144,10 +149,17 @@ def create_coe_graph(
     gate = nodes.coordinate_node(policy, names, bounds=bounds, min_agents=quorum, strategies=table, routes=routes)
     graph.add_node("coordinate", gate, destinations=tuple(sorted(routes)))
     graph.add_edge(START, "prepare")
+    if adaptive is None:
+        asks = fan_out(names, bounds)
+        graph.add_edge("measure", "coordinate")
+    else:
+        measuring: dict[str, Any] = {"weights": weights, "weighting": weighting, "divergence": divergence}
+        top_ups = TopUps(adaptive, agents, policy, bounds=bounds, min_agents=quorum, measuring=measuring)
+        asks = fan_out(names, bounds, top_ups.first)
+        graph.add_conditional_edges("measure", top_ups.more, [*names, "coordinate"])
     for source in ("prepare", *asking):
-        graph.add_conditional_edges(source, fan_out(names, bounds), names)
+        graph.add_conditional_edges(source, asks, names)
     graph.add_edge("cluster", "measure")
-    graph.add_edge("measure", "coordinate")
     for end in _ENDS:
         graph.add_node(end, finish)
         graph.add_edge(end, END)

@@ -12,6 +12,7 @@ from coe_agents.clustering import Clusterer, cluster_responses
 from coe_agents.errors import ClusteringError, CoEError
 from coe_agents.graph import events
 from coe_agents.graph.forms import TwoForms
+from coe_agents.graph.rounds import before
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
 from coe_agents.redaction import is_told, redacted, secrets_of
@@ -31,7 +32,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         responses = [_with_answer(response, canonicalize) for response in usable(state["responses"])]
         texts = [response_text(response) for response in responses]
         # last, so that they open no cluster that a response could join, and never measured
-        former = former_answers(state["trajectory"][-1] if state["trajectory"] else None)
+        former = former_answers(next(reversed(before(state)), None))
         try:
             labels = cluster_responses([*texts, *former], question=state["asked"], clusterer=clusterer)
         except GraphBubbleUp:

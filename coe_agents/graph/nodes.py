@@ -14,7 +14,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from coe_agents.clustering import answer_kind
-from coe_agents.errors import AgentError
+from coe_agents.errors import AgentError, InvalidReplyError
 from coe_agents.graph import events
 from coe_agents.graph.bounds import Bounds, seconds_used
 from coe_agents.graph.forms import TwoForms
@@ -90,9 +90,13 @@ def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> l
 def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
     """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand."""
 
-    def said(reply: AgentReply) -> dict[str, Any]:
+    def said(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
         spent = AgentTokens(agent=agent.name, usage=reply["usage"], sampling=reply.get("sampling"))
-        return {"responses": reply["responses"], "usages": [spent]}
+        if not reply["responses"]:
+            raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
+        # numbered here as well, for an agent may not know of `first_index`
+        rows = enumerate(reply["responses"], start=request.get("first_index", 0))
+        return {"responses": [Response({**row, "index": index}) for index, row in rows], "usages": [spent]}
 
     def failed(request: AskedRequest, error: Exception) -> dict[str, Any]:
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
@@ -105,7 +109,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
         row = Response(
             agent=agent.name,
             round=request["round"],
-            index=0,
+            index=request.get("first_index", 0),
             text="",
             answer=None,
             logprob=None,
@@ -117,7 +121,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
             request, _ = in_time(asked)  # a call in this thread cannot be cut off
-            return said(agent.sample(request, unstreamed(config)))
+            return said(asked, agent.sample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -127,7 +131,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
         try:
             request, seconds = in_time(asked)
             async with cut_off(seconds):
-                return said(await agent.asample(request, unstreamed(config)))
+                return said(asked, await agent.asample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:

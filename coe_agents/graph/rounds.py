@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,17 +40,34 @@ def opening() -> dict[str, Any]:
     }
 
 
-def fan_out(names: Sequence[str], bounds: Bounds) -> Callable[[CoEState], list[Send]]:
-    """Returns the edge that asks the agents at once: all of them, unless a strategy left some out."""
+def fan_out(
+    names: Sequence[str],
+    bounds: Bounds,
+    first: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda name, wished: wished,
+) -> Callable[[CoEState], list[Send]]:
+    """Returns the edge that asks the agents at once: all of them, unless a strategy left some out.
+
+    `first` makes of a name and what that agent is asked in the round what it is asked at first.
+    """
 
     def ask_all(state: CoEState) -> list[Send]:
-        wishes = {name: {} for name in names} if state["wishes"] is None else state["wishes"]
-        base = AskedRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
-        if (until := bounds.until(state)) is not None:
-            base["until"] = until
-        return [Send(name, {**base, **wished}) for name, wished in wishes.items()]
+        wishes = wishes_of(state, names)
+        return asking(state, bounds, {name: first(name, wished) for name, wished in wishes.items()})
 
     return ask_all
+
+
+def wishes_of(state: CoEState, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Returns what each agent is asked in the round otherwise than in the first one; who is not named is not asked."""
+    return {name: {} for name in names} if state["wishes"] is None else state["wishes"]
+
+
+def asking(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
+    """Returns the requests of the round with these wishes."""
+    base = AskedRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
+    if (until := bounds.until(state)) is not None:
+        base["until"] = until
+    return [Send(name, {**base, **wished}) for name, wished in wishes.items()]
 
 
 def in_time(asked: AskedRequest) -> tuple[AgentRequest, float | None]:
@@ -139,8 +156,8 @@ def another_round_node(names: Sequence[str], strategies: Strategies) -> Runnable
 
 
 def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]:
-    """Returns the trajectory with the round that was just measured."""
-    former = state["trajectory"]
+    """Returns the trajectory with the round that was just measured, once, however often the agents were asked."""
+    former = before(state)
     data = round_data(
         measurement,
         round=state["round"],
@@ -152,6 +169,11 @@ def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]
         n_responses=len(_brought(state)),
     )
     return [*former, data]
+
+
+def before(state: CoEState) -> list[RoundData]:
+    """Returns the trajectory of the rounds before this one."""
+    return state["trajectory"][: state["round"]]
 
 
 def _brought(state: CoEState) -> list[Any]:

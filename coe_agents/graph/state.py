@@ -11,7 +11,7 @@ from coe_agents.types import Action, AgentRequest, Response, RoundData, Sampling
 
 
 class AgentData(TypedDict):
-    """What one agent says: see `coe_agents.policy.AgentMeasurement`; and how it was sampled, round by round."""
+    """What one agent says: see `coe_agents.policy.AgentMeasurement`; and how it was sampled, request by request."""
 
     n_responses: int
     weighting: Literal["frequency", "probability"]

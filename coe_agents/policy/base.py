@@ -36,7 +36,11 @@ class Decision:
 
 @runtime_checkable
 class Policy(Protocol):
-    """Anything that decides; its `aleatoric_threshold` and `epistemic_threshold`, if any, set the regime."""
+    """Anything that decides; its `aleatoric_threshold` and `epistemic_threshold`, if any, set the regime.
+
+    Its `is_settled(measurement) -> bool`, if any, tells by the measurement's `forecast` whether more responses could
+    change the decision; adaptive sampling stops where they could not.
+    """
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the decision after `round` (from 0) of `max_rounds`."""

@@ -62,6 +62,10 @@ class PolicyChain:
                 )
         return Decision("abstain", None, f"none of {len(self.policies)} policies decided")
 
+    def is_settled(self, measurement: Measurement) -> bool:
+        """Returns whether each policy is settled, so that none before the one that decides changes its mind."""
+        return all(getattr(policy, "is_settled", _never)(measurement) for policy in self.policies)
+
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
         """Returns the regimes that one of the policies can never be in with `n_agents`."""
         found: list[Regime] = []
@@ -76,3 +80,7 @@ class PolicyChain:
         return next(
             (float(getattr(policy, threshold)) for policy in self.policies if hasattr(policy, threshold)), default
         )
+
+
+def _never(measurement: Measurement) -> bool:
+    return False

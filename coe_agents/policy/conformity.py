@@ -50,5 +50,9 @@ class FalseConsensusGuard:
         )
         return Decision(self.otherwise, None, reason)
 
+    def is_settled(self, measurement: Measurement) -> bool:
+        """Returns whether there was no debate, where it passes whatever comes."""
+        return measurement.conformity is None
+
     def __repr__(self) -> str:
         return f"FalseConsensusGuard(max_conformity={self.max_conformity!r}, otherwise={self.otherwise!r})"

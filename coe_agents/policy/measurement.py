@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 
 from coe_agents.clustering import answer_kind
-from coe_agents.policy.weighing import Weighting, log_probabilities, most_probable, shares
+from coe_agents.policy.weighing import Weighting, log_probabilities, most_probable, shares, weighed_agents
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
 from coe_agents.uncertainty import (
+    CoEForecast,
     cluster_distributions,
     coe_interval,
     collaborative_entropy,
@@ -61,6 +62,7 @@ class Measurement:
         agents: What each agent says, by name.
         conformity: The share of agents that gave way in a debate: see `coe_agents.rounds.conformity`; None without one.
         history: The rounds before this one, in order.
+        forecast: Where the responses that are left may take it, as `is_settled` of a policy sees it; else None.
     """
 
     coe: float
@@ -78,6 +80,7 @@ class Measurement:
     agents: Mapping[str, AgentMeasurement]
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
+    forecast: CoEForecast | None = None
 
 
 def measure(
@@ -115,14 +118,7 @@ def measure(
             f'"labels" must hold one label for each of at least one response; {len(labels)} came for {len(responses)}. '
             'Get them from "cluster_responses"'
         )
-    names = list(dict.fromkeys(response["agent"] for response in responses))
-    agents = np.array([names.index(response["agent"]) for response in responses])
-    given = np.array([1.0 if weights is None else weights[name] for name in names])
-    if not given.sum() > 0:
-        raise ValueError(
-            f'"weights" must leave an agent with a weight above 0; all of {", ".join(names)} have 0. Raise one of them'
-        )
-    normalized = given / given.sum()
+    names, agents, normalized = weighed_agents(responses, weights)
     log_probs, by_probability = log_probabilities(responses, weighting)
     distributions = cluster_distributions(labels, agents, log_probs=log_probs)
     coe = collaborative_entropy(distributions, weights=normalized, divergence=divergence)

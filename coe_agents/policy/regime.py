@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from itertools import product
 from typing import get_args
 
 from coe_agents.policy.base import Decision, check_action, check_threshold
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action, Regime
+from coe_agents.uncertainty import regime as regime_at
 
 REGIMES: tuple[Regime, ...] = get_args(Regime)
 
@@ -57,6 +59,25 @@ class RegimePolicy:
             f"{self.aleatoric_threshold:g}, epistemic {measurement.epistemic:.3f} against {self.epistemic_threshold:g})"
         )
         return Decision(action, measurement.answer if action == "answer" else None, reason)
+
+    def is_settled(self, measurement: Measurement) -> bool:
+        """Returns whether all regimes that the measurement is expected to end in have one action.
+
+        For "answer" the leading answer must stay as well; for "another_round", whose strategy hangs on the regime, the
+        regime.
+        """
+        forecast = measurement.forecast
+        if forecast is None:
+            return False
+        thresholds = {
+            "aleatoric_threshold": self.aleatoric_threshold,
+            "epistemic_threshold": self.epistemic_threshold,
+        }
+        regimes = {regime_at(*parts, **thresholds) for parts in product(forecast.aleatoric, forecast.epistemic)}
+        actions = {self.actions[one] for one in regimes}
+        if actions == {"another_round"}:
+            return len(regimes) == 1
+        return len(actions) == 1 and (actions != {"answer"} or forecast.keeps_lead)
 
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
         """Returns the regimes that `n_agents` can never be in: the epistemic part is at most log(n_agents) under KL."""

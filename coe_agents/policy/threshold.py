@@ -35,5 +35,12 @@ class ThresholdPolicy:
         split = f"aleatoric {measurement.aleatoric:.3f}, epistemic {measurement.epistemic:.3f}"
         return Decision(self.otherwise, None, f"CoE {measurement.coe:.3f} ({split}) exceeds {self.max_coe:g} nats")
 
+    def is_settled(self, measurement: Measurement) -> bool:
+        """Returns whether CoE is expected to stay on its side of the threshold, and below it the leading answer."""
+        if measurement.forecast is None:
+            return False
+        low, high = measurement.forecast.total
+        return low > self.max_coe or (high <= self.max_coe and measurement.forecast.keeps_lead)
+
     def __repr__(self) -> str:
         return f"ThresholdPolicy({self.max_coe!r}, otherwise={self.otherwise!r})"

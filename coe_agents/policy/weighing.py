@@ -1,6 +1,6 @@
-"""Owns how much each response counts within its agent, and which text of a cluster stands for it."""
+"""Owns how much each agent counts, each response within its agent, and which text of a cluster stands for it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -8,6 +8,24 @@ import numpy as np
 from coe_agents.types import Response
 
 Weighting = Literal["auto", "frequency", "probability"]
+
+
+def weighed_agents(
+    responses: Sequence[Response], weights: Mapping[str, float] | None
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Returns the agents' names by first appearance, the place of each response's agent there, and their weights.
+
+    Raises:
+        ValueError: If all weights are 0.
+    """
+    names = list(dict.fromkeys(response["agent"] for response in responses))
+    agents = np.array([names.index(response["agent"]) for response in responses])
+    given = np.array([1.0 if weights is None else weights[name] for name in names])
+    if not given.sum() > 0:
+        raise ValueError(
+            f'"weights" must leave an agent with a weight above 0; all of {", ".join(names)} have 0. Raise one of them'
+        )
+    return names, agents, given / given.sum()
 
 
 def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tuple[np.ndarray, dict[str, bool]]:

@@ -1,14 +1,17 @@
 """Owns another round: how it is asked, by the reason of the doubt, and what it changed."""
 
+from coe_agents.rounds.adaptive import AdaptiveSampling
 from coe_agents.rounds.debate import Debate
 from coe_agents.rounds.diversify import Diversify
-from coe_agents.rounds.plan import RoundContext, RoundPlan, Strategy, Wishes, checked_plan, rephrased
+from coe_agents.rounds.plan import MOST_SAMPLES, RoundContext, RoundPlan, Strategy, Wishes, checked_plan, rephrased
 from coe_agents.rounds.resample import Resample
 from coe_agents.rounds.table import CLARIFY, Strategies
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
 
 __all__ = [
     "CLARIFY",
+    "MOST_SAMPLES",
+    "AdaptiveSampling",
     "Debate",
     "Diversify",
     "Resample",

@@ -23,6 +23,8 @@ class ScriptedAgent:
         name: Its name.
         rounds: The responses of each round, or an exception; the last one stands for all later rounds, too.
         weight: Its weight.
+        n_samples: How many responses of a round it gives, where the request wishes for no other number; from
+            `first_index` on. By default it gives the whole round at once, whatever the request wishes.
 
     Attributes:
         requests: What it was asked so far.
@@ -34,8 +36,14 @@ class ScriptedAgent:
         ['Paris', 'Paris']
     """
 
-    def __init__(self, name: str, *rounds: Sequence[str] | Exception, weight: float = 1.0) -> None:
-        self.name, self.weight, self.rounds = name, weight, rounds
+    def __init__(
+        self,
+        name: str,
+        *rounds: Sequence[str] | Exception,
+        weight: float = 1.0,
+        n_samples: int | None = None,
+    ) -> None:
+        self.name, self.weight, self.rounds, self.n_samples = name, weight, rounds, n_samples
         self.requests: list[AgentRequest] = []
 
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
@@ -50,9 +58,14 @@ class ScriptedAgent:
         said = self.rounds[min(request["round"], len(self.rounds) - 1)]
         if isinstance(said, Exception):
             raise said
+        first = 0
+        if self.n_samples is not None:
+            first = request.get("first_index", 0)
+            said = said[first : first + request.get("n_samples", self.n_samples)]
         return AgentReply(
             responses=[
-                create_response(self.name, text, round=request["round"], index=i) for i, text in enumerate(said)
+                create_response(self.name, text, round=request["round"], index=i)
+                for i, text in enumerate(said, start=first)
             ],
             usage=Usage(input_tokens=3, output_tokens=len(said)),
         )

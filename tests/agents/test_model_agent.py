@@ -41,6 +41,22 @@ def test_a_model_that_gives_fewer_is_asked_for_the_rest_with_other_seeds():
     assert reply["usage"] == {"input_tokens": 21, "output_tokens": 5}
 
 
+@pytest.mark.parametrize("per_call", [100, 1])  # in one request, and in one each
+def test_places_and_seeds_go_on_where_a_round_stood(per_call):
+    def seeds(model):
+        return [call["seed"] + i for call in model.calls for i in range(min(call.get("n", 1), per_call))]
+
+    whole, parts = CountingModel(per_call=per_call), CountingModel(per_call=per_call)
+    ModelAgent("a", whole, n_samples=5, seed=1).sample(REQUEST)
+    agent = ModelAgent("a", parts, n_samples=5, seed=1)
+    agent.sample({**REQUEST, "n_samples": 2})
+    reply = agent.sample({**REQUEST, "n_samples": 3, "first_index": 2})
+    assert [response["index"] for response in reply["responses"]] == [2, 3, 4]
+    # a probe for several is not used where one comes
+    assert list(dict.fromkeys(seeds(parts))) == list(dict.fromkeys(seeds(whole)))
+    assert len(set(seeds(whole))) == 5
+
+
 def test_a_plain_model_is_asked_once_for_each_sample():
     reply = ModelAgent("a", FakeListChatModel(responses=["x", "y", "z"]), n_samples=3).sample(REQUEST)
     assert [response["text"] for response in reply["responses"]] == ["x", "y", "z"]

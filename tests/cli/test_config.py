@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from coe_agents import AdaptiveSampling
 from coe_agents.cli.assemble import assemble, create_agents
 from coe_agents.cli.config import line_of, load_config
 from coe_agents.errors import ConfigurationError
@@ -61,6 +62,8 @@ def test_a_whole_file_becomes_a_graph(tmp_path):
         ("max_rounds = 2", "max_rounds = 0", 26, "graph.max_rounds"),
         ("max_rounds = 2", "token_budget = 0", 26, "graph.token_budget"),
         ("max_rounds = 2", "deadline = nan", 26, "graph.deadline"),
+        ("max_rounds = 2", "[graph.adaptive]\nstart = 0", 27, "graph.adaptive.start"),
+        ("max_rounds = 2", "[graph.adaptive]\nstop = 1", 27, "graph.adaptive.stop"),
         ("max_rounds = 2", '[graph.strategies]\nconflict = "argue"', 27, "graph.strategies.conflict"),
     ],
 )
@@ -159,6 +162,15 @@ def test_rounds_are_bound_and_planned_as_the_file_says(tmp_path, monkeypatch):
     assemble(load_config(written(tmp_path, GOOD.replace("max_rounds = 2", rounds))))
     assert (given["token_budget"], given["deadline"]) == (9, 2.5)
     assert given["strategies"] == {"conflict": "diversify"}
+
+
+def test_adaptive_sampling_is_as_the_file_says(tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr("coe_agents.cli.assemble.create_coe_graph", lambda agents, **options: given.update(options))
+    assemble(load_config(written(tmp_path, GOOD)))
+    assert given["adaptive"] is None
+    assemble(load_config(written(tmp_path, GOOD + "[graph.adaptive]\nstart = 4\nmax_samples = 8\n")))
+    assert given["adaptive"] == AdaptiveSampling(start=4, max_samples=8)
 
 
 def test_a_threshold_that_always_answers_is_refused(tmp_path):

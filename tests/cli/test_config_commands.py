@@ -120,6 +120,9 @@ def test_check_prints_what_it_understood(checked):
     bounds = '[graph]\ntoken_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"\n'
     _, out, _ = checked(AGENTS + REST + bounds)
     assert "1 round, 9 tokens, 2.5 s at most; conflict -> diversify; 2 of 2 agents must answer" in out
+    _, out, _ = checked(AGENTS + REST + "[graph.adaptive]\nstart = 2\nstep = 1\n")
+    drawn = "2 responses of an agent at first, 1 more at a time while they could change the decision (confidence 0.95)"
+    assert f"1 round at most; {drawn}; 2 of 2 agents must answer" in out
 
 
 def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
@@ -331,6 +334,7 @@ def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
     "text",
     [
         '[policy]\nkind = "threshold"\nmax_coe = 2.3\n',
+        '[policy]\nkind = "threshold"\nmax_coe = 2.31\n[graph.adaptive]\nmax_samples = 6\n',
         '[policy]\nkind = "threshold"\nmax_coe = 3.2\notherwise = "another_round"\n[graph]\nmax_rounds = 2\n',
     ],
 )

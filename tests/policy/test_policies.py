@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from coe_agents.policy import (
@@ -9,6 +11,7 @@ from coe_agents.policy import (
     RegimePolicy,
     ThresholdPolicy,
 )
+from coe_agents.uncertainty import CoEForecast
 
 
 def measurement(*, aleatoric=0.0, epistemic=0.0, regime="consensus", conformity=None, history=()):
@@ -142,3 +145,56 @@ def test_both_are_policies():
     assert isinstance(PolicyChain(Passing()), Policy)
     assert isinstance(ThresholdPolicy(1), Policy)
     assert isinstance(RegimePolicy(1, 1), Policy)
+
+
+def forecast(*, total=(0.0, 1.0), aleatoric=(0.0, 0.0), epistemic=(0.0, 0.0), lead=1.0):
+    return CoEForecast(total, aleatoric, epistemic, lead, 0.9)
+
+
+def settled(policy, **expected):
+    return policy.is_settled(replace(measurement(), forecast=forecast(**expected)))
+
+
+def test_a_threshold_is_settled_on_either_side_and_below_it_only_with_its_answer():
+    policy = ThresholdPolicy(0.5)
+    assert [settled(policy, total=total) for total in ((0.0, 0.5), (0.51, 1.0), (0.5, 0.6), (0.0, 0.51))] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert settled(policy, total=(0.0, 0.2), lead=0.9)
+    assert not settled(policy, total=(0.0, 0.2), lead=0.89)
+    assert settled(policy, total=(0.6, 0.9), lead=0.1)  # it is not answered anyway
+
+
+def test_regimes_are_settled_where_all_in_reach_have_one_action():
+    policy = RegimePolicy(0.5, 0.3, actions={"unknown": "escalate"})
+    assert settled(policy, aleatoric=(0.1, 0.4), epistemic=(0.0, 0.3))
+    assert not settled(policy, aleatoric=(0.1, 0.4), epistemic=(0.0, 0.3), lead=0.5)
+    assert not settled(policy, aleatoric=(0.1, 0.6))  # consensus or ambiguous
+    assert not settled(policy, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6))  # conflict abstains, unknown escalates
+    same = RegimePolicy(0.5, 0.3)
+    assert settled(same, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6), lead=0.1)  # both abstain
+    again = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "unknown"), "another_round"))
+    assert not settled(again, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6))  # the strategy hangs on the regime
+    assert settled(again, aleatoric=(0.0, 0.4), epistemic=(0.4, 0.6))
+
+
+def test_a_chain_is_settled_where_each_policy_is():
+    guard = FalseConsensusGuard(max_conformity=0.5)
+    sure = replace(measurement(), forecast=forecast(total=(0.0, 0.1)))
+    assert PolicyChain(guard, ThresholdPolicy(0.5)).is_settled(sure)
+    assert not PolicyChain(guard, ThresholdPolicy(0.05)).is_settled(sure)
+    assert not PolicyChain(guard, ThresholdPolicy(0.5)).is_settled(replace(sure, conformity=0.2))
+
+    class Silent:
+        def decide(self, measurement, *, round, max_rounds):
+            return None
+
+    assert not PolicyChain(Silent(), ThresholdPolicy(0.5)).is_settled(sure)
+
+
+def test_without_a_forecast_nothing_is_settled():
+    for policy in (ThresholdPolicy(0.5), RegimePolicy(0.5, 0.3)):
+        assert not policy.is_settled(measurement())

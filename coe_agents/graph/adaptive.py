@@ -1,0 +1,101 @@
+"""Owns adaptive sampling in the graph: how many responses each asking wants, and whether another one follows.
+
+All of it is read off the responses in the state, so that a run that is resumed goes on where it stood.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from langgraph.types import Send
+
+from coe_agents.graph.bounds import Bounds
+from coe_agents.graph.measured import measurement_of
+from coe_agents.graph.rounds import asking, wishes_of
+from coe_agents.graph.state import CoEState
+from coe_agents.policy import Policy, forecast
+from coe_agents.rounds import AdaptiveSampling
+from coe_agents.types import Agent
+
+
+class TopUps:
+    """The askings of one graph; see `AdaptiveSampling`."""
+
+    def __init__(
+        self,
+        adaptive: AdaptiveSampling,
+        agents: Sequence[Agent],
+        policy: Policy,
+        *,
+        bounds: Bounds,
+        min_agents: int,
+        measuring: Mapping[str, Any],
+    ) -> None:
+        self._adaptive, self._bounds, self._min_agents = adaptive, bounds, min_agents
+        self._is_settled = getattr(policy, "is_settled", None)
+        self._own = {agent.name: _own(agent, adaptive.max_samples) for agent in agents}
+        self._measuring = measuring
+
+    def first(self, name: str, wished: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns what an agent is asked first in a round."""
+        planned = self._planned(name, wished)
+        if planned is None:
+            return wished
+        n_samples = planned if self._is_settled is None else self._adaptive.n_samples(0, left=planned)
+        return {**wished, "n_samples": n_samples}
+
+    def more(self, state: CoEState) -> list[Send] | str:
+        """Returns where a measurement leads: to the agents that have responses left, or to the gate."""
+        given, wishes = self._given(state), wishes_of(state, self._own)
+        left = dict[str, int]()
+        for name in wishes.keys() & given.keys():
+            planned = self._planned(name, wishes[name])
+            if planned is not None and given[name] < planned:
+                left[name] = planned - given[name]
+        answering = {row["agent"] for row in state["responses"] if row["error"] is None}
+        may_ask = state["measured"] is not None and len(answering) >= self._min_agents and not self._bounds.spent(state)
+        if not left or not may_ask or self._settled(state, left):
+            return "coordinate"
+        again = {
+            name: {**wishes[name], "n_samples": self._adaptive.n_samples(n, left=left[name]), "first_index": n}
+            for name, n in given.items()
+            if name in left
+        }
+        return asking(state, self._bounds, again)
+
+    def _planned(self, name: str, wished: Mapping[str, Any]) -> int | None:
+        """Returns how many responses an agent gives in a round at most; None for as many as it will, at once."""
+        if wished.get("temperature") == 0:  # all of them would be the same
+            return None
+        wanted: int | None = wished.get("n_samples", self._own[name])
+        return wanted
+
+    def _given(self, state: CoEState) -> dict[str, int]:
+        """Returns how many responses of the round each agent gave, without the agents that failed in it."""
+        rows = [row for row in state["responses"] if row["round"] == state["round"]]
+        given = Counter(row["agent"] for row in rows)
+        for row in rows:
+            if row["error"] is not None:
+                given.pop(row["agent"], None)
+        return given
+
+    def _settled(self, state: CoEState, left: Mapping[str, int]) -> bool:
+        if self._is_settled is None:
+            return False
+        labels = state["labels"]
+        expected = forecast(
+            state["responses"][: len(labels)],
+            labels,
+            left,
+            confidence=self._adaptive.confidence,
+            **self._measuring,
+        )
+        return bool(self._is_settled(replace(measurement_of(state), forecast=expected)))
+
+
+def _own(agent: Agent, max_samples: int | None) -> int | None:
+    """Returns how many responses an agent gives in a round that wishes for no number; None if nobody says."""
+    if getattr(agent, "temperature", None) == 0:
+        return 1
+    return getattr(agent, "n_samples", None) if max_samples is None else max_samples

@@ -1,0 +1,46 @@
+"""Owns the step from labelled responses to a forecast of what the responses that are left will make of them."""
+
+from collections.abc import Mapping, Sequence
+
+from coe_agents.policy.weighing import Weighting, log_probabilities, weighed_agents
+from coe_agents.types import Response
+from coe_agents.uncertainty import CoEForecast, coe_forecast
+
+
+def forecast(
+    responses: Sequence[Response],
+    labels: Sequence[int],
+    n_more: Mapping[str, int],
+    *,
+    weights: Mapping[str, float] | None = None,
+    weighting: Weighting = "auto",
+    divergence: str = "kl",
+    confidence: float = 0.95,
+) -> CoEForecast:
+    """Forecasts what `measure` will find once more responses have come; see `coe_agents.uncertainty.coe_forecast`.
+
+    Args:
+        responses: As in `measure`.
+        labels: As in `measure`.
+        n_more: How many more each agent will give, by name; 0 for one that is not named.
+        weights: As in `measure`.
+        weighting: As in `measure`.
+        divergence: As in `measure`.
+        confidence: In (0, 1).
+
+    Raises:
+        ValueError: As `measure` and `coe_forecast`.
+
+    Example:
+        >>> from coe_agents.testing import create_response
+        >>> said = [create_response(name, "Paris") for name in "aaabbb"]
+        >>> found = forecast(said, [0] * 6, {"a": 2, "b": 2})
+        >>> found.total[0] == 0.0 < found.total[1]
+        True
+    """
+    names, agents, normalized = weighed_agents(responses, weights)
+    log_probs, _ = log_probabilities(responses, weighting)
+    more = [n_more.get(name, 0) for name in names]
+    return coe_forecast(
+        labels, agents, more, log_probs=log_probs, weights=normalized, divergence=divergence, confidence=confidence
+    )

@@ -1,0 +1,163 @@
+"""Owns the forecast of Collaborative Entropy: what it may be once the responses that are left have come."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.uncertainty import _checks
+from coe_agents.uncertainty._checks import FloatArray, IntArray
+from coe_agents.uncertainty.answers import first_highest
+from coe_agents.uncertainty.collaborative import decompose, mean_of
+from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
+from coe_agents.uncertainty.divergences import kernel
+from coe_agents.uncertainty.intervals import Interval
+
+_N_NEW = 8
+"""How many clusters may be new; more would change little, since they share what is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoEForecast:
+    """Where CoE may lie once the responses that are left have come, in nats.
+
+    Attributes:
+        total: Of CoE, as (low, high).
+        aleatoric: Of U_A.
+        epistemic: Of U_E.
+        lead: The probability that the cluster that leads now leads then.
+        confidence: The probability inside each interval.
+    """
+
+    total: Interval
+    aleatoric: Interval
+    epistemic: Interval
+    lead: float
+    confidence: float
+
+    @property
+    def keeps_lead(self) -> bool:
+        """Whether the leading cluster stays with the confidence of the intervals."""
+        return self.lead >= self.confidence
+
+
+def coe_forecast(
+    labels: npt.ArrayLike,
+    agents: npt.ArrayLike,
+    n_more: npt.ArrayLike,
+    *,
+    log_probs: npt.ArrayLike | None = None,
+    weights: npt.ArrayLike | None = None,
+    divergence: str = "kl",
+    confidence: float = 0.95,
+    own: float = 1.0,
+    new: float = 1.0,
+    n_simulations: int = 400,
+    seed: int | np.random.Generator = 0,
+) -> CoEForecast:
+    """Forecasts CoE, U_A and U_E (equations 3 to 5) as they will be with `n_more` responses of each agent.
+
+    The responses that are left are simulated. With n_i(c) the responses of agent i in cluster c,
+
+        g ~ Dirichlet(sum_i n_i, new),    p_i ~ Dirichlet(n_i + own * g),    those left ~ Multinomial(n_more_i, p_i)
+
+    where the clusters that nobody has named yet share the mass `new`. An agent is so thought to say next what it said,
+    what others said, or something new, and the less of the latter the more agree: nine equal responses of three agents
+    are better evidence than three of one. Unlike a bootstrap, which takes three equal responses for proof, the
+    intervals have a width there; and they close as the responses run out, since nothing but the measurement is
+    forecast, not the agents' true entropy. The ends are the (1 - confidence) / 2 and (1 + confidence) / 2 quantiles.
+
+    Args:
+        labels: Shape `(n_responses,)`: the cluster of each response, from 0.
+        agents: Shape `(n_responses,)`: the agent that gave it, from 0.
+        n_more: Shape `(n_agents,)`: how many responses each will still give, at least 0.
+        log_probs: Shape `(n_responses,)`: as in `cluster_distributions`. A response to come weighs as much as the
+            agent's in that cluster do on average, or all of the agent's where it has none there.
+        weights: Shape `(n_agents,)`, summing to 1; None: 1 / n_agents each.
+        divergence: As in `collaborative_entropy`; no ground metric, since clusters may come that it cannot know.
+        confidence: In (0, 1).
+        own: How many responses of its own an agent's doubt about itself is worth, above 0.
+        new: How many responses what nobody has named yet is worth, above 0.
+        n_simulations: At least 1.
+        seed: An integer, which gives the same forecast again, or a generator.
+
+    Raises:
+        TypeError: An argument is of a wrong kind.
+        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `n_more`, `confidence`, `own`, `new` or
+            `n_simulations` is out of range.
+
+    Three equal responses of one agent leave more open than nine of three:
+
+        >>> one, three = coe_forecast([0] * 3, [0] * 3, [7]), coe_forecast([0] * 9, [0, 1, 2] * 3, [7] * 3)
+        >>> one.total[1] > three.total[1] > 0
+        True
+
+    Nothing is open where none is left:
+
+        >>> coe_forecast([0, 1], [0, 0], [0]).total == (np.log(2), np.log(2))
+        True
+    """
+    rows = cluster_distributions(labels, agents, log_probs=log_probs)
+    if rows.ndim != 2:
+        raise ValueError(
+            f'"labels" must have shape (n_responses,); it has shape {np.shape(labels)}. Call once per question'
+        )
+    left = _checks.integers(n_more, "n_more")
+    if left.shape != rows.shape[:1]:
+        raise ValueError(
+            f'"n_more" must hold one number for each of {rows.shape[0]} agents; it has shape {left.shape}. '
+            "Pass 0 for an agent that gives no more"
+        )
+    share = _checks.amount(confidence, "confidence", hint="Pass a share such as 0.95")
+    if not 0.0 < share < 1.0:
+        raise ValueError(f'"confidence" must be above 0 and below 1; it is {share:.9g}. Pass a share such as 0.95')
+    masses = {"own": own, "new": new}
+    for name, mass in masses.items():
+        if not 0.0 < _checks.amount(mass, name, hint="1.0 is one response") < np.inf:
+            raise ValueError(f'"{name}" must be above 0 and finite; it is {mass!r}. 1.0 is one response')
+    agent_weights = _checks.weights(weights, rows.shape)
+    generator = np.random.default_rng(seed)
+
+    label_array, agent_array = np.asarray(labels), np.asarray(agents)
+    shape = (rows.shape[0], rows.shape[1] + _N_NEW)
+    counts = np.zeros(shape)
+    np.add.at(counts, (agent_array, label_array), 1.0)
+    weighed = counts if log_probs is None else _weighed(label_array, agent_array, log_probs, shape)
+    typical = _typical(weighed, counts)
+
+    n = _checks.count(n_simulations, "n_simulations")
+    prior = counts.sum(axis=0)
+    prior[rows.shape[1] :] = new / _N_NEW
+    shared = _dirichlet(np.broadcast_to(prior, (n, 1, shape[1])), generator)
+    to_come = generator.multinomial(left, _dirichlet(counts + own * shared, generator))
+    simulated = weighed + to_come * typical
+    simulated /= simulated.sum(axis=-1, keepdims=True)
+
+    split = decompose(simulated, agent_weights, kernel(divergence, None, shape[1]))
+    parts = np.stack([np.asarray(part) for part in (split.total, split.aleatoric, split.epistemic)])
+    low, high = np.quantile(parts, [(1.0 - share) / 2.0, (1.0 + share) / 2.0], axis=1)
+    total, aleatoric, epistemic = zip(low.tolist(), high.tolist(), strict=True)
+    leads = first_highest(mean_of(simulated, agent_weights)) == first_highest(mean_of(rows, agent_weights))
+    return CoEForecast(total, aleatoric, epistemic, float(leads.mean()), share)
+
+
+def _weighed(labels: IntArray, agents: IntArray, log_probs: npt.ArrayLike, shape: tuple[int, int]) -> FloatArray:
+    """Returns what each agent's responses in a cluster weigh together; its heaviest response weighs 1."""
+    logs = checked_log_probs(log_probs, agents.shape, agents)
+    highest = np.full(shape[0], -np.inf)
+    np.maximum.at(highest, agents, logs)
+    weighed = np.zeros(shape)
+    np.add.at(weighed, (agents, labels), np.exp(logs - highest[agents]))
+    return weighed
+
+
+def _typical(weighed: FloatArray, counts: FloatArray) -> FloatArray:
+    """Returns what one response of an agent in a cluster weighs, on average; of all the agent's where it has none."""
+    overall = weighed.sum(axis=-1, keepdims=True) / counts.sum(axis=-1, keepdims=True)
+    return np.where(counts > 0, weighed / np.maximum(counts, 1.0), overall)
+
+
+def _dirichlet(shapes: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Returns a distribution over the last axis for each row of shapes, of which one is at least 1."""
+    drawn = generator.standard_gamma(shapes)
+    return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))

@@ -1,0 +1,127 @@
+import math
+
+import numpy as np
+import pytest
+
+from coe_agents.uncertainty import (
+    cluster_distributions,
+    coe_forecast,
+    collaborative_entropy,
+    ensemble_mean,
+    leading_cluster,
+)
+
+LABELS, AGENTS, MORE = [0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [3, 5]
+LOGS = [-0.1, -0.2, -1.0, -0.3, -0.2, -0.9]
+
+
+def by_the_book(log_probs, levels, *, weights, n_simulations=4000, n_new=8):
+    """Draws the responses that are left one by one: quantiles of (total, U_A, U_E), and the lead."""
+    generator = np.random.default_rng(1)
+    labels, agents = np.array(LABELS), np.array(AGENTS)
+    logs = np.zeros(len(LABELS)) if log_probs is None else np.array(log_probs)
+    n_clusters = labels.max() + 1 + n_new
+    now = leading_cluster(cluster_distributions(labels, agents, log_probs=logs), weights=weights)
+    drawn, stays = [], []
+    for _ in range(n_simulations):
+        pooled = np.bincount(labels, minlength=n_clusters).astype(float)
+        pooled[-n_new:] = 1 / n_new
+        shared = generator.dirichlet(pooled)
+        all_labels, all_agents, all_logs = list(labels), list(agents), list(logs)
+        for agent, n_more in enumerate(MORE):
+            own = labels[agents == agent]
+            p = generator.dirichlet(np.bincount(own, minlength=n_clusters) + shared)
+            for label in generator.choice(n_clusters, size=n_more, p=p):
+                alike = np.exp(logs[(agents == agent) & (labels == label)])
+                weight = alike.mean() if alike.size else np.exp(logs[agents == agent]).mean()
+                all_labels.append(label)
+                all_agents.append(agent)
+                all_logs.append(math.log(weight))
+        rows = cluster_distributions(all_labels, all_agents, log_probs=all_logs, n_clusters=n_clusters)
+        drawn.append(tuple(collaborative_entropy(rows, weights=weights)))
+        stays.append(leading_cluster(ensemble_mean(rows, weights=weights)[None]) == now)
+    return np.quantile(drawn, levels, axis=0), float(np.mean(stays))
+
+
+@pytest.mark.parametrize("log_probs", [None, LOGS])
+def test_equals_drawing_one_by_one(log_probs):
+    weights = [0.4, 0.6]
+    found = coe_forecast(
+        LABELS, AGENTS, MORE, log_probs=log_probs, weights=weights, confidence=0.9, n_simulations=20_000
+    )
+    own = np.array([found.total, found.aleatoric, found.epistemic]).T
+    quantiles, lead = by_the_book(log_probs, [0.03, 0.07, 0.93, 0.97], weights=weights)
+    below, above = quantiles[[0, 2]], quantiles[[1, 3]]
+    assert (below - 1e-9 <= own).all()
+    assert (own <= above + 1e-9).all()
+    assert found.lead == pytest.approx(lead, abs=0.03)
+    assert 0.2 < lead < 0.98  # so that it says something
+
+
+def test_one_response_and_one_to_come_by_hand():
+    # g of the cluster is uniform, Beta(1, 1), so 1/2 on average, and p = (1 + 1/2) / 2: another answer comes with 1/4
+    narrow, wide = (coe_forecast([0], [0], [1], confidence=c, n_simulations=20_000) for c in (0.46, 0.54))
+    assert narrow.total == (0.0, 0.0)  # the 73 % quantile
+    assert wide.total == (0.0, pytest.approx(math.log(2)))  # the 77 % quantile
+    assert (wide.lead, wide.keeps_lead) == (1.0, True)  # a tie leads with the first
+
+
+def test_nothing_is_open_where_nothing_is_left():
+    found = coe_forecast(LABELS, AGENTS, [0, 0], log_probs=LOGS, divergence="js")
+    rows = cluster_distributions(LABELS, AGENTS, log_probs=LOGS)
+    split = collaborative_entropy(rows, divergence="js")
+    for interval, value in zip((found.total, found.aleatoric, found.epistemic), split, strict=True):
+        assert interval == pytest.approx((value, value))
+    assert found.lead == 1.0
+
+
+def test_a_disputed_lead_may_be_lost_and_a_clear_one_not():
+    disputed, clear = coe_forecast([0, 1], [0, 1], [9, 9]), coe_forecast([0] * 9, [0, 1, 2] * 3, [1] * 3)
+    assert 0.3 < disputed.lead < 0.8
+    assert not disputed.keeps_lead
+    assert clear.keeps_lead
+
+
+def test_it_narrows_with_agreement_confidence_and_fewer_left():
+    def width(n, left, **options):
+        low, high = coe_forecast([0] * 3 * n, [0, 1, 2] * n, [left] * 3, n_simulations=4000, **options).total
+        return high - low
+
+    assert width(3, 7) > width(6, 7) > width(9, 7) > 0
+    assert width(3, 7) > width(3, 3) > width(3, 1) >= 0
+    assert width(3, 7, confidence=0.99) > width(3, 7, confidence=0.8)
+    assert width(3, 7, new=4.0) > width(3, 7) > width(3, 7, new=0.1)
+    assert width(3, 7, own=4.0) > width(3, 7) > width(3, 7, own=0.1)
+
+
+def test_the_same_seed_forecasts_the_same():
+    first, second, other = (coe_forecast(LABELS, AGENTS, MORE, seed=seed) for seed in (3, 3, 4))
+    assert first == second != other
+
+
+def test_extreme_weights_stay_finite():
+    found = coe_forecast(LABELS, AGENTS, MORE, log_probs=[-5000.0, -np.inf, -5001.0, -0.1, -np.inf, -9000.0])
+    assert np.isfinite([*found.total, *found.aleatoric, *found.epistemic, found.lead]).all()
+
+
+@pytest.mark.parametrize("divergence", ["kl", "js", "hellinger", "wasserstein"])
+def test_every_divergence_is_forecast(divergence):
+    found = coe_forecast(LABELS, AGENTS, MORE, divergence=divergence)
+    assert 0 <= found.epistemic[0] < found.epistemic[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_more": [1]}, '"n_more" must hold one number for each of 2 agents'),
+        ({"n_more": [1, -1]}, '"n_more"'),
+        ({"confidence": 1.0}, '"confidence" must be above 0 and below 1; it is 1'),
+        ({"own": 0.0}, '"own" must be above 0 and finite; it is 0'),
+        ({"new": math.inf}, '"new" must be'),
+        ({"n_simulations": 0}, '"n_simulations"'),
+        ({"labels": [LABELS]}, '"labels" must have shape'),
+    ],
+)
+def test_nonsense_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        coe_forecast(**{"labels": LABELS, "agents": AGENTS, "n_more": MORE, **options})

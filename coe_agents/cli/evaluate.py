@@ -36,7 +36,7 @@ def evaluate(
     correctness: CorrectnessOption = "reference_or_label",
     as_json: JsonOption = False,
 ) -> None:
-    """Sample, then score what was kept, with the clusterer of --config unless --clusterer names one."""
+    """Sample, then score: by the clusterer of --config, or tinyworld's without one, unless --clusterer names another."""
     from coe_agents.evaluation.store import SAMPLES
 
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
@@ -54,7 +54,7 @@ def evaluate(
         )
     score(
         [out / SAMPLES],
-        clusterer=clusterer,
+        clusterer=clusterer or ("tinyworld" if config is None else None),
         config=config if clusterer is None else None,
         weighting=weighting,
         correctness=correctness,

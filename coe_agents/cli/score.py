@@ -17,7 +17,8 @@ SamplesArgument = Annotated[
     list[Path], typer.Argument(help="Files of saved responses, one JSON object a line (*.samples.jsonl[.gz]).")
 ]
 ClustererOption = Annotated[
-    Literal["normalized"] | None, typer.Option("--clusterer", help="The clusterer without a model; the default.")
+    Literal["normalized", "tinyworld"] | None,
+    typer.Option("--clusterer", help="normalized (the default) needs no model; tinyworld is for its own models."),
 ]
 ConfigFileOption = Annotated[
     Path | None, typer.Option("--config", help="TOML file whose [clusterer] decides which responses mean the same.")
@@ -85,7 +86,11 @@ def to_setting(clusterer: str | None, config: Path | None, correctness: str) -> 
     if clusterer is not None and config is not None:
         raise typer.BadParameter("it and --config exclude each other", param_hint="--clusterer")
     chosen: Clusterer = NormalizedMatch()
-    if config is not None:
+    if clusterer == "tinyworld":
+        from coe_agents.tinyworld import tinyworld_clusterer
+
+        chosen = tinyworld_clusterer()
+    elif config is not None:
         from coe_agents.cli.ask import load_quietly
 
         settings = load_quietly(config)

@@ -27,3 +27,9 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
     assert done.returncode == 1
     assert "The same command asks again what failed." in done.stdout
     assert "auroc" not in done.stdout.lower()
+
+
+def test_tinyworld_is_clustered_by_its_own_entailment_model(tmp_path):
+    done = run("evaluate", "--dataset", "tinyworld", "--limit", "2", "--out", str(tmp_path / "r"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["details"]["clusterer"] == "BidirectionalEntailment"

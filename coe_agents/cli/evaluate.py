@@ -36,7 +36,7 @@ def evaluate(
     correctness: CorrectnessOption = "reference_or_label",
     as_json: JsonOption = False,
 ) -> None:
-    """Sample, then score: by the clusterer of --config, or tinyworld's without one, unless --clusterer names another."""
+    """Sample, then score: by the clusterer of --config, or tinyworld's without, unless --clusterer names another."""
     from coe_agents.evaluation.store import SAMPLES
 
     with redirect_stdout(sys.stderr) if as_json else nullcontext():

@@ -13,11 +13,10 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.chromium import Page, running_chromium
-
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.page import create_page
+from tests.chromium import Page, running_chromium
 
 
 def write_samples(path: Path, n_questions: int) -> None:

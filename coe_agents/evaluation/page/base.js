@@ -46,7 +46,7 @@ function told(given, wrong, all) {
 class Plot {
   constructor(svg, { xMost, yMost, yLeast = 0, xLabel, yLabel }) {
     Object.assign(this, { svg, xMost, yMost, yLeast });
-    this.left = 54;
+    this.left = 58;
     this.right = 470;
     this.top = 12;
     this.bottom = 292;

@@ -62,7 +62,7 @@ function showThreshold(scores, judged) {
     steps = cumulated(scores[select.value]);
     slider.max = steps.length - 1;
     const answering = steps.filter((step) => step.given);
-    const most = Math.max(0.1, ...answering.map((step) => step.wrong / step.given));
+    const most = answering.reduce((top, step) => Math.max(top, step.wrong / step.given), 0.1);
     plot = new Plot(byId("risk"), { xMost: 1, yMost: Math.ceil(most * 10) / 10, xLabel: "coverage", yLabel: "risk" });
     plot.line(answering.map((step) => step.given / judged.length), answering.map((step) => step.wrong / step.given), "curve-0");
     line = plot.add("line", { class: "cut", y1: plot.top, y2: plot.bottom });

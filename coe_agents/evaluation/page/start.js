@@ -14,6 +14,9 @@ async function start() {
   if (judged.length) {
     showCurves(overview.curves);
     showThreshold(overview.scores, judged);
+  } else {
+    byId("curves-title").closest("section").hidden = true;
+    byId("risk").closest("figure").hidden = true;
   }
   const plane = new Plane(rows, overview.thresholds);
   new Questions([...rows], plane, overview.block);

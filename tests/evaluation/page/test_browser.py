@@ -71,7 +71,9 @@ def change(tab, selector, value, kind="input"):
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return saved(tmp_path_factory.mktemp("page"), [*group(N), row("dead", text="", error="down")])
+    """A page of N questions, one that all decline, and one without a response."""
+    rows = [*group(N), *(row("declined", agent, text="I don't know", references=["x"]) for agent in "abc")]
+    return saved(tmp_path_factory.mktemp("page"), [*rows, row("dead", text="", error="down")])
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +133,20 @@ def test_without_scripts_the_scores_can_be_read(pipe, path):
     assert "need a browser that runs scripts" in tab.run("document.querySelector('#state').innerText")
 
 
+@pytest.mark.parametrize("rows", [[row()], [row(text="", error="down")]], ids=["no verdict", "no response"])
+def test_with_nothing_judged_there_are_questions_and_no_curves(pipe, tmp_path, rows):
+    tab = opened(pipe, saved(tmp_path, rows))
+    assert tab.told == []
+    assert [
+        tab.run(f"document.querySelector('{chart}').clientHeight > 0") for chart in ("#roc", "#risk", "#plane")
+    ] == [
+        False,
+        False,
+        True,
+    ]
+    assert text(tab, "#page") == "1 to 1 of 1"
+
+
 def told(tab, selector):
     """Reads "N of M judged questions answered: ..., risk ... (W wrong"."""
     found = re.search(
@@ -142,9 +158,9 @@ def told(tab, selector):
 @pytest.mark.parametrize("where", [0.25, 0.6])
 def test_a_dragged_threshold_tells_coverage_and_risk(tab, rows, where):
     change(tab, "#score", "coe", "change")
-    tab.drag(place(tab, "#risk", 400, 150), place(tab, "#risk", 54 + where * 416, 150))
+    tab.drag(place(tab, "#risk", 400, 150), place(tab, "#risk", 58 + where * 412, 150))
     limit = float(re.search(r"coe ≤ ([\d.]+)", text(tab, "#outcome"))[1])
-    given = [each for each in rows if each.measurement.coe <= limit]
+    given = [each for each in rows if each.measurement.coe <= limit and each.measurement.answer_kind == "answer"]
     coverage = len(given) / len(rows)
     assert coverage == pytest.approx(where, abs=0.05)
     assert told(tab, "#outcome") == (
@@ -177,15 +193,24 @@ def test_dragged_lines_move_the_regimes(tab, rows):
             sum(not each.correct for each in inside),
         ]
     assert sum(int(row[1]) for row in table) == len(rows)
-    assert told(tab, "#gated")[0] == len(expected["consensus"])
+    willing = [each for each in expected["consensus"] if each.measurement.answer_kind == "answer"]
+    assert told(tab, "#gated")[::3] == (len(willing), sum(not each.correct for each in willing))
+
+
+def test_on_a_threshold_is_low(tab, rows):
+    for name in ("#aleatoric", "#epistemic"):
+        change(tab, name, "0")
+    sure = [each for each in rows if each.measurement.coe == 0]
+    assert len(sure) > 1
+    assert int(cells(tab, "#regimes tbody tr")[0][1]) == len(sure)
 
 
 def test_search_filters_order_and_pages(tab):
     change(tab, "#regime", "")
     assert len(shown(tab)) == 50
-    assert text(tab, "#page") == "1 to 50 of 111"
+    assert text(tab, "#page") == "1 to 50 of 112"
     tab.run("document.querySelector('#after').click()")
-    assert text(tab, "#page") == "51 to 100 of 111"
+    assert text(tab, "#page") == "51 to 100 of 112"
     change(tab, "#search", "10 QUESTION")
     assert set(shown(tab)) == {"Question 10?", *(f"Question {n}?" for n in range(100, 110))}
     tab.run("document.querySelector('#questions th button').click()")
@@ -219,13 +244,13 @@ def test_a_question_opens_by_key_to_responses_by_cluster(tab):
 
 
 def test_a_mark_lists_its_questions(tab):
-    origin = place(tab, "#plane", 54, 292)
+    origin = place(tab, "#plane", 58, 292)
     tab.drag(origin, origin)
     listed = [float(row[4]) for row in cells(tab, "#questions tbody tr:not([hidden])")]
     assert listed
     assert max(listed) < 0.1
     tab.run("document.querySelector('#all').click()")
-    assert text(tab, "#page") == "1 to 50 of 111"
+    assert text(tab, "#page") == "1 to 50 of 112"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

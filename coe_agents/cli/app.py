@@ -14,6 +14,7 @@ from coe_agents.cli.config_commands import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
 from coe_agents.cli.options import Exit
+from coe_agents.cli.report import report
 from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
 
@@ -30,6 +31,7 @@ app.command()(doctor)
 app.command(epilog=SAMPLE_EPILOG)(sample)
 app.command()(score)
 app.command(epilog=SAMPLE_EPILOG)(evaluate)
+app.command()(report)
 app.command()(calibrate)
 app.command(epilog=DRIFT_EPILOG)(drift)
 app.add_typer(config_app, name="config")

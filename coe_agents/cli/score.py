@@ -32,6 +32,8 @@ CorrectnessOption = Annotated[
     typer.Option(help="When an answer is right. entailment needs --config with an entailment model."),
 ]
 
+ResamplesOption = Annotated[int, typer.Option(min=1, help="Of the bootstrap behind every interval.")]
+
 
 def score(
     samples: SamplesArgument,
@@ -39,7 +41,7 @@ def score(
     config: ConfigFileOption = None,
     weighting: WeightingOption = "auto",
     correctness: CorrectnessOption = "reference_or_label",
-    resamples: Annotated[int, typer.Option(min=1, help="Of the bootstrap behind every interval.")] = 1000,
+    resamples: ResamplesOption = 1000,
     as_json: JsonOption = False,
 ) -> None:
     """Score saved samples: AUROC, AURAC and accuracy of every uncertainty, with 95 % intervals."""
@@ -66,7 +68,7 @@ def score(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the options of `score`, `calibrate` and `drift` name."""
+    """What the options of `score`, `report`, `calibrate` and `drift` name."""
 
     clusterer: "Clusterer"
     criterion: "Criterion"

@@ -24,6 +24,18 @@ class Curve(NamedTuple):
     values: FloatArray
 
 
+class RocCurve(NamedTuple):
+    """A ROC curve; after (0, 0) a point for each different uncertainty, the least certain first.
+
+    Attributes:
+        false_positive_rate: The share of the right answers that are at least so unsure.
+        true_positive_rate: The share of the wrong ones.
+    """
+
+    false_positive_rate: FloatArray
+    true_positive_rate: FloatArray
+
+
 def auroc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     """Area under the ROC curve, P(u_wrong > u_right) + P(u_wrong = u_right) / 2; *wrong* is the positive class.
 
@@ -146,6 +158,30 @@ def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLi
     answers, right = (counts[0] for counts in Ranking(correct, uncertainty).tally())
     k = np.arange(1, answers.sum() + 1)
     return Curve(k / k.size, np.repeat(right / answers, answers).cumsum() / k)
+
+
+def roc_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> RocCurve:
+    """The ROC curve of telling wrong answers from right ones; the area under its straight pieces is `auroc`.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or 1 and 0.
+        uncertainty: Shape `(n,)`; higher = less sure.
+
+    Returns:
+        Rates in [0, 1]. Those of right answers are NaN where there is none, and so for wrong ones.
+
+    Raises:
+        ValueError: The arguments differ in length, are empty, or hold something else.
+
+    >>> roc_curve(correct=[True, True, False], uncertainty=[0.1, 0.5, 0.5]).false_positive_rate
+    array([0. , 0.5, 1. ])
+    """
+    answers, right = (counts[0, ::-1] for counts in Ranking(correct, uncertainty).tally())
+    rates = [
+        np.concatenate([[0], n.cumsum()]) / n.sum() if n.any() else np.full(n.size + 1, np.nan)
+        for n in (right, answers - right)
+    ]
+    return RocCurve(*rates)
 
 
 def risk_coverage_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:

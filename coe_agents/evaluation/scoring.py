@@ -1,7 +1,7 @@
 """Owns the way from samples to score vectors: every estimator on every question, and whether the answer was right."""
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -76,6 +76,7 @@ def score(
     weighting: Weighting = "auto",
     criterion: Criterion = CRITERIA["reference_or_label"],
     entailment: EntailmentModel | None = None,
+    on_question: Callable[[Statistics, bool | None], None] = lambda statistics, correct: None,
 ) -> Scores:
     """Scores every question with every estimator; only the score vectors are kept, some 300 bytes a question.
 
@@ -85,6 +86,7 @@ def score(
         weighting: How responses count within their agent: "auto", "frequency" or "probability".
         criterion: Decides which answers are right.
         entailment: For the distances between clusters that `coe_wasserstein` and the graph scores read.
+        on_question: Called with each question that has a response, and whether the answer was right.
 
     Raises:
         SamplesError: A line of the samples is malformed.
@@ -97,6 +99,7 @@ def score(
         verdicts = judge([Prediction.of(each) for each in batch], criterion)
         for each, verdict in zip(batch, verdicts, strict=True):
             census.measured(each)
+            on_question(each, verdict)
             if verdict is not None:
                 table.add(each, verdict)
     correct, values, absent = table.columns()

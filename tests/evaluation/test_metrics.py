@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from sklearn.metrics import roc_curve as roc_curve_of_scikit_learn
 
 from coe_agents.evaluation.metrics import (
     accuracy_rejection_curve,
@@ -13,6 +14,7 @@ from coe_agents.evaluation.metrics import (
     paper_aurac,
     rejection_accuracy,
     risk_coverage_curve,
+    roc_curve,
 )
 
 CORRECT = [True, True, False, True, False]
@@ -40,6 +42,28 @@ def test_auroc_agrees_with_scikit_learn(digits):
 @pytest.mark.parametrize("right", [True, False])
 def test_auroc_of_one_class_is_nan(right):
     assert math.isnan(auroc(correct=[right] * 3, uncertainty=[1, 2, 3]))
+
+
+def test_the_roc_curve_by_hand():
+    # the least certain first: 0.9 wrong; 0.5 right; 0.2 one of each; 0.1 right
+    right, wrong = roc_curve(correct=CORRECT, uncertainty=UNSURE)
+    np.testing.assert_allclose(right, [0, 0, 1 / 3, 2 / 3, 1])
+    np.testing.assert_allclose(wrong, [0, 1 / 2, 1 / 2, 1, 1])
+
+
+@pytest.mark.parametrize("digits", [0, 1, 6])
+def test_the_roc_curve_agrees_with_scikit_learn_and_with_its_area(digits):
+    rows = drawn(1, digits=digits)
+    found = roc_curve(**rows)
+    expected = roc_curve_of_scikit_learn(~rows["correct"], rows["uncertainty"], drop_intermediate=False)
+    np.testing.assert_allclose(found, expected[:2])
+    assert np.trapezoid(found.true_positive_rate, found.false_positive_rate) == pytest.approx(auroc(**rows))
+
+
+def test_the_roc_curve_of_one_class_is_nan_on_its_axis():
+    right, wrong = roc_curve(correct=[True, True], uncertainty=[1, 2])
+    assert right.tolist() == [0, 0.5, 1]
+    assert np.isnan(wrong).all()
 
 
 def test_the_curve_by_hand_shares_ties():

@@ -52,6 +52,14 @@ def test_a_score_that_one_question_lacks_is_absent_with_its_count(tmp_path):
     assert scored(tmp_path, rows).absent["coe_by_probability"] == 1
 
 
+def test_each_question_with_a_response_is_told_once_with_its_verdict(tmp_path):
+    told = []
+    rows = [row("a", references=["Paris"]), row("b"), row("c", references=["Rome"]), row("d", text="", error="down")]
+    found = scored(tmp_path, rows, on_question=lambda each, correct: told.append((each.question.id, correct)))
+    assert told == [("a", True), ("b", None), ("c", False)]
+    assert [correct for _, correct in told if correct is not None] == found.correct.tolist()
+
+
 def test_the_report_is_the_contract(tmp_path):
     found = scored(tmp_path, group(40, p_false=0.25))
     figures = json.loads(json.dumps(report(found, n_resamples=50), allow_nan=False))

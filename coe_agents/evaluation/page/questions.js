@@ -1,0 +1,179 @@
+// The table of questions, a page at a time; a question's responses are unpacked when it is opened.
+const PAGE = 50;
+const COLUMNS = [
+  ["text", "question"],
+  ["verdict", "verdict"],
+  ["answer", "the group’s answer", "wide"],
+  ["regime", "regime"],
+  ["coe", "CoE"],
+  ["aleatoric", "aleatoric", "wide"],
+  ["epistemic", "epistemic", "wide"],
+];
+
+const NARROW = matchMedia("(max-width: 44rem)"); // as in page.css, where it hides what is "wide"
+
+class Questions {
+  constructor(rows, plane, block) {
+    Object.assign(this, { rows, plane, block, sorted: "text", rising: true, first: 0, mark: null, opened: new Set() });
+    this.blocks = new Map();
+    this.found = rows;
+    this.heads = COLUMNS.map(([key, name, wide]) => this.head(key, name, wide));
+    byId("questions").tHead.rows[0].append(...this.heads);
+    for (const id of ["search", "verdict", "regime"]) byId(id).addEventListener("input", () => this.look());
+    byId("filters").addEventListener("submit", (event) => event.preventDefault());
+    byId("before").addEventListener("click", () => this.turn(-PAGE));
+    byId("after").addEventListener("click", () => this.turn(PAGE));
+    byId("all").addEventListener("click", () => this.only(null));
+    byId("plane").addEventListener("click", (event) => {
+      const near = event.target.classList.contains("grip") ? new Set() : plane.near(event);
+      if (near.size) this.only(near);
+    });
+    NARROW.addEventListener("change", () => this.render());
+    plane.listeners.push(() => this.regimesMoved());
+    this.order("coe", false);
+  }
+
+  head(key, name, wide = "") {
+    const button = element("button", { type: "button" }, name);
+    button.addEventListener("click", () => this.order(key, this.sorted === key ? !this.rising : key !== "coe"));
+    const head = element("th", { scope: "col", class: wide }, button);
+    head.dataset.key = key;
+    return head;
+  }
+
+  order(key, rising) {
+    Object.assign(this, { sorted: key, rising });
+    const value = (row) => (key === "regime" ? this.plane.regime(row) : row[key]);
+    const compared = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+    const sign = rising ? 1 : -1;
+    this.rows.sort((a, b) => {
+      const [left, right] = [value(a), value(b)];
+      if (left === null || right === null) return (left === null) - (right === null); // what is not known comes last
+      return sign * compared(left, right) || compared(a.id, b.id);
+    });
+    for (const head of this.heads) {
+      head.setAttribute("aria-sort", head.dataset.key === key ? (rising ? "ascending" : "descending") : "none");
+      head.firstChild.dataset.sorted = head.dataset.key === key ? (rising ? "▲" : "▼") : "";
+    }
+    this.look();
+  }
+
+  only(mark) {
+    this.mark = mark;
+    byId("all").hidden = mark === null;
+    this.look();
+    if (mark) byId("questions-title").scrollIntoView();
+  }
+
+  look() {
+    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const [verdict, regime] = [byId("verdict").value, byId("regime").value];
+    this.found = this.rows.filter(
+      (row) =>
+        (!verdict || row.verdict === verdict) &&
+        (!regime || this.plane.regime(row) === regime) &&
+        (!this.mark || this.mark.has(row)) &&
+        words.every((word) => row.sought.includes(word)),
+    );
+    this.first = 0;
+    this.render();
+  }
+
+  turn(by) {
+    this.first += by;
+    this.render();
+  }
+
+  regimesMoved() {
+    if (byId("regime").value) this.look();
+    else for (const [row, cell] of this.cells) cell.textContent = this.plane.regime(row) ?? "–";
+  }
+
+  render() {
+    const shown = this.found.slice(this.first, this.first + PAGE);
+    this.cells = [];
+    byId("questions").tBodies[0].replaceChildren(...shown.flatMap((row) => this.line(row)));
+    const last = this.first + shown.length;
+    byId("page").textContent = shown.length ? `${this.first + 1} to ${last} of ${this.found.length}` : "no question is so";
+    byId("before").disabled = this.first === 0;
+    byId("after").disabled = last >= this.found.length;
+  }
+
+  line(row) {
+    const button = element("button", { type: "button", class: "open said" }, row.text || row.id);
+    const detail = element("tr", { hidden: "" }, element("td", { colspan: COLUMNS.filter(([, , wide]) => !(wide && NARROW.matches)).length }));
+    const opening = (open) => {
+      button.setAttribute("aria-expanded", open);
+      detail.hidden = !open;
+      if (open) this.opened.add(row);
+      else this.opened.delete(row);
+      if (open && !detail.firstChild.hasChildNodes()) this.fill(row, detail.firstChild);
+    };
+    opening(this.opened.has(row));
+    button.addEventListener("click", () => opening(detail.hidden));
+    const regime = element("td", {}, this.plane.regime(row) ?? "–");
+    this.cells.push([row, regime]);
+    const line = element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, button),
+      element("td", { class: { right: "right", wrong: "wrong" }[row.verdict] ?? "unknown" }, row.verdict),
+      element("td", { class: "wide said" }, row.answer ?? "–"),
+      regime,
+      element("td", {}, nats(row.coe)),
+      element("td", { class: "wide" }, nats(row.aleatoric)),
+      element("td", { class: "wide" }, nats(row.epistemic)),
+    );
+    return [line, detail];
+  }
+
+  async fill(row, cell) {
+    const number = Math.floor(row.place / this.block);
+    if (!this.blocks.has(number)) this.blocks.set(number, unpacked(`block-${number}`));
+    const detail = (await this.blocks.get(number))[row.place % this.block];
+    cell.replaceChildren(element("div", { class: "detail" }, ...opened(row, detail)));
+  }
+}
+
+function* opened(row, { references, support = [], agents = [], responses = [], failures }) {
+  if (row.text) yield element("p", { class: "note said" }, `id: ${row.id}`);
+  yield element("p", { class: "said" }, references.length ? `Right would be: ${references.join(" | ")}` : "No reference is known.");
+  if (row.answer !== null) {
+    const kind = row.kind === "answer" ? "" : ` (${row.kind}: never given)`;
+    yield element("p", { class: "said" }, `The group: ${row.answer || "nothing"}${kind}`);
+  }
+  const all = agents.map(([name, n, weighting, entropy, distribution], agent) => {
+    const by = `${n} responses by ${weighting}, entropy ${nats(entropy)} nats`;
+    const ranked = distribution.map((p, cluster) => [p, cluster]).filter(([, cluster]) => responses.some((r) => r[0] === agent && r[1] === cluster));
+    ranked.sort((a, b) => b[0] - a[0]);
+    const clusters = ranked.flatMap(([p, cluster]) => [
+      clusterHead(cluster, p),
+      element("ul", {}, ...responses.filter((r) => r[0] === agent && r[1] === cluster).map(response)),
+    ]);
+    return element("section", {}, element("h3", { class: "said" }, name), element("p", { class: "note" }, by), ...clusters);
+  });
+  yield element("div", { class: "agents" }, ...all);
+  if (support.length > 1) yield element("p", { class: "note" }, `All agents together: ${together(support)}`);
+  for (const [name, error] of failures) yield element("p", { class: "wrong said" }, `${name} failed: ${error}`);
+}
+
+function together(support) {
+  const ranked = support.map((p, cluster) => [p, cluster]).sort((a, b) => b[0] - a[0]);
+  const told = ranked.slice(0, 5).map(([p, cluster]) => `${share(p, 1)} cluster ${cluster + 1}`);
+  return told.join(", ") + (ranked.length > 5 ? `, and ${ranked.length - 5} more` : "");
+}
+
+function clusterHead(cluster, p) {
+  const bar = element("meter", { min: 0, max: 1, value: p, "aria-label": "share" });
+  return element("h4", {}, `cluster ${cluster + 1}`, bar, share(p, 1));
+}
+
+function response([, , text, answer, correct, n]) {
+  const item = element("li", {}, element("span", { class: "said" }, text || "(empty)"));
+  const labelled = correct === null ? "" : correct ? ", labelled right" : ", labelled wrong";
+  const times = n > 1 ? `×${n}` : "";
+  const read = answer === null ? "" : `, read as “${answer}”`;
+  const more = `${times}${read}${labelled}`.replace(/^, /, "");
+  if (more) item.append(" ", element("small", { class: "said" }, more));
+  return item;
+}

@@ -1,0 +1,37 @@
+async function start() {
+  const overview = await unpacked("overview");
+  const columns = overview.questions;
+  const rows = columns.id.map((id, place) => {
+    const row = { place, ...Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values[place]])) };
+    const known = row.correct === null ? "no verdict" : row.correct ? "right" : "wrong";
+    row.verdict = row.coe === null ? "no response" : known;
+    row.given = row.kind === "answer";
+    row.sought = `${row.text} ${row.answer ?? ""} ${id}`.toLowerCase();
+    return row;
+  });
+  const judged = rows.filter((row) => row.correct !== null);
+  byId("live").hidden = false;
+  if (judged.length) {
+    showCurves(overview.curves);
+    showThreshold(overview.scores, judged);
+  } else {
+    byId("curves-title").closest("section").hidden = true;
+    byId("risk").closest("figure").hidden = true;
+  }
+  const plane = new Plane(rows, overview.thresholds);
+  new Questions([...rows], plane, overview.block);
+  byId("state").hidden = true;
+  document.documentElement.dataset.ready = Math.round(performance.now());
+}
+
+const theme = byId("theme");
+theme.hidden = false;
+theme.addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = root.style.colorScheme ? root.style.colorScheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.style.colorScheme = dark ? "light" : "dark";
+});
+start().catch((error) => {
+  byId("state").textContent = `Curves, thresholds and questions cannot be shown: ${error.message}`;
+  throw error;
+});

@@ -2,15 +2,20 @@
 
 from coe_agents.agents.arbiter import Arbiter
 from coe_agents.agents.chat_entailment import ChatEntailment
+from coe_agents.agents.chat_judge import ChatJudge
 from coe_agents.agents.choice import achoice_probability, choice_probability
 from coe_agents.agents.choice_steps import ChoiceProbabilities
 from coe_agents.agents.model_agent import ModelAgent
+from coe_agents.agents.stated import ask_p_false, ask_verbal_confidence
 
 __all__ = [
     "Arbiter",
     "ChatEntailment",
+    "ChatJudge",
     "ChoiceProbabilities",
     "ModelAgent",
     "achoice_probability",
+    "ask_p_false",
+    "ask_verbal_confidence",
     "choice_probability",
 ]

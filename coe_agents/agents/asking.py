@@ -6,9 +6,9 @@ requests have already brought are known. So a client's own retries are turned of
 
 import asyncio
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
@@ -22,6 +22,7 @@ from coe_agents.redaction import is_told
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 8.0
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +78,39 @@ class Asker:
     ) -> LLMResult | CoEError:
         """Returns the model's reply, or what went wrong; see `ask`."""
 
-        async def attempt() -> LLMResult:
+        async def send(seconds: float | None) -> LLMResult:
+            arguments = {**observed, **call.arguments(seconds)}
+            return self._spoken(await call.model.agenerate([messages], **arguments))
+
+        try:
+            return await self.atry(send, deadline, call.refusable)
+        except CoEError as error:
+            return error
+
+    async def atry(
+        self, send: Callable[[float | None], Awaitable[_T]], deadline: Deadline, options: Collection[str] = ()
+    ) -> _T:
+        """Calls `send` with the seconds that an attempt has, at a place of the endpoint; again if it may yet succeed.
+
+        Raises:
+            CoEError: What went wrong in the end.
+        """
+
+        async def attempt() -> _T:
             try:
                 async with self.places.ataken(deadline.left()):
                     seconds = deadline.left(self.request_timeout)
-                    arguments = {**observed, **call.arguments(seconds)}
                     async with asyncio.timeout(seconds):
-                        return self._spoken(await call.model.agenerate([messages], **arguments))
+                        return await send(seconds)
             except Exception as error:
-                self._fail(error, call.refusable)
+                self._fail(error, options)
                 raise
 
         try:
-            result: LLMResult = await AsyncRetrying(**self._rules(deadline))(attempt)
+            result: _T = await AsyncRetrying(**self._rules(deadline))(attempt)
         except CoEError as error:
-            return _final(error)
+            _final(error)
+            raise
         return result
 
     def _rules(self, deadline: Deadline) -> dict[str, Any]:

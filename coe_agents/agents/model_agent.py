@@ -5,14 +5,16 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, SystemMessage, convert_to_messages
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation, SystemMessage, convert_to_messages
 from langchain_core.outputs import LLMResult
 
 from coe_agents.agents.asking import Asker, observing
+from coe_agents.agents.choice import achoice_probability
+from coe_agents.agents.choice_steps import ChoiceProbabilities
 from coe_agents.agents.ladder import Drawn, Ladder, draw
 from coe_agents.agents.limits import Deadline, places_at
 from coe_agents.agents.preparation import address_of, check_model, create_model, prepare, without_input
@@ -163,6 +165,20 @@ class ModelAgent:
         except StopIteration as done:
             return self._reply(request, ladder, done.value, n_samples, temperature)
 
+    async def achoice(
+        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
+    ) -> ChoiceProbabilities:
+        """Returns how likely the model is to reply with each of a few short choices; see `choice_probability`.
+
+        The system prompt is left out. All requests of it have one place at the model's address, `timeout` seconds, and
+        the retries of samples.
+
+        Raises:
+            CoEError: If the model fails, or chooses none of them.
+        """
+        model = await asyncio.to_thread(self._prepared_model)
+        return await self._asker.atry(lambda _: achoice_probability(model, messages, choices), Deadline(self.timeout))
+
     def model(self) -> BaseChatModel:
         """Returns a copy of the chat model, set up for sampling; from "provider:model" it is made at the first call.
 
@@ -195,11 +211,14 @@ class ModelAgent:
     def _prepared(
         self, request: AgentRequest, config: Mapping[str, Any] | None
     ) -> tuple[Ladder, Asker, list[BaseMessage], dict[str, Any]]:
+        self._prepared_model()
+        return self._ladder, self._asker, self._messages(request), observing(config)
+
+    def _prepared_model(self) -> BaseChatModel:
         try:
-            self.model()
+            return self.model()
         except ValueError as error:
             raise without_input(error) from None
-        return self._ladder, self._asker, self._messages(request), observing(config)
 
     def _messages(self, request: AgentRequest) -> list[BaseMessage]:
         messages = convert_to_messages(request["messages"])

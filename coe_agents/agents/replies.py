@@ -83,6 +83,13 @@ def text_of(generation: Generation) -> str:
     return str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
 
 
+def whole_text(reply: AgentReply) -> str | None:
+    """Returns the one response of a reply; None where it was cut off."""
+    sampling = reply.get("sampling")
+    is_cut = sampling is not None and (sampling["n_truncated"] or sampling["n_cut"])
+    return None if is_cut else reply["responses"][0]["text"]
+
+
 def _cut(text: str, max_chars: int) -> str:
     """Returns a text that is too long cut, with a mark of what is gone: texts that differ there must not become one."""
     if len(text) <= max_chars:

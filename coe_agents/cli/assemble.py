@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from coe_agents.agents import Arbiter, ChatEntailment, ModelAgent
+from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
 from coe_agents.cli.config import (
     AgentConfig,
     ArbiterConfig,
@@ -115,6 +115,23 @@ def create_escalation(config: Config) -> Arbiter | None:
         lambda: Arbiter(create_chat_model(chosen, owner="the arbiter"), name=chosen.name),
         ArbiterConfig,
         "escalation",
+    )
+
+
+def create_judge(config: Config) -> ChatJudge | None:
+    """Returns the judge of correctness of a configuration, if it has one; reports name it with its model.
+
+    Raises:
+        ConfigurationError: If it cannot be made.
+    """
+    chosen = config.judge
+    if chosen is None:
+        return None
+    return _at(
+        config,
+        lambda: ChatJudge(create_chat_model(chosen, owner="the judge"), name=f"judge {chosen.model}"),
+        ModelSection,
+        "judge",
     )
 
 

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from coe_agents.cli.assemble import assemble
+from coe_agents.cli.assemble import assemble, create_judge
 from coe_agents.cli.config import (
     CalibratedConfig,
     Config,
@@ -27,10 +27,11 @@ def check(config: Config) -> list[str]:
     faults = [*_missing_folders(config), *_out_of_reach(config)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        try:
-            assemble(config)
-        except ConfigurationError as error:
-            faults = [*str(error).splitlines(), *faults]
+        for create in (create_judge, assemble):
+            try:
+                create(config)
+            except ConfigurationError as error:
+                faults = [*str(error).splitlines(), *faults]
     if faults:
         raise ConfigurationError("\n".join(faults))
     return [*(" ".join(str(warning.message).split()) for warning in caught), *_notes(config)]
@@ -45,6 +46,8 @@ def _missing_folders(config: Config) -> Iterator[str]:
     for place, agent in enumerate(config.agents):
         if agent.provider == "transformers" and _leads_nowhere(agent.model):
             yield config.fault(_no_folder(agent.model), "agents", place, "model")
+    if config.judge is not None and config.judge.provider == "transformers" and _leads_nowhere(config.judge.model):
+        yield config.fault(_no_folder(config.judge.model), "judge", "model")
     match chosen := config.clusterer:
         case EntailmentClusterer() | JudgeClusterer(provider="transformers") if _leads_nowhere(chosen.model):
             yield config.fault(_no_folder(chosen.model), "clusterer", "model")

@@ -22,7 +22,7 @@ class _Section(BaseModel):
 
 
 class ModelSection(_Section):
-    """What names a model and where it is; agents, clusterers and arbiters share it.
+    """What names a model and where it is; agents, clusterers, arbiters and judges share it.
 
     Attributes:
         provider: "transformers" (a local folder or hub id), "tinyworld" (a shipped model), or any provider of
@@ -175,6 +175,7 @@ class Config(_Section):
     ]
     policy: Annotated[ThresholdConfig | RegimeConfig | CalibratedConfig, Field(discriminator="kind")]
     escalation: ArbiterConfig | None = None
+    judge: ModelSection | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
     _path: Path = PrivateAttr(default=Path("configuration"))
     _text: str = PrivateAttr(default="")
@@ -200,6 +201,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("policy", "regime"): RegimeConfig,
     ("policy", "calibrated"): CalibratedConfig,
     ("escalation",): ArbiterConfig,
+    ("judge",): ModelSection,
     ("graph",): GraphConfig,
     ("graph", "adaptive"): AdaptiveConfig,
 }

@@ -10,10 +10,12 @@ from coe_agents.cli.sample import (
     DatasetOption,
     LimitOption,
     OutOption,
+    PFalseOption,
     PromptOption,
     SeedOption,
     ShotsOption,
     SplitOption,
+    VerbalOption,
     sample,
 )
 from coe_agents.cli.score import ClustererOption, CorrectnessOption, WeightingOption, score
@@ -31,6 +33,8 @@ def evaluate(
     prompt: PromptOption = None,
     config: ConfigOption = None,
     at_once: AtOnceOption = 8,
+    p_false: PFalseOption = False,
+    verbal_confidence: VerbalOption = False,
     clusterer: ClustererOption = None,
     weighting: WeightingOption = "auto",
     correctness: CorrectnessOption = "reference_or_label",
@@ -51,11 +55,13 @@ def evaluate(
             prompt=prompt,
             config=config,
             at_once=at_once,
+            p_false=p_false,
+            verbal_confidence=verbal_confidence,
         )
     score(
         [out / SAMPLES],
         clusterer=clusterer or ("tinyworld" if config is None else None),
-        config=config if clusterer is None else None,
+        config=config if clusterer is None or correctness == "judge" else None,
         weighting=weighting,
         correctness=correctness,
         as_json=as_json,

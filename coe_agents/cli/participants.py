@@ -1,22 +1,28 @@
 """Owns the agents of a run: who is asked, how, and what the run's settings say of them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import coe_agents
-from coe_agents.agents import ModelAgent
+from coe_agents.agents import ModelAgent, ask_p_false, ask_verbal_confidence
 from coe_agents.cli.assemble import create_agents
 from coe_agents.cli.config import Config
 from coe_agents.cli.models import LOCAL_PROVIDERS
+from coe_agents.clustering import answer_kind
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.runner import Ask, Participant
+from coe_agents.evaluation.runner import Annotate, Ask, Participant
+from coe_agents.policy.measurement import response_text
+from coe_agents.prompts import quoted
 from coe_agents.redaction import redacted, secrets_of
 from coe_agents.tinyworld import tinyworld_agents
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.types import AgentReply, AgentRequest, Response
+
+SelfCheck = Literal["p_false", "verbal_conf"]
+_SELF_CHECKS = {"p_false": ask_p_false, "verbal_conf": ask_verbal_confidence}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +32,27 @@ class Group:
     Attributes:
         participants: As the runner sees them.
         ask: Asks one of them.
+        annotate: Asks one of them about its own answers; None where nothing is asked.
         settings: All of them that responses hang on, without keys.
         secrets: What no error may tell.
     """
 
     participants: tuple[Participant, ...]
     ask: Ask
+    annotate: Annotate | None
     settings: dict[str, Any]
     secrets: frozenset[str]
 
 
-def create_group(config: Config | None, prompts: Mapping[str, str], *, seed: int, at_once: int) -> Group:
+def create_group(
+    config: Config | None,
+    prompts: Mapping[str, str],
+    *,
+    seed: int,
+    at_once: int,
+    self_checks: Collection[SelfCheck] = (),
+    passages: bool = False,
+) -> Group:
     """Returns the agents of a configuration, or tinyworld's; those without a seed of their own take `seed`.
 
     Args:
@@ -44,6 +60,8 @@ def create_group(config: Config | None, prompts: Mapping[str, str], *, seed: int
         prompts: What is said to each agent, by question id.
         seed: For samples.
         at_once: Questions put at once to an agent behind a server; a model in this process takes one at a time.
+        self_checks: What each agent is asked about its own answers: these fields of the samples.
+        passages: Whether the passage is shown with those questions.
 
     Raises:
         ConfigurationError: If an agent cannot be made, or two have the same name.
@@ -74,16 +92,34 @@ def create_group(config: Config | None, prompts: Mapping[str, str], *, seed: int
         said = {"role": "user", "content": prompts[question.id]}
         return await by_name[name].asample(AgentRequest(question=question.question, messages=[said], round=0))
 
-    settings = {
+    async def annotate(name: str, question: Question, rows: list[dict[str, Any]]) -> None:
+        shown = question.question
+        if passages and question.context is not None:
+            shown = f"{quoted(question.context, limit=len(question.context))}\n{shown}"
+        answers = [response_text(cast("Response", row)) for row in rows]
+        for field in self_checks:
+            said = {
+                answer: await _SELF_CHECKS[field](by_name[name], shown, answer)
+                if answer_kind(answer) == "answer"
+                else None
+                for answer in dict.fromkeys(answers)
+            }
+            for row, answer in zip(rows, answers, strict=True):
+                row[field] = said[answer]
+
+    settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
         "agents": [{**_sampling(agent), **model} for agent, model in zip(agents, models, strict=True)],
     }
+    if self_checks:
+        settings["self_checks"] = list(self_checks)
     return Group(
         participants=tuple(
             Participant(agent.name, agent.n_samples, 1 if model["provider"] in LOCAL_PROVIDERS else at_once)
             for agent, model in zip(agents, models, strict=True)
         ),
         ask=ask,
+        annotate=annotate if self_checks else None,
         settings=json.loads(redacted(json.dumps(settings), secrets)),
         secrets=secrets,
     )

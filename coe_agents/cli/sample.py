@@ -13,7 +13,7 @@ import typer
 from coe_agents.cli.options import ConfigOption, Exit
 
 if TYPE_CHECKING:
-    from coe_agents.cli.participants import Group
+    from coe_agents.cli.participants import Group, SelfCheck
     from coe_agents.evaluation.datasets import Question, QuestionSet
 
 DatasetOption = Annotated[
@@ -31,6 +31,12 @@ ContextOption = Annotated[bool, typer.Option("--with-context", help="Show the pa
 ShotsOption = Annotated[int, typer.Option(min=0, help="Examples shown before each question.")]
 PromptOption = Annotated[Path | None, typer.Option(help="TOML file: instruction, question, with_context.")]
 AtOnceOption = Annotated[int, typer.Option(min=1, help="Questions put at once to an agent behind a server.")]
+PFalseOption = Annotated[
+    bool, typer.Option("--p-false", help="Ask each agent about its own answers: its probability that one is false.")
+]
+VerbalOption = Annotated[
+    bool, typer.Option("--verbal-confidence", help="Ask each agent about its own answers: how sure it says it is.")
+]
 SAMPLE_EPILOG = (
     "Exit status: 0 all replied, 1 some failed or could not be kept, 2 a mistake in the command, 130 stopped."
 )
@@ -49,6 +55,8 @@ def sample(
     prompt: PromptOption = None,
     config: ConfigOption = None,
     at_once: AtOnceOption = 8,
+    p_false: PFalseOption = False,
+    verbal_confidence: VerbalOption = False,
 ) -> None:
     """Ask every agent the questions of a dataset, and keep all responses as they come."""
     from coe_agents.cli.ask import load_quietly
@@ -65,7 +73,15 @@ def sample(
     }
     from coe_agents.cli.participants import create_group  # heavy, and not before a mistake is told
 
-    group = create_group(settings, prompts, seed=seed, at_once=at_once)
+    asked: dict[SelfCheck, bool] = {"p_false": p_false, "verbal_conf": verbal_confidence}
+    group = create_group(
+        settings,
+        prompts,
+        seed=seed,
+        at_once=at_once,
+        self_checks=[field for field, wanted in asked.items() if wanted],
+        passages=with_context,
+    )
     told = {
         "dataset": {
             "source": found.source,
@@ -111,6 +127,7 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
                     agents,
                     group.ask,
                     store,
+                    annotate=group.annotate,
                     secrets=group.secrets,
                     on_unit=lambda unit: advance(unit[1], unit in store.errors),
                 )

@@ -28,8 +28,10 @@ WeightingOption = Annotated[
     typer.Option(help="How responses count; auto: by probability where an agent has it for all of its own."),
 ]
 CorrectnessOption = Annotated[
-    Literal["reference_or_label", "reference", "label", "f1", "rouge_l", "entailment"],
-    typer.Option(help="When an answer is right. entailment needs --config with an entailment model."),
+    Literal["reference_or_label", "reference", "label", "f1", "rouge_l", "entailment", "judge"],
+    typer.Option(
+        help="When an answer is right. entailment needs --config with an entailment model, judge one with [judge]."
+    ),
 ]
 
 ResamplesOption = Annotated[int, typer.Option(min=1, help="Of the bootstrap behind every interval.")]
@@ -85,7 +87,8 @@ def to_setting(clusterer: str | None, config: Path | None, correctness: str) -> 
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.evaluation import CRITERIA, SameMeaning
 
-    if clusterer is not None and config is not None:
+    judge: Criterion | None = None
+    if clusterer is not None and config is not None and correctness != "judge":
         raise typer.BadParameter("it and --config exclude each other", param_hint="--clusterer")
     chosen: Clusterer = NormalizedMatch()
     if clusterer == "tinyworld":
@@ -97,14 +100,21 @@ def to_setting(clusterer: str | None, config: Path | None, correctness: str) -> 
 
         settings = load_quietly(config)
         if settings is not None:
-            from coe_agents.cli.assemble import create_clusterer
+            from coe_agents.cli.assemble import create_clusterer, create_judge
 
-            chosen = create_clusterer(settings)
+            chosen = create_clusterer(settings) if clusterer is None else chosen
+            judge = create_judge(settings) if correctness == "judge" else None
     model = chosen.model if isinstance(chosen, BidirectionalEntailment) else None
     if correctness == "entailment" and model is None:
         raise typer.BadParameter(
             '"entailment" needs an entailment model. Name one: --config FILE with [clusterer] kind = "entailment"',
             param_hint="--correctness",
         )
+    if correctness == "judge":
+        if judge is None:
+            raise typer.BadParameter(
+                '"judge" needs a model that judges. Name one: --config FILE with [judge]', param_hint="--correctness"
+            )
+        return Setting(chosen, judge, model)
     criterion = SameMeaning(chosen) if correctness == "entailment" else CRITERIA[correctness]
     return Setting(chosen, criterion, model)

@@ -35,8 +35,10 @@ def show_report(report: Mapping[str, Any], *, console: Console | None = None) ->
         )
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
     console.print(
-        f"accuracy {accuracy}, right by {report['correctness']}; clusters by {details['clusterer']}, weighting "
-        f"{details['weighting']}"
+        Text(
+            f"accuracy {accuracy}, right by {clean(report['correctness'])}; clusters by {details['clusterer']}, "
+            f"weighting {details['weighting']}"
+        )
     )
     console.print()
     if report["scores"]:

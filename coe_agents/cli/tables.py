@@ -53,6 +53,7 @@ def show_config(config: Config, notes: Sequence[str], *, path: str, console: Con
                     ("clusterer", _clusterer(config)),
                     ("policy", _policy(config)),
                     *_escalation(config),
+                    *_judge(config),
                     ("graph", _graph(config)),
                 ]
             )
@@ -196,6 +197,10 @@ def _policy(config: Config) -> str:
 def _escalation(config: Config) -> list[tuple[str, str]]:
     chosen = config.escalation
     return [] if chosen is None else [("escalation", f"{chosen.name} decides: {_served(chosen)}")]
+
+
+def _judge(config: Config) -> list[tuple[str, str]]:
+    return [] if config.judge is None else [("judge", f"for --correctness judge: {_served(config.judge)}")]
 
 
 def _graph(config: Config) -> str:

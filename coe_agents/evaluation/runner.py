@@ -14,6 +14,9 @@ from coe_agents.types import AgentReply, Response
 Ask = Callable[[str, Question], Awaitable[AgentReply]]
 """Asks the agent of a name; it may raise."""
 
+Annotate = Callable[[str, Question, list[dict[str, Any]]], Awaitable[None]]
+"""Adds to the rows of what the agent of a name said, such as what it says of them; it may raise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Participant:
@@ -41,6 +44,7 @@ async def sample(
     ask: Ask,
     store: Store,
     *,
+    annotate: Annotate | None = None,
     secrets: Collection[str] = (),
     on_unit: Callable[[Unit], None] = lambda unit: None,
 ) -> None:
@@ -53,6 +57,7 @@ async def sample(
         agents: Who is asked, each at its own pace.
         ask: Asks one agent one question.
         store: Made for the `units_of` these questions and agents.
+        annotate: Called with the rows of a reply that is whole, before they are kept; its failure is the reply's.
         secrets: What no error may tell.
         on_unit: Called when a unit is kept.
 
@@ -63,7 +68,7 @@ async def sample(
 
     async def work(agent: Participant, waiting: Iterator[Question]) -> None:
         for question in waiting:
-            rows = await _rows(agent, question, ask, secrets)
+            rows = await _rows(agent, question, ask, annotate, secrets)
             store.append((question.id, agent.name), rows)
             on_unit((question.id, agent.name))
 
@@ -80,11 +85,20 @@ async def sample(
     store.finish()
 
 
-async def _rows(agent: Participant, question: Question, ask: Ask, secrets: Collection[str]) -> list[dict[str, Any]]:
+async def _rows(
+    agent: Participant, question: Question, ask: Ask, annotate: Annotate | None, secrets: Collection[str]
+) -> list[dict[str, Any]]:
     try:
-        reply = await ask(agent.name, question)
+        rows = _told(agent, question, await ask(agent.name, question), secrets)
+        if annotate is not None and rows[-1]["error"] is None:
+            await annotate(agent.name, question, rows)
     except Exception as error:
         return [_failure(agent, question, 0, redacted(f"{type(error).__name__}: {error}", secrets))]
+    return rows
+
+
+def _told(agent: Participant, question: Question, reply: AgentReply, secrets: Collection[str]) -> list[dict[str, Any]]:
+    """Returns the rows of a reply; where it is not whole the last one is a failure."""
     responses = reply["responses"]
     rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
     if len(responses) != agent.n_samples:

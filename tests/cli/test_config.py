@@ -4,6 +4,7 @@ import pytest
 
 from coe_agents import AdaptiveSampling
 from coe_agents.cli.assemble import assemble, create_agents
+from coe_agents.cli.checks import check
 from coe_agents.cli.config import line_of, load_config
 from coe_agents.errors import ConfigurationError
 
@@ -111,6 +112,23 @@ def test_an_arbiter_decides_what_is_escalated(tmp_path):
 def test_a_mistake_about_the_arbiter_is_named_with_its_line(tmp_path, found, put, says):
     with pytest.raises(ConfigurationError, match=says):
         assemble(load_config(written(tmp_path, GOOD + ARBITER.replace(found, put))))
+
+
+@pytest.mark.parametrize(
+    ("judge", "says"),
+    [
+        (
+            'provider = "tinyworld"\nmodel = "gpt"',
+            r"coe.toml:30: judge.model: the models of tinyworld .* the judge asks",
+        ),
+        ('provider = "openai"', r"coe.toml:28: judge.model: Field required"),
+        ('model = "a"\nn_samples = 2', r"coe.toml:30: judge.n_samples: there is no such field"),
+        ('model = "./none"', r"coe.toml:29: judge.model: there is no folder"),
+    ],
+)
+def test_a_mistake_about_the_judge_is_named_with_its_line(tmp_path, judge, says):
+    with pytest.raises(ConfigurationError, match=says):
+        check(load_config(written(tmp_path, f"{GOOD}\n[judge]\n{judge}\n")))
 
 
 def test_keys_come_from_the_environment_by_name(tmp_path, monkeypatch):

@@ -90,6 +90,7 @@ def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monke
     assert says in out
     assert "policy regime, at 0.5 nats (aleatoric) and 0.3 (epistemic)" in out
     assert "escalation arbiter decides: openai gpt-4o (key: $OPENAI_API_KEY, set)" in out
+    assert "judge for --correctness judge: openai gpt-4o (key: $OPENAI_API_KEY, set)" in out
     assert "coordination softmax" in out
 
 

@@ -3,7 +3,7 @@ import json
 from tests.cli.test_command import run
 from tests.cli.test_sample import AGENT, config, questions
 from tests.faults import failing
-from tests.servers import served
+from tests.servers import answering, completion, served
 
 
 def test_what_is_sampled_is_scored_and_json_stands_alone(tmp_path):
@@ -29,7 +29,25 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
     assert "auroc" not in done.stdout.lower()
 
 
-def test_tinyworld_is_clustered_by_its_own_entailment_model(tmp_path):
-    done = run("evaluate", "--dataset", "tinyworld", "--limit", "2", "--out", str(tmp_path / "r"), "--json")
+def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(tmp_path):
+    done = run(
+        "evaluate", "--dataset", "tinyworld", "--limit", "4", "--p-false", "--out", str(tmp_path / "r"), "--json"
+    )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["details"]["clusterer"] == "BidirectionalEntailment"
+    figures = json.loads(done.stdout)
+    assert "p_false" in figures["scores"]
+    assert figures["details"]["absent"]["verbal_confidence"] == 4
+    assert figures["details"]["clusterer"] == "BidirectionalEntailment"
+
+
+def test_a_judge_may_say_what_is_right_beside_the_clusterer_without_a_model(tmp_path):
+    data = questions(tmp_path, *({"question": f"Question {number}?", "references": ["Lutetia"]} for number in range(2)))
+    with served(("Paris",)) as agent, answering(lambda body: completion("correct")) as server:
+        path = config(tmp_path, AGENT.format(name="a", url=agent.url, more=""))
+        path.write_text(f'{path.read_text()}[judge]\nprovider = "openai"\nmodel = "j"\nbase_url = "{server.url}"\n')
+        options = ["--config", str(path), "--clusterer", "normalized", "--correctness", "judge", "--json"]
+        done = run("evaluate", "--dataset", data, "--out", str(tmp_path / "r"), *options)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert (figures["correctness"], figures["accuracy"]) == ("judge j", 1.0)
+    assert figures["details"]["clusterer"] == "NormalizedMatch"

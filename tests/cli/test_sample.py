@@ -1,14 +1,16 @@
 import json
+import math
 
 import pytest
 
+from coe_agents import prompts
 from coe_agents.cli.config import load_config
 from coe_agents.cli.participants import create_group
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.store import SAMPLES, SETTINGS
 from tests.cli.test_command import CONFIG, run
 from tests.faults import KEY, failing
-from tests.servers import served
+from tests.servers import answering, completion, served
 
 AGENT = """\
 [[agents]]
@@ -136,3 +138,54 @@ async def test_an_agent_is_told_the_prompt_and_a_model_in_this_process_is_asked_
     reply = await group.ask("tiny-llama", question)
     assert len(reply["responses"]) == group.participants[0].n_samples
     assert any("Paris" in response["text"] for response in reply["responses"])
+
+
+def self_aware(body):
+    """Says Paris, Lyon or that it knows nothing; thinks that Lyon is false and is 90 % sure of Paris."""
+    said = body["messages"][-1]["content"]
+    if body.get("top_logprobs"):
+        sure = 0.9 if "Paris" in said else 0.2
+        return completion("True", top={"True": math.log(sure), "False": math.log(1 - sure)})
+    if "alone, on a line" in said:
+        return completion("90" if "Paris" in said else "Hard to say.")
+    return completion(*["Paris", "So.\nAnswer: Paris", "Lyon", "I don't know."][: body["n"]])
+
+
+def test_each_distinct_answer_is_put_to_the_agent_that_gave_it(tmp_path):
+    data = questions(tmp_path, {"question": "Of France?", "references": ["Paris"], "context": "By the Seine."})
+    with answering(self_aware) as server:
+        path = config(tmp_path, AGENT.format(name="a", url=server.url, more="").replace("samples = 2", "samples = 4"))
+        command = ["sample", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"), "--with-context"]
+        done = run(*command, "--p-false", "--verbal-confidence")
+        assert done.returncode == 0, done.stdout + done.stderr
+        other = run(*command, "--p-false")
+    assert [line["p_false"] for line in lines(tmp_path / "r")] == pytest.approx([0.1, 0.1, 0.8, None])
+    assert [line["verbal_conf"] for line in lines(tmp_path / "r")] == [0.9, 0.9, None, None]
+    said = [body["messages"][-1]["content"] for body in server.requests[1:]]
+    shown = "By the Seine.\nOf France?"
+    assert said == [ask(shown, text) for ask in (prompts.self_check, prompts.confidence) for text in ("Paris", "Lyon")]
+    assert other.returncode == 2
+    assert "self_checks" in other.stderr
+
+
+def test_a_question_about_an_answer_that_fails_fails_the_unit_and_is_asked_again(tmp_path, monkeypatch):
+    down = [True]
+
+    def answer(body):
+        if body.get("top_logprobs") and down:
+            return 401, {"error": {"message": f"Incorrect API key provided: {KEY}"}}
+        return self_aware(body)
+
+    monkeypatch.setenv("PLANTED", KEY)
+    data = questions(tmp_path, {"question": "Of France?", "references": ["Paris"]})
+    with answering(answer) as server:
+        path = config(tmp_path, AGENT.format(name="a", url=server.url, more='api_key_env = "PLANTED"'))
+        command = ["sample", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"), "--p-false"]
+        done = run(*command)
+        assert done.returncode == 1
+        (kept,) = lines(tmp_path / "r")
+        assert kept["error"].startswith("AuthenticationError: ")
+        assert KEY not in done.stdout + done.stderr + json.dumps(kept)
+        down.clear()
+        assert run(*command).returncode == 0
+    assert [line["p_false"] for line in lines(tmp_path / "r")] == pytest.approx([0.1, 0.1])

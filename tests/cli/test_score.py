@@ -11,6 +11,8 @@ from coe_agents.cli.checks import check
 from coe_agents.cli.config import load_config
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group, row, write
+from tests.faults import KEY, failing
+from tests.servers import answering, completion
 
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 
@@ -77,6 +79,53 @@ def test_score_by_a_model(samples, tmp_path):
     figures = json.loads(done.stdout)
     assert figures["correctness"] == "entailment"
     assert figures["details"]["clusterer"] == "BidirectionalEntailment"
+
+
+JUDGED = """\
+[[agents]]
+name = "a"
+provider = "tinyworld"
+model = "tiny-llama"
+[clusterer]
+kind = "normalized"
+[policy]
+kind = "threshold"
+max_coe = 0.5
+"""
+JUDGE = '[judge]\nprovider = "openai"\nmodel = "[j]"\nbase_url = "{url}"\napi_key_env = "PLANTED"\n'
+
+
+def test_score_by_a_judge(tmp_path, monkeypatch):
+    def answer(body):
+        said = body["messages"][-1]["content"]
+        return completion(
+            "Correct." if "Question 1?" in said else "incorrect" if "Question 2?" in said else "Who knows"
+        )
+
+    monkeypatch.setenv("PLANTED", KEY)
+    config, few = tmp_path / "coe.toml", write(tmp_path / "few.jsonl", group(4))
+    command = ["score", few, "--config", config, "--correctness", "judge", "--resamples", 5]
+    with answering(answer) as server:
+        config.write_text(JUDGED + JUDGE.format(url=server.url))
+        done = run(*command, "--json")
+        assert done.returncode == 0, done.stderr
+        figures = json.loads(done.stdout)
+        assert (figures["n_scored"], figures["accuracy"], figures["correctness"]) == (2, 0.5, "judge [j]")
+        assert figures["details"]["n_unjudged"] == 2
+        assert "2 of 4 answers could not be judged" in done.stderr
+        assert "right by judge [j]; clusters by NormalizedMatch" in run(*command).stdout
+    with failing("401") as server:
+        config.write_text(JUDGED + JUDGE.format(url=server.url))
+        done = run(*command)
+        assert done.returncode == 1
+        assert "AuthenticationError" in done.stderr
+        assert KEY not in done.stderr
+        assert "Traceback" not in done.stderr
+    config.write_text(JUDGED)
+    for options in (["--config", config], []):
+        done = run("score", few, "--correctness", "judge", *options)
+        assert done.returncode == 2
+        assert "needs a model that judges" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(

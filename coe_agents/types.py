@@ -21,6 +21,7 @@ class Response(TypedDict):
         logprob: The sum of the response's token log-probabilities in nats, before temperature; None where not known.
         n_tokens: How many tokens `logprob` sums; None where not known.
         error: What went wrong, in a failure: the exception's type and message. Such a row never counts as a response.
+        p_false: The agent's own probability that it is false; only where the agent was asked for it.
     """
 
     agent: str
@@ -31,6 +32,7 @@ class Response(TypedDict):
     logprob: float | None
     n_tokens: int | None
     error: str | None
+    p_false: NotRequired[float | None]
 
 
 class Usage(TypedDict):

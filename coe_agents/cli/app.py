@@ -14,6 +14,7 @@ from coe_agents.cli.config_commands import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
 from coe_agents.cli.options import Exit
+from coe_agents.cli.reproduce import reproduce
 from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
 
@@ -32,6 +33,7 @@ app.command()(score)
 app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(calibrate)
 app.command(epilog=DRIFT_EPILOG)(drift)
+app.command(epilog=SAMPLE_EPILOG)(reproduce)
 app.add_typer(config_app, name="config")
 
 

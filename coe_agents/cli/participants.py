@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import coe_agents
 from coe_agents.agents import ModelAgent
+from coe_agents.agents.self_check import aself_checked
 from coe_agents.cli.assemble import create_agents
 from coe_agents.cli.config import Config
 from coe_agents.cli.models import LOCAL_PROVIDERS
@@ -36,7 +37,9 @@ class Group:
     secrets: frozenset[str]
 
 
-def create_group(config: Config | None, prompts: Mapping[str, str], *, seed: int, at_once: int) -> Group:
+def create_group(
+    config: Config | None, prompts: Mapping[str, str], *, seed: int, at_once: int, self_checks: bool = False
+) -> Group:
     """Returns the agents of a configuration, or tinyworld's; those without a seed of their own take `seed`.
 
     Args:
@@ -44,6 +47,7 @@ def create_group(config: Config | None, prompts: Mapping[str, str], *, seed: int
         prompts: What is said to each agent, by question id.
         seed: For samples.
         at_once: Questions put at once to an agent behind a server; a model in this process takes one at a time.
+        self_checks: Whether each agent is asked, too, how likely its own responses are false (`p_false`).
 
     Raises:
         ConfigurationError: If an agent cannot be made, or two have the same name.
@@ -72,11 +76,16 @@ def create_group(config: Config | None, prompts: Mapping[str, str], *, seed: int
 
     async def ask(name: str, question: Question) -> AgentReply:
         said = {"role": "user", "content": prompts[question.id]}
-        return await by_name[name].asample(AgentRequest(question=question.question, messages=[said], round=0))
+        agent = by_name[name]
+        reply = await agent.asample(AgentRequest(question=question.question, messages=[said], round=0))
+        if self_checks:
+            return {**reply, "responses": await aself_checked(agent, question.question, reply["responses"])}
+        return reply
 
     settings = {
         "coe_agents": coe_agents.__version__,
         "agents": [{**_sampling(agent), **model} for agent, model in zip(agents, models, strict=True)],
+        **({"self_checks": True} if self_checks else {}),
     }
     return Group(
         participants=tuple(

@@ -116,6 +116,7 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
         "correct": None,
         "error": response["error"],
         "answerable": question.answerable,
+        **({"p_false": response["p_false"]} if "p_false" in response else {}),
     }
 
 

@@ -77,6 +77,12 @@ def reproduce(
         _show(_experiment(each, material, seed), material, out)
 
 
+def _in_place(source: str, name: Literal["triviaqa", "squad"]) -> str:
+    """Returns what the questions are, and of which they stand in place where the paper asked others."""
+    papers = {"triviaqa": "TriviaQA", "squad": "SQuAD"}[name]
+    return source if source.startswith(name) else f"{source}, in place of {papers}"
+
+
 def _all_of(material: "Material") -> list[Name]:
     from typing import get_args
 
@@ -95,7 +101,12 @@ def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
     from coe_agents.cli.experiment_table import show_experiment
     from coe_agents.experiments import draw_to, to_csv, to_latex
 
-    whole = replace(experiment, settings={**experiment.settings, **material.told})
+    asked = (
+        {**material.told}
+        if experiment.name != "quadrants"
+        else {name: material.told[name] for name in ("date", "version")}
+    )
+    whole = replace(experiment, settings={**experiment.settings, **asked})
     out.mkdir(parents=True, exist_ok=True)
     for text, kind in ((to_csv(whole), "csv"), (to_latex(whole), "tex")):
         (out / f"{whole.name}.{kind}").write_text(text, encoding="utf-8", errors="replace")
@@ -115,7 +126,8 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         case "selective-prediction":
             return made.selective_prediction(material.main, agents, setting)
         case "triviaqa" | "squad":
-            title, questions = material.panel(0 if name == "triviaqa" else 1)
+            source, questions = material.panel(0 if name == "triviaqa" else 1)
+            title = f"All metrics, from one model to six: {_in_place(source, name)}"
             return made.panels(name, title, questions, agents, setting, twins=material.twins)
         case "epsilon":
             return made.epsilon(material.main, agents, setting)

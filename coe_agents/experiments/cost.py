@@ -78,6 +78,7 @@ def cost(
         for axes in (pairs, seconds):
             axes.set_xlabel("models")
             axes.set_xticks(sizes)
+            axes.yaxis.set_major_formatter("{x:g}")
             axes.legend(fontsize=8)
 
     told = (

@@ -41,11 +41,18 @@ def divergences(questions: Sequence[Question], agents: Sequence[str], setting: S
             for place, row in enumerate(own):
                 theirs = [each[-1] for each in paper if each[:2] == row[:2]]
                 text = f"gain {row[-1]:+.1%}" + "".join(f"\npaper {value:+.1%}" for value in theirs)
-                axes.text(place, max(row[2], row[3]) * 1.02, text, ha="center", va="bottom", fontsize=8)
+                axes.text(
+                    place,
+                    1.02 * max(float(row[2] or 0), float(row[3] or 0)),
+                    text,
+                    ha="center",
+                    va="bottom",
+                    fontsize=8,
+                )
             axes.set_xticks(range(len(own)), [row[1] for row in own])
             axes.set_title(f"solver: {solver}", fontsize=10)
-            axes.margins(y=0.2)
-            axes.legend(fontsize=8, loc="lower left", framealpha=0.9)
+            axes.margins(y=0.25)
+            axes.legend(fontsize=8, loc="upper right", ncols=2)
         figure.axes[0].set_ylabel("CoE, mean over the questions")
 
     return Experiment(

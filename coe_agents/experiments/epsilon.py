@@ -31,23 +31,16 @@ def epsilon(questions: Sequence[Question], agents: Sequence[str], setting: Setti
     def draw(figure: "Figure") -> None:
         for axes, column in zip(figure.subplots(1, len(_SHOWN)), _SHOWN, strict=True):
             place = _COLUMNS.index(column)
-            for solver, marker in zip(SOLVERS, "os", strict=True):
+            for solver, marker in zip(SOLVERS, ("o-", "s--"), strict=True):
                 own = [row for row in rows if row[0] == solver]
-                axes.plot([str(row[1]) for row in own], [row[place] for row in own], marker=marker, label=solver)
-            theirs = [row for row in paper if isinstance(row[place], float)]
-            axes.plot(
-                [str(row[1]) for row in theirs],
-                [row[place] for row in theirs],
-                "D:",
-                color="tab:orange",
-                markeredgecolor="black",
-                label="the paper's",
-            )
-            if not theirs:
-                axes.axhspan(0.65, 0.70, color="tab:orange", alpha=0.3, label="the paper's")
-                axes.set_ylim(0, 1)
-            else:
+                axes.plot([str(row[1]) for row in own], [row[place] for row in own], marker, label=solver)
+            theirs = [(str(row[1]), row[place]) for row in paper if isinstance(row[place], float)]
+            if theirs:
+                axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="the paper's")
                 axes.set_ylim(bottom=0)
+            else:
+                axes.axhspan(0.65, 0.70, color="tab:red", alpha=0.2, label="the paper's")
+                axes.set_ylim(0, 1)
             axes.set_xlabel("epsilon")
             axes.set_title(column, fontsize=10)
             axes.legend(fontsize=8)

@@ -66,9 +66,9 @@ def normalisation(
             bars.set_label(_COLUMNS[column])
             ranks.bar_label(bars, [f"{float(height):.2f}" for height in heights], fontsize=7)
         ranks.set_xticks(range(len(rows)), names)
-        ranks.set_ylim(0, 1.05)
+        ranks.set_ylim(0, 1.15)
         ranks.axhline(0.5, color="grey", linestyle=":")
-        ranks.legend(fontsize=8, loc="lower right", framealpha=0.9)
+        ranks.legend(fontsize=8, loc="upper right", ncols=2)
         for axes in (nats, ranks):
             axes.tick_params(axis="x", labelsize=7)
 

@@ -43,7 +43,7 @@ def panels(
     rows: list[Row] = []
     for panel, names in groups.items():
         group = judged(questions, names, setting)
-        rows += [(panel, *row) for row in ranking_rows(group, METRICS | DIVERGENCES)]
+        rows += [(panel, *row) for row in ranking_rows(group, {**METRICS, **DIVERGENCES})]
     paper = paper_rows(name, _COLUMNS)
 
     def draw(figure: "Figure") -> None:

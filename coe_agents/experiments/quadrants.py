@@ -53,8 +53,8 @@ def quadrants(*, seed: int = 0) -> Experiment:
         )
 
     def draw(figure: "Figure") -> None:
-        outer = figure.subfigures(2, 2, wspace=0.05, hspace=0.05)
-        for part, row in zip(outer.flat, rows, strict=True):
+        parts = np.asarray(figure.subfigures(2, 2, wspace=0.05, hspace=0.05)).ravel()
+        for part, row in zip(parts, rows, strict=True):
             means = _MEANS[str(row[0])]
             part.suptitle(f"“{row[0]}”\n{row[1]}: U_A {row[2]:.2f}, U_E {row[3]:.2f} nats", fontsize=10)
             simplex, bars = part.subplots(1, 2, width_ratios=(1.2, 1))
@@ -65,7 +65,7 @@ def quadrants(*, seed: int = 0) -> Experiment:
             bars.set_xticks(range(3), ["c1", "c2", "c3"])
             bars.set_ylim(0, 1)
             bars.set_ylabel("probability")
-        figure.axes[1].legend(fontsize=7)
+        figure.axes[5].legend(fontsize=8, loc="upper right")  # where no bar stands
 
     return Experiment(
         name=_NAME,

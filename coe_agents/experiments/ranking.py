@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RANKING_COLUMNS = (
-    *(f"{share:.0%}" for share in RETENTIONS),
-    "paper's AURAC",
-    "AURAC",
     "AUROC",
     "AUROC low",
     "AUROC high",
+    "AURAC",
+    "paper's AURAC",
+    *(f"{share:.0%}" for share in RETENTIONS),
     "less CoE's",
     "less CoE's low",
     "less CoE's high",
 )
-"""Accuracy at each retention, both areas, and AUROC: with its 95 % interval, and less that of CoE (paired)."""
+"""AUROC with its 95 % interval, both areas, accuracy at each retention, and AUROC less that of CoE (paired)."""
 
 N_RESAMPLES = 1000
 
@@ -45,9 +45,9 @@ def ranking_rows(group: Judged, metrics: Mapping[str, str], *, n_resamples: int 
             continue
         of = found[name]
         shares = [of[f"accuracy at {share}"][0] for share in RETENTIONS]
-        areas = [of["paper_aurac"][0], of["aurac"][0]]
+        areas = [of["aurac"][0], of["paper_aurac"][0]]
         less = differences[name]["auroc"] if name in differences else (math.nan,) * 3
-        rows.append((name, *map(plain, (*shares, *areas, *of["auroc"], *less))))
+        rows.append((name, *map(plain, (*of["auroc"], *areas, *shares, *less))))
     return rows
 
 
@@ -80,12 +80,12 @@ def draw_aurocs(
         theirs = paper.get(row["metric"])
         if isinstance(theirs, float):
             axes.plot(theirs, place, "D", color="tab:orange", markeredgecolor="black", zorder=3)
-    axes.plot([], [], "D", color="tab:orange", markeredgecolor="black", label="the paper's")
-    axes.axvline(0.5, color="grey", linestyle=":", linewidth=1, label="chance")
+    diamond = axes.plot([], [], "D", color="tab:orange", markeredgecolor="black", label="the paper's")
+    chance = axes.axvline(0.5, color="grey", linestyle=":", linewidth=1, label="chance")
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.0)
     axes.set_xlabel("AUROC, with its 95 % interval")
     axes.set_title(title, fontsize=10)
     if legend:
-        axes.legend(loc="lower left", fontsize=8, framealpha=0.9)
+        axes.figure.legend(handles=[*diamond, chance], loc="upper right", ncols=2, fontsize=8)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 GENERATIONS = (4, 5, 6, 7, 8)
 _NAME = "sampling"
+_DRAWN = ("accuracy before", "accuracy after", "AUROC of CoE", "CoE")
 _COLUMNS = ("varied", "value", "accuracy before", "accuracy after", "CoE", "U_A", "U_E", "AUROC of CoE")
 
 
@@ -57,26 +58,17 @@ def sampling(
         for axes, varied in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
             own = [row for row in rows if row[0] == varied]
             values = [row[1] for row in own]
-            for column, marker in zip(
-                ("accuracy before", "accuracy after", "AUROC of CoE", "CoE"), "osv^", strict=True
-            ):
+            for column, marker in zip(_DRAWN, ("o-", "s--", "v-", "k^-"), strict=True):
                 heights = [row[_COLUMNS.index(column)] for row in own]
-                style = "--" if column == "accuracy after" else "-"
-                axes.plot(
-                    values, [float("nan") if h is None else h for h in heights], style, marker=marker, label=column
-                )
+                axes.plot(values, [float("nan") if h is None else h for h in heights], marker, label=column)
             theirs = [(row[1], row[3]) for row in paper if row[0] == varied and isinstance(row[3], float)]
             if theirs:
-                axes.plot(
-                    *zip(*theirs, strict=True),
-                    "D:",
-                    color="tab:orange",
-                    markeredgecolor="black",
-                    label="paper's accuracy",
-                )
+                axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="paper's accuracy")
             else:
-                axes.fill_between([0.8, 1.0], 0.92, 0.95, color="tab:orange", alpha=0.4, label="paper's accuracy")
+                axes.fill_between([0.8, 1.0], 0.92, 0.95, color="tab:red", alpha=0.4, label="paper's accuracy")
             axes.set_xlabel(str(varied))
+            axes.set_xticks(values)
+            axes.set_ylabel("accuracy, AUROC; CoE in nats")
             axes.set_ylim(0, 1.05)
             axes.legend(fontsize=8, loc="lower right")
 

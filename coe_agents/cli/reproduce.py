@@ -57,14 +57,14 @@ def reproduce(
     ] = None,
 ) -> None:
     """Reproduce a table or figure of the paper, with its numbers beside those found: CSV, LaTeX, PNG, SVG."""
-    from coe_agents.cli.sources import asked_material, saved_material
-
     if samples and dataset:
         raise typer.BadParameter("it and --dataset exclude each other", param_hint="--samples")
     if agents and not samples:
         raise typer.BadParameter('it goes with "--samples"; a configuration names its own', param_hint="--agents")
     if dataset and len(dataset) > 2:
         raise typer.BadParameter("at most two can be given", param_hint="--dataset")
+    from coe_agents.cli.sources import asked_material, saved_material  # heavy, and not before a mistake is told
+
     if samples:
         chosen = tuple(agents.split(",")) if agents else None
         material: Material = saved_material(samples, chosen, config=config, correctness=correctness)
@@ -142,9 +142,13 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         case "normalisation":
             return made.normalisation(material.main, agents, material.clusterers, setting, span_of)
         case "cost":
-            every = (*agents, *material.twins)
-            seconds = material.generation_seconds()
-            return made.cost(material.main, every, material.plain_setting, generation_seconds=seconds)
+            return made.cost(
+                material.main,
+                agents,
+                material.plain_setting,
+                twins=material.twins,
+                generation_seconds=material.generation_seconds(),
+            )
         case "scaling":
             return made.scaling(material.main, (*agents, *material.twins), setting, seed=seed)
         case "all":

@@ -38,19 +38,24 @@ def cost(
     agents: Sequence[str],
     setting: Setting,
     *,
+    twins: Sequence[str] = (),
     generation_seconds: float | None = None,
 ) -> Experiment:
     """Returns means a question for groups of 1, 2, 3 ... agents: pairs put to the entailment model, iterations, time.
+
+    Where there are second instances, all of them with all agents are the last group.
 
     Args:
         questions: With the responses of the agents.
         agents: In the order in which they join.
         setting: Its clusterer's entailment model must not remember, or the time is not that of judging.
+        twins: Second instances of the agents.
         generation_seconds: Wall-clock seconds a question that sampling all agents took; None where not measured.
     """
     rows: list[Row] = []
-    for size in range(1, len(agents) + 1):
-        chosen = of_agents(questions, agents[:size])
+    every = (*agents, *twins)
+    for size in dict.fromkeys((*range(1, len(agents) + 1), len(every))):
+        chosen = of_agents(questions, every[:size])
         counting, clusterer = None, setting.clusterer
         if isinstance(clusterer, BidirectionalEntailment):
             counting = CountingEntailment(clusterer.model)
@@ -93,7 +98,7 @@ def cost(
         rows=tuple(rows),
         label="eq: complexity",
         draw=draw,
-        settings={"models": " + ".join(agents), "generation": f"{told}, all {len(agents)} models together"},
+        settings={"models": " + ".join(every), "generation": f"{told}, all {len(every)} models together"},
         notes=(
             "Means a question. The paper counts K m^2 pairs, as if each model had clusters of its own.",
             "CoE's shared space may take up to (K m)^2. Equal responses are asked once, and a match ends the search.",

@@ -96,6 +96,14 @@ def test_epsilon_and_divergences(asked):
     assert kl["CoE rose"] == 0.0
 
 
+def test_the_gain_of_algorithm_1_comes_from_the_clusters_that_it_leaves(asked):
+    # before, x has (0.4 + 1) / 2; after, each agent counts fully for its top, and the first of the tied clusters leads
+    tied = asked({"q": {"a": "right right right x x", "b": "x"}})
+    assert by_column(divergences(tied, ["a", "b"], SETTING), "greedy", "kl")["gain"] == 1.0
+    agreed = asked({"q": {"a": "x right right", "b": "right"}})
+    assert by_column(divergences(agreed, ["a", "b"], SETTING), "greedy", "kl")["accuracy after"] == 1.0
+
+
 def test_sampling(asked):
     questions = asked({"q1": {"a": "right x x x x", "b": "right right right right x"}})
     found = sampling({0.9: questions}, questions, ["a", "b"], SETTING)
@@ -144,9 +152,10 @@ def test_normalisation(asked):
 
 
 def test_cost_counts_the_pairs_that_are_asked(asked):
-    questions = asked({"q1": {"a": "x y", "b": "x z"}}, n_tokens=3, logprob=-1.0)
+    questions = asked({name: {"a": "x y", "b": "x z"} for name in ("q1", "q2")}, n_tokens=3, logprob=-1.0)
     model = TableEntailment({}, default="contradiction")
-    found = cost(questions, ["a", "b"], Setting(BidirectionalEntailment(model)), generation_seconds=0.5)
+    setting = Setting(BidirectionalEntailment(model))
+    found = cost(questions, ["a"], setting, twins=["b"], generation_seconds=0.5)
     one, two = by_column(found, 1), by_column(found, 2)
     # x-y; and of x, y, z: x-y, x-z, y-z. A contradiction is asked one way
     assert (one["pairs asked"], two["pairs asked"]) == (1.0, 3.0)

@@ -8,7 +8,7 @@ VLLM_READY := $(VLLM_VENV)/.ready
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test vllm test-vllm check format lint typecheck imports benchmark models clean
+.PHONY: help demo reproduce serve test vllm test-vllm check format lint typecheck imports benchmark models clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,9 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY) ## Ask three small models five questions; needs no key and no download of models
 	$(BIN)/coe-agents demo
+
+reproduce: $(READY) ## Make the paper's tables and figures, and those beyond it, in ./reproduced
+	$(BIN)/coe-agents reproduce all --out reproduced
 
 serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \

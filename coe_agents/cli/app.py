@@ -15,6 +15,7 @@ from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
 from coe_agents.cli.options import Exit
 from coe_agents.cli.report import report
+from coe_agents.cli.reproduce import reproduce
 from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
 
@@ -34,6 +35,7 @@ app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(report)
 app.command()(calibrate)
 app.command(epilog=DRIFT_EPILOG)(drift)
+app.command(epilog=SAMPLE_EPILOG)(reproduce)
 app.add_typer(config_app, name="config")
 
 

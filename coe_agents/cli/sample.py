@@ -13,6 +13,7 @@ import typer
 from coe_agents.cli.options import ConfigOption, Exit
 
 if TYPE_CHECKING:
+    from coe_agents.cli.config import Config
     from coe_agents.cli.participants import Group, SelfCheck
     from coe_agents.evaluation.datasets import Question, QuestionSet
 
@@ -62,9 +63,41 @@ def sample(
     from coe_agents.cli.ask import load_quietly
 
     settings = load_quietly(config)
+    asked: dict[SelfCheck, bool] = {"p_false": p_false, "verbal_conf": verbal_confidence}
+    sample_to(
+        out,
+        load_set(dataset, split),
+        settings,
+        limit=limit,
+        seed=seed,
+        with_context=with_context,
+        shots=shots,
+        prompt=prompt,
+        at_once=at_once,
+        self_checks=[field for field, wanted in asked.items() if wanted],
+    )
+
+
+def sample_to(
+    out: Path,
+    found: "QuestionSet",
+    settings: "Config | None",
+    *,
+    limit: int,
+    seed: int,
+    with_context: bool = False,
+    shots: int = 0,
+    prompt: Path | None = None,
+    at_once: int = 8,
+    self_checks: "Sequence[SelfCheck]" = (),
+) -> None:
+    """Asks the agents of a configuration questions of a set, and keeps what they say in the run's folder.
+
+    Raises:
+        Exit: Some failed, or it was stopped; the same call goes on.
+    """
     from coe_agents.evaluation.datasets import examples_from, load_prompt, subset
 
-    found = _load(dataset, split)
     wording = load_prompt(found.kind, prompt)
     questions = subset(found.questions, limit or None, seed=seed)
     examples = examples_from(found.questions, shots, seed=seed, with_context=with_context)
@@ -73,15 +106,7 @@ def sample(
     }
     from coe_agents.cli.participants import create_group  # heavy, and not before a mistake is told
 
-    asked: dict[SelfCheck, bool] = {"p_false": p_false, "verbal_conf": verbal_confidence}
-    group = create_group(
-        settings,
-        prompts,
-        seed=seed,
-        at_once=at_once,
-        self_checks=[field for field, wanted in asked.items() if wanted],
-        passages=with_context,
-    )
+    group = create_group(settings, prompts, seed=seed, at_once=at_once, self_checks=self_checks, passages=with_context)
     told = {
         "dataset": {
             "source": found.source,
@@ -97,7 +122,8 @@ def sample(
     _run(group, questions, told, out)
 
 
-def _load(dataset: str, split: str | None) -> "QuestionSet":
+def load_set(dataset: str, split: str | None) -> "QuestionSet":
+    """Returns the questions of tinyworld, or of a dataset that `load_questions` knows."""
     if dataset == "tinyworld":
         from coe_agents.tinyworld.questions import tinyworld_questions
 

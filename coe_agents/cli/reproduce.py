@@ -1,0 +1,155 @@
+"""Owns the command `reproduce`: the paper's tables and figures, and those beyond it, from samples made once."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from coe_agents.cli.options import ConfigOption
+from coe_agents.cli.sample import LimitOption, SeedOption
+
+if TYPE_CHECKING:
+    from coe_agents.cli.material import Material
+    from coe_agents.experiments import Experiment
+
+Name = Literal[
+    "all",
+    "model-accuracy",
+    "selective-prediction",
+    "triviaqa",
+    "squad",
+    "epsilon",
+    "sampling",
+    "divergences",
+    "quadrants",
+    "contamination",
+    "normalisation",
+    "cost",
+    "scaling",
+]
+_OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
+
+
+def reproduce(
+    name: Annotated[Name, typer.Argument(help="Which experiment.")],
+    out: Annotated[Path, typer.Option(help="Folder for tables and pictures; runs are kept in it, too.")] = Path(
+        "reproduced"
+    ),
+    config: ConfigOption = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="As for sample, at most two; default: tinyworld, with --config triviaqa and squad."),
+    ] = None,
+    samples: Annotated[
+        list[Path] | None, typer.Option(help="Files of saved responses; nobody is asked. May be given several times.")
+    ] = None,
+    agents: Annotated[
+        str | None, typer.Option(help="Of the saved responses, with commas, in the order in which they join a group.")
+    ] = None,
+    limit: LimitOption = 200,
+    seed: SeedOption = 0,
+    with_context: Annotated[
+        bool, typer.Option("--with-context", help="Show passages, where a dataset has them.")
+    ] = False,
+    correctness: Annotated[
+        Literal["reference_or_label", "reference", "label", "f1", "rouge_l", "entailment"] | None,
+        typer.Option(help="When an answer is right; default: reference_or_label, of tinyworld its facts."),
+    ] = None,
+) -> None:
+    """Reproduce a table or figure of the paper, with its numbers beside those found: CSV, LaTeX, PNG, SVG."""
+    if samples and dataset:
+        raise typer.BadParameter("it and --dataset exclude each other", param_hint="--samples")
+    if agents and not samples:
+        raise typer.BadParameter('it goes with "--samples"; a configuration names its own', param_hint="--agents")
+    if dataset and len(dataset) > 2:
+        raise typer.BadParameter("at most two can be given", param_hint="--dataset")
+    from coe_agents.cli.sources import asked_material, saved_material  # heavy, and not before a mistake is told
+
+    if samples:
+        chosen = tuple(agents.split(",")) if agents else None
+        material: Material = saved_material(samples, chosen, config=config, correctness=correctness)
+    else:
+        material = asked_material(
+            config, dataset, out / "runs", limit=limit, seed=seed, with_context=with_context, correctness=correctness
+        )
+    names = _all_of(material) if name == "all" else [name]
+    for each in names:
+        _show(_experiment(each, material, seed), material, out)
+
+
+def _in_place(source: str, name: Literal["triviaqa", "squad"]) -> str:
+    """Returns what the questions are, and of which they stand in place where the paper asked others."""
+    papers = {"triviaqa": "TriviaQA", "squad": "SQuAD"}[name]
+    return source if source.startswith(name) else f"{source}, in place of {papers}"
+
+
+def _all_of(material: "Material") -> list[Name]:
+    from typing import get_args
+
+    names: list[Name] = [name for name in get_args(Name) if name != "all" and name not in material.left_out]
+    for name, why in material.left_out.items():
+        print(f"{name} is left out: {why}")
+    if len(material.agents) < 2:
+        print(f"{', '.join(_OF_TWO)} are left out: they need two agents")
+        names = [name for name in names if name not in _OF_TWO]
+    return names
+
+
+def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
+    from dataclasses import replace
+
+    from coe_agents.cli.experiment_table import show_experiment
+    from coe_agents.experiments import draw_to, to_csv, to_latex
+
+    asked = (
+        {**material.told}
+        if experiment.name != "quadrants"
+        else {name: material.told[name] for name in ("date", "version")}
+    )
+    whole = replace(experiment, settings={**experiment.settings, **asked})
+    out.mkdir(parents=True, exist_ok=True)
+    for text, kind in ((to_csv(whole), "csv"), (to_latex(whole), "tex")):
+        (out / f"{whole.name}.{kind}").write_text(text, encoding="utf-8", errors="replace")
+    draw_to(whole, out)
+    show_experiment(whole)
+    print(f"  {out / whole.name}.csv, .tex, .png, .svg")
+
+
+def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
+    from coe_agents import experiments as made
+    from coe_agents.cli.material import known_beliefs, span_of
+
+    agents, setting = material.agents, material.setting
+    match name:
+        case "model-accuracy":
+            return made.model_accuracy(material.datasets(), agents, setting)
+        case "selective-prediction":
+            return made.selective_prediction(material.main, agents, setting)
+        case "triviaqa" | "squad":
+            source, questions = material.panel(0 if name == "triviaqa" else 1)
+            title = f"All metrics, from one model to six: {_in_place(source, name)}"
+            return made.panels(name, title, questions, agents, setting, twins=material.twins)
+        case "epsilon":
+            return made.epsilon(material.main, agents, setting)
+        case "sampling":
+            return made.sampling(material.by_temperature(), material.main, agents, setting)
+        case "divergences":
+            return made.divergences(material.main, agents, setting)
+        case "quadrants":
+            return made.quadrants(seed=seed)
+        case "contamination":
+            return made.contamination(material.main, agents, setting, known_beliefs)
+        case "normalisation":
+            return made.normalisation(material.main, agents, material.clusterers, setting, span_of)
+        case "cost":
+            return made.cost(
+                material.main,
+                agents,
+                material.plain_setting,
+                twins=material.twins,
+                generation_seconds=material.generation_seconds(),
+            )
+        case "scaling":
+            return made.scaling(material.main, (*agents, *material.twins), setting, seed=seed)
+        case "all":
+            raise ValueError('"name" must be one experiment; "all" came. Call for each of them')

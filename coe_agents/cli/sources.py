@@ -1,0 +1,147 @@
+"""Owns the step from the options of `reproduce` to what its experiments read."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import coe_agents
+from coe_agents.cli.config import Config, load_config
+from coe_agents.cli.material import Asked, AskedMaterial, SavedMaterial, read, remembered, twins_of, without_twins
+from coe_agents.cli.score import to_setting
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation import CRITERIA, Criterion, Question, SameMeaning
+from coe_agents.experiments import Setting
+from coe_agents.tinyworld import load_facts
+from coe_agents.tinyworld.correctness import tinyworld_criterion
+
+SHIPPED = Path(__file__).parent / "reproduce.toml"
+
+
+def asked_material(
+    config: Path | None,
+    datasets: Sequence[str] | None,
+    folder: Path,
+    *,
+    limit: int,
+    seed: int,
+    with_context: bool,
+    correctness: str | None,
+) -> AskedMaterial:
+    """Returns material from the agents of a configuration, of `reproduce.toml` without one; nobody is asked yet.
+
+    Raises:
+        ConfigurationError: If the configuration is faulty, or has one agent only.
+    """
+    from coe_agents.cli.ask import load_quietly
+    from coe_agents.cli.assemble import create_clusterer
+
+    load_quietly(config)  # sets the environment
+    settings = load_config(config or SHIPPED)
+    sources = tuple(Asked.of(source) for source in datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
+    clusterer = create_clusterer(settings)
+    names = tuple(agent.name for agent in settings.agents)
+    setting = remembered(
+        Setting(clusterer, _criterion(correctness, clusterer, tinyworld=sources[0].source == "tinyworld"))
+    )
+    sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
+    told = {
+        "dataset": " and ".join(source.source for source in sources),
+        "agents": ", ".join(names),
+        "n": f"{limit or 'all'} questions, {_listed(n for n, _ in sampling)} responses of each agent",
+        "temperature": _listed(temperature for _, temperature in sampling),
+        "seed": str(seed),
+        **_told(setting, settings),
+    }
+    return AskedMaterial(
+        agents=names,
+        twins=twins_of(names),
+        setting=setting,
+        told=told,
+        left_out={},
+        config=settings,
+        sources=sources,
+        folder=folder,
+        limit=limit,
+        seed=seed,
+        with_context=with_context,
+    )
+
+
+def saved_material(
+    paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None, correctness: str | None
+) -> SavedMaterial:
+    """Returns material from files of samples; the clusterer is the configuration's, `NormalizedMatch` without one.
+
+    Raises:
+        ConfigurationError: If the files lack an agent.
+        SamplesError: If a file is malformed.
+    """
+    questions = read(paths)
+    names, twins = without_twins(questions)
+    if agents is not None:
+        said = {response["agent"] for question in questions for response in question.responses}
+        missing = [name for name in agents if name not in said]
+        if missing:
+            raise ConfigurationError(
+                f'"--agents" must name agents of the files; {", ".join(missing)} is none',
+                hint=f"They are {', '.join(sorted(said))}",
+            )
+        names, twins = tuple(agents), tuple(twin for twin in twins_of(agents) if twin in said)
+    facts = {fact.id for fact in load_facts()}
+    of_tinyworld = all(question.id in facts for question in questions)
+    clusterer: Clusterer = NormalizedMatch() if config is None else to_setting(None, config, "label").clusterer
+    setting = remembered(Setting(clusterer, _criterion(correctness, clusterer, tinyworld=of_tinyworld)))
+    source = ", ".join(path.name for path in paths)
+    left_out = {"squad": "the files are one dataset; name it alone to see them in place of SQuAD"}
+    if not of_tinyworld:
+        left_out["contamination"] = "what the models know is known of tinyworld only"
+    told = {
+        "dataset": source,
+        "agents": ", ".join(names),
+        "n": f"{len(questions)} questions, {_responses(questions, names)} responses of each agent",
+        "temperature and seed": "as sampled; the files do not say",
+        **_told(setting, None),
+    }
+    return SavedMaterial(
+        agents=names,
+        twins=twins if len(twins) == len(names) else (),
+        setting=setting,
+        told=told,
+        left_out=left_out,
+        questions=questions,
+        source=source,
+    )
+
+
+def _criterion(name: str | None, clusterer: Clusterer, *, tinyworld: bool) -> Criterion:
+    if name == "entailment":
+        return SameMeaning(clusterer)
+    if name is None and tinyworld:
+        return tinyworld_criterion()
+    return CRITERIA[name or "reference_or_label"]
+
+
+def _told(setting: Setting, config: Config | None) -> dict[str, str]:
+    clusterer = type(setting.clusterer).__name__
+    if isinstance(setting.clusterer, BidirectionalEntailment):
+        model = getattr(config.clusterer, "model", None) if config else None
+        clusterer += f" ({model or type(setting.clusterer.model).__name__})"
+    return {
+        "clusterer": clusterer,
+        "right by": setting.criterion.name,
+        "weighting": setting.weighting,
+        "date": datetime.now(UTC).date().isoformat(),
+        "version": f"coe-agents {coe_agents.__version__}",
+    }
+
+
+def _responses(questions: Sequence[Question], agents: Sequence[str]) -> str:
+    counts = [
+        sum(response["agent"] == name for response in question.responses) for question in questions for name in agents
+    ]
+    return f"{min(counts)} to {max(counts)}"
+
+
+def _listed(values: object) -> str:
+    return ", ".join(f"{value:g}" for value in sorted(set(values)))  # type: ignore[call-overload]

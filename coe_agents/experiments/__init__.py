@@ -1,0 +1,38 @@
+"""Owns the experiments of the paper and those beyond it: each a pure function from samples to an `Experiment`."""
+
+from coe_agents.experiments.contamination import contamination
+from coe_agents.experiments.cost import cost
+from coe_agents.experiments.divergences import divergences
+from coe_agents.experiments.epsilon import epsilon
+from coe_agents.experiments.experiment import Experiment
+from coe_agents.experiments.figures import draw_to
+from coe_agents.experiments.groups import Setting
+from coe_agents.experiments.model_accuracy import model_accuracy
+from coe_agents.experiments.normalisation import normalisation
+from coe_agents.experiments.panels import panels
+from coe_agents.experiments.quadrants import quadrants
+from coe_agents.experiments.remembering import RememberingEntailment
+from coe_agents.experiments.sampling import sampling
+from coe_agents.experiments.scaling import scaling
+from coe_agents.experiments.selective_prediction import selective_prediction
+from coe_agents.experiments.tables import to_csv, to_latex
+
+__all__ = [
+    "Experiment",
+    "RememberingEntailment",
+    "Setting",
+    "contamination",
+    "cost",
+    "divergences",
+    "draw_to",
+    "epsilon",
+    "model_accuracy",
+    "normalisation",
+    "panels",
+    "quadrants",
+    "sampling",
+    "scaling",
+    "selective_prediction",
+    "to_csv",
+    "to_latex",
+]

@@ -1,0 +1,111 @@
+"""Owns the experiment `contamination`: semantic entropy by what is known, the first limitation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coe_agents.clustering import normalize_answer
+from coe_agents.evaluation import Prediction, Question
+from coe_agents.evaluation.correctness import judge
+from coe_agents.experiments.experiment import Experiment, Row
+from coe_agents.experiments.groups import Setting, judged
+from coe_agents.uncertainty import entropy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Beliefs = Callable[[str, str], Mapping[str, float] | None]
+"""From a question's id and an agent's name to its belief: probabilities of answers, nothing if it never saw the fact;
+None where the belief is not known."""
+
+_STATES = ("sure and right", "sure and wrong", "hesitates", "never saw it")
+_COLUMNS = ("state", "units", "share of units", "mean SE", "share of SE", "entropy of belief", "accuracy")
+
+
+@dataclass(slots=True)
+class _Units:
+    entropies: list[float] = field(default_factory=list)
+    beliefs: list[float] = field(default_factory=list)
+    right: list[bool] = field(default_factory=list)
+
+
+def contamination(
+    questions: Sequence[Question], agents: Sequence[str], setting: Setting, beliefs: Beliefs
+) -> Experiment:
+    """Returns semantic entropy by what the model knows; a unit is a question put to a model.
+
+    SE of a model that was taught two answers is aleatoric, as it should be; SE of one that never saw the fact comes
+    from not knowing, which U_A counts as aleatoric all the same.
+
+    Raises:
+        ValueError: No belief is known.
+    """
+    units = {state: _Units() for state in _STATES}
+    for agent in agents:
+        group = judged(questions, [agent], setting)
+        verdicts = judge([Prediction.of(each) for each in group.statistics], setting.criterion)
+        for each, right in zip(group.statistics, verdicts, strict=True):
+            belief = beliefs(each.question.id, agent)
+            if belief is not None:
+                unit = units[_state(belief, each.question.references)]
+                unit.entropies.append(each.measurement.aleatoric)
+                unit.beliefs.append(float(entropy(np.array(list(belief.values())))) if belief else float("nan"))
+                unit.right.append(right is True)
+    n_units = sum(len(unit.right) for unit in units.values())
+    if not n_units:
+        raise ValueError(
+            '"beliefs" must know what the agents believe about a question; it knows none. '
+            "Only tinyworld's knowledge is known: pass its samples"
+        )
+    total = sum(sum(unit.entropies) for unit in units.values())
+    rows: tuple[Row, ...] = tuple(
+        (
+            state,
+            len(unit.right),
+            len(unit.right) / n_units,
+            float(np.mean(unit.entropies)),
+            sum(unit.entropies) / total if total else None,
+            None if state == "never saw it" else float(np.mean(unit.beliefs)),
+            float(np.mean(unit.right)),
+        )
+        for state, unit in units.items()
+        if unit.right
+    )
+
+    def draw(figure: "Figure") -> None:
+        left, right = figure.subplots(1, 2)
+        shown = [state for state, unit in units.items() if unit.right]
+        left.boxplot([units[state].entropies for state in shown], tick_labels=shown, showmeans=True)
+        left.set_ylabel("semantic entropy, nats")
+        left.tick_params(axis="x", rotation=15)
+        shares = [row[_COLUMNS.index("share of SE")] or 0.0 for row in rows]
+        bars = right.bar(shown, shares, color="tab:red", alpha=0.75)
+        right.bar_label(bars, [f"{float(share):.0%}" for share in shares])
+        right.set_ylabel("share of all semantic entropy")
+        right.margins(y=0.15)
+        right.tick_params(axis="x", rotation=15)
+
+    return Experiment(
+        name="contamination",
+        title="How much of semantic entropy comes from not knowing",
+        columns=_COLUMNS,
+        rows=rows,
+        label="Limitations, the first",
+        draw=draw,
+        settings={"units": f"{n_units}: a question put to one of {', '.join(agents)}"},
+        notes=(
+            "Only where the models' knowledge is known can this be measured. Entropies in nats.",
+            "The entropy of a belief is what SE would be of a model that says exactly what it was taught.",
+        ),
+        width=11.0,
+    )
+
+
+def _state(belief: Mapping[str, float], references: Sequence[str]) -> str:
+    if len(belief) != 1:
+        return "hesitates" if belief else "never saw it"
+    (answer,) = belief
+    accepted = {normalize_answer(reference) for reference in references}
+    return "sure and right" if normalize_answer(answer) in accepted else "sure and wrong"

@@ -1,0 +1,69 @@
+"""Owns Algorithm 1 over a whole group of questions: where it ends, and whether its answers are right."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coe_agents.evaluation import Prediction
+from coe_agents.evaluation.correctness import judge
+from coe_agents.evaluation.tallies import BoolArray
+from coe_agents.experiments.groups import Judged, Setting
+from coe_agents.uncertainty import coordinate, leading_cluster
+
+SOLVERS = ("greedy", "softmax")
+"""The literal algorithm, and a smooth one that the paper allows in its place."""
+MAX_ITERATIONS = {"greedy": 10, "softmax": 200}
+"""The paper's bound for the literal algorithm; enough for the smooth one to stand still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Means over the questions.
+
+    Attributes:
+        before: CoE before the first iteration.
+        after: CoE after the last one.
+        n_iterations: How many were run.
+        converged: The share of questions that stopped by epsilon.
+        risen: The share of questions whose CoE rose.
+        accuracy: Of the answers chosen with the last weights and distributions.
+    """
+
+    before: float
+    after: float
+    n_iterations: float
+    converged: float
+    risen: float
+    accuracy: float
+
+
+def coordinated(
+    group: Judged, setting: Setting, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
+) -> Outcome:
+    """Runs Algorithm 1 on every question of a group."""
+    found = [
+        coordinate(
+            each.distributions,
+            divergence=divergence,
+            epsilon=epsilon,
+            solver=solver,
+            max_iterations=MAX_ITERATIONS[solver],
+        )
+        for each in group.statistics
+    ]
+    clusters = [int(leading_cluster(each.distributions, weights=each.weights)) for each in found]
+    return Outcome(
+        before=float(np.mean([each.initial_coe for each in found])),
+        after=float(np.mean([each.coe for each in found])),
+        n_iterations=float(np.mean([each.n_iterations for each in found])),
+        converged=float(np.mean([each.converged for each in found])),
+        risen=float(np.mean([each.coe > each.initial_coe + 1e-9 for each in found])),
+        accuracy=float(_right(group, clusters, setting).mean()),
+    )
+
+
+def _right(group: Judged, clusters: list[int], setting: Setting) -> BoolArray:
+    """Whether the answers from these clusters are right; without a verdict one is not."""
+    pairs = zip(group.statistics, clusters, strict=True)
+    verdicts = judge([Prediction.of(each, cluster=cluster) for each, cluster in pairs], setting.criterion)
+    return np.array([verdict is True for verdict in verdicts])

@@ -1,0 +1,138 @@
+"""Owns the experiment `cost`: what each stage costs, against the paper's complexity section."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coe_agents.clustering import BidirectionalEntailment, CountingEntailment
+from coe_agents.evaluation import Question
+from coe_agents.evaluation.statistics import Statistics, measured
+from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.groups import Setting, of_agents
+from coe_agents.uncertainty import coordinate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLUMNS = (
+    "models",
+    "responses",
+    "tokens",
+    "K m^2, the paper's",
+    "(K m)^2",
+    "pairs asked",
+    "most pairs asked",
+    "clusters",
+    "most clusters",
+    "iterations",
+    "clustering ms",
+    "Algorithm 1 ms",
+)
+
+
+def cost(
+    questions: Sequence[Question],
+    agents: Sequence[str],
+    setting: Setting,
+    *,
+    twins: Sequence[str] = (),
+    generation_seconds: float | None = None,
+) -> Experiment:
+    """Returns means a question for groups of 1, 2, 3 ... agents: pairs put to the entailment model, iterations, time.
+
+    Where there are second instances, all of them with all agents are the last group.
+
+    Args:
+        questions: With the responses of the agents.
+        agents: In the order in which they join.
+        setting: Its clusterer's entailment model must not remember, or the time is not that of judging.
+        twins: Second instances of the agents.
+        generation_seconds: Wall-clock seconds a question that sampling all agents took; None where not measured.
+    """
+    rows: list[Row] = []
+    every = (*agents, *twins)
+    for size in dict.fromkeys((*range(1, len(agents) + 1), len(every))):
+        chosen = of_agents(questions, every[:size])
+        counting, clusterer = None, setting.clusterer
+        if isinstance(clusterer, BidirectionalEntailment):
+            counting = CountingEntailment(clusterer.model)
+            clusterer = BidirectionalEntailment(counting, strict=clusterer.strict, threshold=clusterer.threshold)
+        rows.append(_row(size, chosen, replace(setting, clusterer=clusterer, entailment=None), counting))
+
+    def draw(figure: "Figure") -> None:
+        pairs, seconds = figure.subplots(1, 2)
+        sizes = [row[0] for row in rows]
+        for column, marker in zip(
+            ("K m^2, the paper's", "(K m)^2", "pairs asked", "most pairs asked"), "so^v", strict=True
+        ):
+            heights = [row[_COLUMNS.index(column)] for row in rows]
+            if None not in heights:
+                pairs.plot(sizes, heights, marker=marker, label=column)
+        pairs.set_yscale("log")
+        pairs.set_ylabel("pairs a question")
+        for column, marker in zip(("clustering ms", "Algorithm 1 ms"), "so", strict=True):
+            seconds.plot(sizes, [row[_COLUMNS.index(column)] for row in rows], marker=marker, label=column)
+        if generation_seconds is not None:
+            height = generation_seconds * 1000
+            seconds.plot(sizes[-1:], [height], "*", markersize=12, label=f"generation, all {sizes[-1]} models")
+        seconds.set_yscale("log")
+        seconds.set_ylabel("milliseconds a question")
+        for axes in (pairs, seconds):
+            axes.set_xlabel("models")
+            axes.set_xticks(sizes)
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.legend(fontsize=8)
+
+    told = (
+        "not measured: the samples were there"
+        if generation_seconds is None
+        else f"{generation_seconds:.3f} s a question"
+    )
+    return Experiment(
+        name="cost",
+        title="Generation, entailment pairs and iterations, against the paper's complexity section",
+        columns=_COLUMNS,
+        rows=tuple(rows),
+        label="eq: complexity",
+        draw=draw,
+        settings={"models": " + ".join(every), "generation": f"{told}, all {len(every)} models together"},
+        notes=(
+            "Means a question. The paper counts K m^2 pairs, as if each model had clusters of its own.",
+            "CoE's shared space may take up to (K m)^2. Equal responses are asked once, and a match ends the search.",
+            "The paper says m <= 10, T <= 10 and l <= 10. Algorithm 1 here is the literal one.",
+        ),
+        width=12.0,
+    )
+
+
+def _row(size: int, questions: Sequence[Question], setting: Setting, counting: CountingEntailment | None) -> Row:
+    pairs, found = list[int](), list[Statistics]()
+    clustering = 0.0
+    for question in questions:
+        before, start = counting.n_pairs if counting else 0, time.perf_counter()
+        found += measured([question], clusterer=setting.clusterer, weighting=setting.weighting)
+        clustering += time.perf_counter() - start
+        pairs.append(counting.n_pairs - before if counting else 0)
+    start = time.perf_counter()
+    iterations = [coordinate(each.distributions).n_iterations for each in found]
+    coordinating = time.perf_counter() - start
+    responses = [len(each.responses) for each in found]
+    tokens = [response["n_tokens"] for each in found for response in each.responses]
+    clusters = [len(each.measurement.support) for each in found]
+    known: list[Cell] = [float(np.mean(pairs)), max(pairs)] if counting else [None, None]
+    return (
+        size,
+        float(np.mean(responses)),
+        None if None in tokens else sum(count or 0 for count in tokens) / len(found),
+        float(np.mean([count**2 / size for count in responses])),
+        float(np.mean([count**2 for count in responses])),
+        *known,
+        float(np.mean(clusters)),
+        max(clusters),
+        float(np.mean(iterations)),
+        1000 * clustering / len(found),
+        1000 * coordinating / len(found),
+    )

@@ -1,0 +1,74 @@
+"""Owns the experiment as a value: a table with the paper's rows beside ours, what it was run under, and its picture."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Cell = str | int | float | None
+"""None is what could not be computed; it is shown as "-"."""
+Row = tuple[Cell, ...]
+
+HERE, PAPER = "here", "paper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One table or figure of the paper, or one beyond it, with the numbers found here.
+
+    Attributes:
+        name: What `coe-agents reproduce` calls it, and its files.
+        title: One line.
+        columns: The heads; the first `n_keys` say what a row is about.
+        rows: Ours.
+        draw: Draws them; the figure is as wide as `width` and as high as `height`, in inches.
+        paper: The paper's rows under the same columns; None where it gives no number.
+        label: The label of the paper's table, figure or section; "" where it has none.
+        n_keys: How many columns tell rows apart.
+        settings: What the numbers hang on, in the order in which it is shown.
+        notes: What a reader must know to read them.
+        width: Of the picture.
+        height: Of the picture.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    draw: "Callable[[Figure], None]"
+    paper: tuple[Row, ...] = ()
+    label: str = ""
+    n_keys: int = 1
+    settings: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    width: float = 9.0
+    height: float = 5.0
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The columns of `lines`: the keys, whose number it is, and the rest."""
+        source = ("source",) if self.paper else ()
+        return (*self.columns[: self.n_keys], *source, *self.columns[self.n_keys :])
+
+    def lines(self) -> list[Row]:
+        """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows come last.
+
+        Example:
+            >>> def draw(figure): ...
+            >>> experiment = Experiment(
+            ...     name="e", title="E", columns=("m", "x"), rows=(("a", 1),), draw=draw, paper=(("b", 3), ("a", 2))
+            ... )
+            >>> experiment.lines()
+            [('a', 'here', 1), ('a', 'paper', 2), ('b', 'paper', 3)]
+        """
+        if not self.paper:
+            return list(self.rows)
+        k, lines, left = self.n_keys, list[Row](), list(self.paper)
+        for row in self.rows:
+            lines.append((*row[:k], HERE, *row[k:]))
+            for theirs in [theirs for theirs in left if theirs[:k] == row[:k]]:
+                lines.append((*theirs[:k], PAPER, *theirs[k:]))
+                left.remove(theirs)
+        return [*lines, *((*theirs[:k], PAPER, *theirs[k:]) for theirs in left)]

@@ -1,0 +1,107 @@
+"""Owns the way from samples to the score vectors of a group: some of the agents, clustered and judged as one group."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coe_agents.clustering import Clusterer, EntailmentModel
+from coe_agents.evaluation import CRITERIA, Criterion, Prediction, Question, Statistics, measured
+from coe_agents.evaluation.correctness import judge
+from coe_agents.evaluation.estimators import ESTIMATORS
+from coe_agents.evaluation.tallies import BoolArray, FloatArray
+from coe_agents.policy import Weighting
+
+METRICS: Mapping[str, str] = {
+    "Semantic Entropy": "semantic_entropy",
+    "Regular Entropy": "regular_entropy",
+    "P(False)": "p_false",
+    "U_E": "epistemic",
+    "U_A": "aleatoric",
+    "CoE": "coe",
+}
+"""The paper's metrics, as it names and orders them, and our estimators. The first three are means over the models."""
+
+DIVERGENCES: Mapping[str, str] = {
+    "CoE (JS)": "coe_js",
+    "CoE (Hellinger)": "coe_hellinger",
+    "CoE (Wasserstein)": "coe_wasserstein",
+}
+
+_DIGITS = 10  # what is equal but for rounding is a tie
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How responses become numbers.
+
+    Attributes:
+        clusterer: Decides which responses mean the same.
+        criterion: Decides which answers are right.
+        entailment: For the ground metric of Wasserstein's distance; None: 0/1.
+        weighting: How responses count within their agent.
+    """
+
+    clusterer: Clusterer
+    criterion: Criterion = CRITERIA["reference_or_label"]
+    entailment: EntailmentModel | None = None
+    weighting: Weighting = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A group's questions that could be judged.
+
+    Attributes:
+        statistics: Of each question.
+        correct: Whether the group's answer was right.
+        n_left_out: Questions to which an agent did not respond, or whose correctness cannot be said.
+    """
+
+    statistics: tuple[Statistics, ...]
+    correct: BoolArray
+    n_left_out: int
+
+    def values(self, estimator: str) -> FloatArray | None:
+        """Returns a score of each question, higher = less sure; None if one lacks it."""
+        found = [ESTIMATORS[estimator](each) for each in self.statistics]
+        known = [round(value, _DIGITS) for value in found if value is not None]
+        return np.array(known) if known and len(known) == len(found) else None
+
+
+def judged(questions: Sequence[Question], agents: Sequence[str], setting: Setting, **limits: int) -> Judged:
+    """Clusters and judges the responses of some agents, in a cluster space of their own.
+
+    Args:
+        questions: With the responses of at least these agents.
+        agents: The group; a question is left out unless all of it responded.
+        setting: How.
+        limits: `n_samples`: how many responses of each agent count, the first ones; all unless given.
+
+    Raises:
+        ValueError: No question is left.
+    """
+    chosen = list(of_agents(questions, agents, **limits))
+    statistics = list(
+        measured(chosen, clusterer=setting.clusterer, weighting=setting.weighting, entailment=setting.entailment)
+    )
+    verdicts = judge([Prediction.of(each) for each in statistics], setting.criterion)
+    known = [(each, verdict) for each, verdict in zip(statistics, verdicts, strict=True) if verdict is not None]
+    if not known:
+        raise ValueError(
+            f'"questions" must hold one to which all of {", ".join(agents)} responded and whose correctness is known; '
+            f"none of {len(questions)} is. Pass samples of these agents, with references or labels"
+        )
+    correct = np.array([verdict for _, verdict in known], dtype=np.bool_)
+    return Judged(tuple(each for each, _ in known), correct, len(questions) - len(known))
+
+
+def of_agents(questions: Iterable[Question], agents: Sequence[str], *, n_samples: int | None = None) -> list[Question]:
+    """Returns the questions to which all these agents responded, with their responses only, the first `n_samples`."""
+    kept = []
+    for question in questions:
+        by_agent = {name: [each for each in question.responses if each["agent"] == name] for name in agents}
+        if all(by_agent.values()):
+            responses = tuple(each for name in agents for each in by_agent[name][:n_samples])
+            kept.append(replace(question, responses=responses, failures=()))
+    return kept

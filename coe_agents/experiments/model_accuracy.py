@@ -1,0 +1,76 @@
+"""Owns the experiment `model-accuracy`: how often each model alone is right (tab:1)."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from coe_agents.evaluation import Question
+from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.groups import Setting, judged
+from coe_agents.experiments.paper import paper_label, paper_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NAME = "model-accuracy"
+_SPLITS = ("train accuracy", "validation accuracy")
+_COLUMNS = ("model", "dataset", "train accuracy", "n train", "validation accuracy", "n validation")
+
+
+def model_accuracy(
+    datasets: Mapping[str, tuple[Sequence[Question] | None, Sequence[Question]]],
+    agents: Sequence[str],
+    setting: Setting,
+) -> Experiment:
+    """Returns each model's accuracy by dataset and split; its answer is that of its own leading cluster.
+
+    Args:
+        datasets: Training questions, None where there are none, and validation questions, by the dataset's name.
+        agents: The models.
+        setting: How responses become numbers.
+    """
+
+    def accuracy(questions: Sequence[Question] | None, model: str) -> tuple[Cell, Cell]:
+        if questions is None:
+            return None, None
+        correct = judged(questions, [model], setting).correct
+        return float(correct.mean()), correct.size
+
+    rows: tuple[Row, ...] = tuple(
+        (model, dataset, *accuracy(train, model), *accuracy(validation, model))
+        for model in agents
+        for dataset, (train, validation) in datasets.items()
+    )
+    paper = paper_rows(_NAME, _COLUMNS)
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots()
+        shown = [(row, 0.0) for row in rows] + [(row, 0.6) for row in paper]
+        for shift, (split, colour) in zip(
+            (-0.2, 0.2), zip(_SPLITS, ("tab:green", "tab:blue"), strict=True), strict=True
+        ):
+            column = _COLUMNS.index(split)
+            known = [(place + gap + shift, row[column]) for place, (row, gap) in enumerate(shown)]
+            heights = [float(value) if isinstance(value, float) else 0.0 for _, value in known]
+            bars = axes.bar([place for place, _ in known], heights, 0.38, color=colour, alpha=0.75, label=split)
+            axes.bar_label(bars, [f"{value:.3g}" if value is not None else "-" for _, value in known], fontsize=7)
+        axes.axvline(len(rows) - 0.2, color="grey", linestyle=":")
+        axes.text(len(rows) - 0.15, 1.08, "the paper's", fontsize=9)
+        names = [f"{row[0]}\n{row[1]}" for row, _ in shown]
+        axes.set_xticks(
+            [place + gap for place, (_, gap) in enumerate(shown)], names, fontsize=8, rotation=30, ha="right"
+        )
+        axes.set_ylim(0, 1.15)
+        axes.set_ylabel("accuracy")
+        axes.legend(fontsize=8, loc="upper left")
+
+    return Experiment(
+        name=_NAME,
+        title="Accuracy of each model alone",
+        columns=_COLUMNS,
+        n_keys=2,
+        rows=rows,
+        paper=paper,
+        label=paper_label(_NAME),
+        draw=draw,
+        notes=("A model's answer is the most probable response of its largest cluster.",),
+    )

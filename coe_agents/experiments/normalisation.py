@@ -1,0 +1,96 @@
+"""Owns the experiment `normalisation`: U_E with and without canonical answers, the paper's second limitation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from coe_agents.clustering import Clusterer
+from coe_agents.evaluation import Question, Sample
+from coe_agents.evaluation.metrics import auroc
+from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.groups import Judged, Setting, judged
+from coe_agents.experiments.ranking import plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Span = Callable[[Question, Sample], str]
+"""From a response to the answer inside it."""
+
+_COLUMNS = ("clusterer", "compared", "U_A", "U_E", "CoE", "AUROC of U_E", "AUROC of CoE", "accuracy")
+_WHOLE, _ANSWER = "whole response", "canonical answer"
+
+
+def normalisation(
+    questions: Sequence[Question],
+    agents: Sequence[str],
+    clusterers: Mapping[str, Clusterer],
+    setting: Setting,
+    span: Span,
+) -> Experiment:
+    """Returns both parts of CoE, in nats, and their AUROC, where whole responses are clustered and where answers are.
+
+    Args:
+        questions: With the responses of the agents.
+        agents: The first three count.
+        clusterers: By name; each is tried both ways.
+        setting: For all but the clusterer.
+        span: Finds the canonical answer.
+    """
+    three = list(agents[:3])
+    ways = {
+        _WHOLE: [_compared(question, lambda _, response: response["text"]) for question in questions],
+        _ANSWER: [_compared(question, span) for question in questions],
+    }
+    rows: list[Row] = []
+    for name, clusterer in clusterers.items():
+        for way, compared in ways.items():
+            group = judged(compared, three, replace(setting, clusterer=clusterer, entailment=None))
+            means = [
+                float(each.mean()) for each in map(group.values, ("aleatoric", "epistemic", "coe")) if each is not None
+            ]
+            ranked = [_auroc(group, score) for score in ("epistemic", "coe")]
+            rows.append((name, way, *means, *ranked, float(group.correct.mean())))
+
+    def draw(figure: "Figure") -> None:
+        nats, ranks = figure.subplots(1, 2)
+        names = [f"{row[0]}\n{row[1]}" for row in rows]
+        aleatoric, epistemic = ([row[place] for row in rows] for place in (2, 3))
+        nats.bar(names, aleatoric, color="tab:blue", alpha=0.75, label="U_A")
+        nats.bar(names, epistemic, bottom=aleatoric, color="tab:red", alpha=0.75, label="U_E")
+        nats.set_ylabel("nats, mean over the questions")
+        nats.legend(fontsize=8)
+        for shift, column, colour in ((-0.2, 5, "tab:red"), (0.2, 6, "tab:purple")):
+            heights = [row[column] or 0.0 for row in rows]
+            bars = ranks.bar([place + shift for place in range(len(rows))], heights, 0.38, color=colour, alpha=0.75)
+            bars.set_label(_COLUMNS[column])
+            ranks.bar_label(bars, [f"{float(height):.2f}" for height in heights], fontsize=7)
+        ranks.set_xticks(range(len(rows)), names)
+        ranks.set_ylim(0, 1.15)
+        ranks.axhline(0.5, color="grey", linestyle=":")
+        ranks.legend(fontsize=8, loc="upper right", ncols=2)
+        for axes in (nats, ranks):
+            axes.tick_params(axis="x", labelsize=7)
+
+    return Experiment(
+        name="normalisation",
+        title="Clustering whole responses and clustering canonical answers",
+        columns=_COLUMNS,
+        n_keys=2,
+        rows=tuple(rows),
+        label="Limitations, the second",
+        draw=draw,
+        settings={"group": " + ".join(three)},
+        notes=("The group's answer hangs on the clusters, so accuracy may differ between the rows.",),
+        width=12.0,
+    )
+
+
+def _compared(question: Question, span: Span) -> Question:
+    responses = tuple(cast("Sample", {**each, "answer": span(question, each)}) for each in question.responses)
+    return replace(question, responses=responses)
+
+
+def _auroc(group: Judged, score: str) -> Cell:
+    values = group.values(score)
+    return None if values is None else plain(auroc(correct=group.correct, uncertainty=values))

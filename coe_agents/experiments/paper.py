@@ -1,0 +1,37 @@
+"""Owns the paper's numbers, which stand in `paper.toml` with the label of the table or figure that they are from."""
+
+import functools
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from coe_agents.experiments.experiment import Row
+
+
+def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
+    """Returns what the paper prints for an experiment, in the order of `columns`; None where it prints nothing.
+
+    Raises:
+        KeyError: A column of the paper's is none of `columns`.
+
+    Example:
+        >>> paper_rows("divergences", ("solver", "divergence", "CoE after", "gain"))[0]
+        ('greedy', 'kl', None, 0.39)
+    """
+    rows = _numbers()[name]["rows"]
+    unknown = {column for row in rows for column in row} - set(columns)
+    if unknown:
+        raise KeyError(f'"columns" must hold all that the paper prints for {name}; {sorted(unknown)} is missing')
+    return tuple(tuple(row.get(column) for column in columns) for row in rows)
+
+
+def paper_label(name: str) -> str:
+    """Returns the label of the paper's table or figure, as its source spells it."""
+    return str(_numbers()[name]["label"])
+
+
+@functools.cache
+def _numbers() -> dict[str, Any]:
+    source = resources.files("coe_agents.experiments").joinpath("paper.toml")
+    return tomllib.loads(source.read_text(encoding="utf-8"))

@@ -1,0 +1,109 @@
+"""Owns the experiment `sampling`: what temperature and the number of generations change (fig:5)."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from coe_agents.evaluation import Question
+from coe_agents.evaluation.metrics import auroc
+from coe_agents.experiments.coordinating import coordinated
+from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.groups import Judged, Setting, judged
+from coe_agents.experiments.paper import paper_label, paper_rows
+from coe_agents.experiments.ranking import plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+GENERATIONS = (4, 5, 6, 7, 8)
+_NAME = "sampling"
+_DRAWN = ("accuracy before", "accuracy after", "AUROC of CoE", "CoE")
+_COLUMNS = ("varied", "value", "accuracy before", "accuracy after", "CoE", "U_A", "U_E", "AUROC of CoE")
+
+
+def sampling(
+    by_temperature: Mapping[float, Sequence[Question]],
+    questions: Sequence[Question],
+    agents: Sequence[str],
+    setting: Setting,
+) -> Experiment:
+    """Returns accuracy before and after Algorithm 1, CoE and its AUROC for the first two agents.
+
+    Args:
+        by_temperature: Questions with the responses sampled at each temperature; may be empty.
+        questions: Of whose responses the first 4 to 8 are taken; a number that an agent lacks is left out.
+        agents: At least two.
+        setting: How responses become numbers.
+    """
+
+    def row(varied: str, value: Cell, group: Judged) -> Row:
+        after = coordinated(group, setting, solver="greedy")
+        means = [
+            float(vector.mean())
+            for vector in map(group.values, ("coe", "aleatoric", "epistemic"))
+            if vector is not None
+        ]
+        ranked = auroc(correct=group.correct, uncertainty=_known(group))
+        return varied, value, float(group.correct.mean()), after.accuracy, *means, plain(ranked)
+
+    two = list(agents[:2])
+    rows: list[Row] = [
+        row("temperature", value, judged(asked, two, setting)) for value, asked in sorted(by_temperature.items())
+    ]
+    most = _fewest_responses(questions, two)
+    rows += [row("generations", n, judged(questions, two, setting, n_samples=n)) for n in GENERATIONS if n <= most]
+    paper = paper_rows(_NAME, _COLUMNS)
+
+    def draw(figure: "Figure") -> None:
+        kinds = list(dict.fromkeys(row[0] for row in rows))
+        for axes, varied in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
+            own = [row for row in rows if row[0] == varied]
+            values = [row[1] for row in own]
+            for column, marker in zip(_DRAWN, ("o-", "s--", "v-", "k^-"), strict=True):
+                heights = [row[_COLUMNS.index(column)] for row in own]
+                axes.plot(values, [float("nan") if h is None else h for h in heights], marker, label=column)
+            theirs = [(row[1], row[3]) for row in paper if row[0] == varied and isinstance(row[3], float)]
+            if theirs:
+                axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="paper's accuracy")
+            else:
+                axes.fill_between([0.8, 1.0], 0.92, 0.95, color="tab:red", alpha=0.4, label="paper's accuracy")
+            axes.set_xlabel(str(varied))
+            axes.set_xticks(values)
+            axes.set_ylabel("accuracy, AUROC; CoE in nats")
+            axes.set_ylim(0, 1.05)
+            axes.legend(fontsize=8, loc="lower right")
+
+    return Experiment(
+        name=_NAME,
+        title="Sampling temperature and number of generations",
+        columns=_COLUMNS,
+        n_keys=2,
+        rows=tuple(rows),
+        paper=paper,
+        label=paper_label(_NAME),
+        draw=draw,
+        settings={"group": " + ".join(two), "algorithm": "greedy, the literal one, epsilon 1e-6"},
+        notes=(
+            "Accuracy before is that of the group's answer, after that of Algorithm 1's.",
+            "Fewer generations are the first of the same responses.",
+            *(() if by_temperature else ("Temperatures need models to ask; saved samples have one.",)),
+        ),
+        width=11.0,
+        height=4.8,
+    )
+
+
+def _known(group: Judged) -> Sequence[float]:
+    vector = group.values("coe")
+    return [] if vector is None else vector.tolist()
+
+
+def _fewest_responses(questions: Sequence[Question], agents: Sequence[str]) -> int:
+    """The number of responses that every agent has for every question to which it responded."""
+    return min(
+        (
+            sum(response["agent"] == name for response in question.responses)
+            for question in questions
+            for name in {response["agent"] for response in question.responses} & set(agents)
+        ),
+        default=0,
+    )

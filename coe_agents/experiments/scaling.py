@@ -1,0 +1,113 @@
+"""Owns the experiment `scaling`: CoE and its baselines as agents are added."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coe_agents.evaluation import Question
+from coe_agents.evaluation.metrics import auroc
+from coe_agents.experiments.experiment import Experiment, Row
+from coe_agents.experiments.groups import Setting, judged, of_agents
+from coe_agents.experiments.ranking import plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_GROUPS = 12
+_METRICS: Mapping[str, str] = {
+    "CoE": "coe",
+    "Semantic Entropy": "semantic_entropy",
+    "U_E": "epistemic",
+    "vote share": "vote_share",
+    "Regular Entropy": "regular_entropy",
+}
+_COLUMNS = ("agents", "groups", "accuracy", *_METRICS, "CoE less Semantic Entropy", "least", "most")
+
+
+def scaling(
+    questions: Sequence[Question],
+    agents: Sequence[str],
+    setting: Setting,
+    *,
+    seed: int = 0,
+    most_groups: int = MOST_GROUPS,
+) -> Experiment:
+    """Returns mean AUROC over groups of each size; the last columns are over the groups of that size.
+
+    Args:
+        questions: Those to which all agents responded count, so that all groups answer the same.
+        agents: At least one.
+        setting: How responses become numbers.
+        seed: Draws the groups where there are more than `most_groups`.
+        most_groups: Of each size.
+    """
+    common = of_agents(questions, agents)
+    rows: list[Row] = []
+    for size in range(1, len(agents) + 1):
+        groups = _drawn(agents, size, seed=seed, most=most_groups)
+        accuracies: list[float] = []
+        scores: dict[str, list[float]] = {name: [] for name in _METRICS}
+        for names in groups:
+            group = judged(common, names, setting)
+            accuracies.append(float(group.correct.mean()))
+            for name, estimator in _METRICS.items():
+                values = group.values(estimator)
+                ranked = float("nan") if values is None else auroc(correct=group.correct, uncertainty=values)
+                scores[name].append(ranked)
+        less = np.subtract(scores["CoE"], scores["Semantic Entropy"])
+        means = [plain(float(np.mean(scores[name]))) for name in _METRICS]
+        spread = [plain(float(each)) for each in (less.mean(), less.min(), less.max())]
+        rows.append((size, len(groups), float(np.mean(accuracies)), *means, *spread))
+
+    def draw(figure: "Figure") -> None:
+        ranks, margin = figure.subplots(1, 2)
+        sizes = np.array([row[0] for row in rows], dtype=float)
+        for name, marker in zip(_METRICS, "os^vD", strict=True):
+            heights = _floats(rows, name)
+            if not np.isnan(heights).all():
+                ranks.plot(sizes, heights, marker=marker, label=name)
+        ranks.plot(sizes, _floats(rows, "accuracy"), ":", color="grey", label="accuracy")
+        ranks.set_ylabel("AUROC, mean over the groups")
+        ranks.legend(fontsize=8)
+        margin.fill_between(sizes, _floats(rows, "least"), _floats(rows, "most"), alpha=0.25, label="least to most")
+        margin.plot(sizes, _floats(rows, "CoE less Semantic Entropy"), "o-", label="mean")
+        margin.axhline(0.0, color="grey", linestyle=":")
+        margin.set_ylabel("AUROC of CoE less Semantic Entropy's")
+        margin.legend(fontsize=8)
+        for axes in (ranks, margin):
+            axes.set_xlabel("agents")
+            axes.set_xticks(sizes)
+
+    return Experiment(
+        name="scaling",
+        title="AUROC as agents are added",
+        columns=_COLUMNS,
+        rows=tuple(rows),
+        label="",
+        draw=draw,
+        settings={
+            "agents": ", ".join(agents),
+            "questions": f"{len(common)}, to which all responded",
+            "groups": f"all of a size, or {most_groups} drawn by seed {seed}",
+        },
+        notes=(
+            "What counts as right is the group's own answer, so each size has its own labels and accuracy.",
+            "Metrics are means over the agents, but CoE, U_E and the vote share, which are the group's.",
+        ),
+        width=12.0,
+    )
+
+
+def _drawn(agents: Sequence[str], size: int, *, seed: int, most: int) -> list[tuple[str, ...]]:
+    every = list(combinations(agents, size))
+    if len(every) <= most:
+        return every
+    generator = np.random.default_rng((seed, size))
+    return [every[place] for place in sorted(generator.choice(len(every), most, replace=False))]
+
+
+def _floats(rows: Sequence[Row], column: str) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    place = _COLUMNS.index(column)
+    return np.array([np.nan if row[place] is None else row[place] for row in rows], dtype=np.float64)

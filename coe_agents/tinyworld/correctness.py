@@ -1,0 +1,36 @@
+"""Owns what is right in tinyworld: the answer inside its wordings, and whether it is a true one."""
+
+import functools
+from collections.abc import Mapping
+
+from coe_agents.clustering import normalize_answer
+from coe_agents.evaluation import Prediction, Question, Rule, Sample
+from coe_agents.tinyworld.facts import Fact, load_facts
+from coe_agents.tinyworld.wording import spoken_answer
+
+
+def tinyworld_criterion() -> Rule:
+    """Returns the criterion by which an answer is right where it says a fact's answer, in any of tinyworld's wordings.
+
+    It needs no entailment model, so a clusterer's mistakes cannot hide behind it. Other questions have no verdict.
+    """
+    return Rule("tinyworld's facts", _is_right)
+
+
+def answer_span(question: Question, response: Sample) -> str:
+    """Returns the answer inside a response, or all of it where it is in none of tinyworld's wordings."""
+    fact = _facts().get(question.text)
+    return response["text"] if fact is None else spoken_answer(fact.relation, fact.subject, response["text"])
+
+
+def _is_right(prediction: Prediction) -> bool | None:
+    fact = _facts().get(prediction.question)
+    if fact is None:
+        return None
+    said = normalize_answer(spoken_answer(fact.relation, fact.subject, prediction.answer))
+    return said in {normalize_answer(reference) for reference in fact.references}
+
+
+@functools.cache
+def _facts() -> Mapping[str, Fact]:
+    return {fact.question: fact for fact in load_facts()}

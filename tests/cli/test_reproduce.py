@@ -1,0 +1,107 @@
+import csv
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from coe_agents.cli.checks import check
+from coe_agents.cli.config import load_config
+from coe_agents.cli.sources import SHIPPED
+from coe_agents.evaluation.store import SAMPLES
+from tests.cli.test_score import run
+from tests.evaluation.invented import group, write
+
+PAPER = Path(__file__).parents[2] / "examples" / "paper.toml"
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("samples") / "s.samples.jsonl", group(40))
+
+
+def table(path):
+    return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")))
+
+
+def test_all_that_saved_samples_allow(samples, tmp_path):
+    done = run("reproduce", "all", "--samples", samples, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    made = (
+        "model-accuracy selective-prediction triviaqa epsilon sampling divergences quadrants normalisation cost scaling"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        f"{name}.{kind}" for name in made.split() for kind in ("csv", "tex", "png", "svg")
+    )
+    assert "squad is left out" in done.stdout
+    assert "contamination is left out: what the models know" in done.stdout
+    rows = table(tmp_path / "selective-prediction.csv")
+    assert [row["source"] for row in rows] == ["here", "paper"] * 12
+    assert next(row for row in rows if row["source"] == "paper" and row["metric"] == "CoE")["AUROC"] == "0.683"
+    assert "clusterer: NormalizedMatch; right by: reference_or_label" in (tmp_path / "epsilon.csv").read_text()
+    assert "in place of TriviaQA" in (tmp_path / "triviaqa.svg").read_text()
+
+
+def test_the_order_of_agents_is_the_callers(samples, tmp_path):
+    done = run("reproduce", "selective-prediction", "--samples", samples, "--agents", "c,a", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 models: c + a, 40 questions" in (tmp_path / "selective-prediction.csv").read_text()
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_says_so(samples, tmp_path):
+    done = run("reproduce", "selective-prediction", "--samples", samples, "--out", tmp_path, wide=80)
+    assert all(len(line.rstrip()) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
+    assert "columns more in a wider terminal and in the files" in done.stdout
+
+
+def test_tinyworld_is_asked_once_and_two_instances_differ(tmp_path):
+    command = ("reproduce", "contamination", "--limit", "3", "--out", tmp_path)
+    done = run(*command)
+    assert done.returncode == 0, done.stderr
+    kept = tmp_path / "runs" / "tinyworld-validation" / SAMPLES
+    rows = [json.loads(line) for line in kept.read_bytes().splitlines()]
+    assert len(rows) == 3 * 6 * 10
+    assert all(0 <= row["p_false"] <= 1 for row in rows)
+    said = {name: [row["text"] for row in rows if row["agent"] == name] for name in ("tiny-llama", "tiny-llama (2)")}
+    assert said["tiny-llama"] != said["tiny-llama (2)"]
+    assert sum(int(row["units"]) for row in table(tmp_path / "contamination.csv")) == 9
+
+    before = kept.stat().st_mtime_ns
+    again = run("reproduce", "selective-prediction", "--samples", kept, "--out", tmp_path / "again")
+    assert again.returncode == 0, again.stderr
+    assert kept.stat().st_mtime_ns == before
+    assert "right by: tinyworld's facts" in (tmp_path / "again" / "selective-prediction.csv").read_text()
+
+
+def test_the_papers_configuration_differs_from_tinyworlds_in_names_only():
+    paper, ours = (tomllib.loads(path.read_text()) for path in (PAPER, SHIPPED))
+    assert [agent["model"] for agent in paper["agents"]] == [
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "Qwen/Qwen2.5-7B-Instruct",
+        "mistralai/Mistral-7B-Instruct-v0.3",
+    ]
+    named = {"name", "provider", "model", "temperature", "max_tokens", "options", "device"}
+    for theirs, own in zip([*paper["agents"], paper["clusterer"]], [*ours["agents"], ours["clusterer"]], strict=True):
+        assert {key: theirs[key] for key in theirs.keys() - named} == {key: own[key] for key in own.keys() - named}
+    assert paper.keys() == ours.keys()
+    for path in (PAPER, SHIPPED):
+        assert check(load_config(path)) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["vibes"], 2, "vibes"),
+        (["all", "--samples", "{samples}", "--dataset", "tinyworld"], 2, "exclude each other"),
+        (["all", "--agents", "a"], 2, '"--samples"'),
+        (["all", "--samples", "{samples}", "--agents", "a,z"], 2, "z is none"),
+        (["all", "--samples", "/none.jsonl"], 1, "/none.jsonl cannot be read"),
+        (["all", "--dataset", "tinyworld", "--dataset", "squad", "--dataset", "nq_open"], 2, "at most two"),
+        (["contamination", "--samples", "{samples}"], 1, "knows none"),
+    ],
+)
+def test_mistakes_are_named(samples, tmp_path, arguments, code, message):
+    done = run("reproduce", *(each.format(samples=samples) for each in arguments), "--out", tmp_path / "out")
+    assert done.returncode == code, done.stderr
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr

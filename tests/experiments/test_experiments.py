@@ -1,0 +1,185 @@
+"""Each experiment on a few questions, with the numbers worked out by hand."""
+
+import math
+
+import pytest
+
+from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+from coe_agents.experiments import (
+    RememberingEntailment,
+    Setting,
+    contamination,
+    cost,
+    divergences,
+    epsilon,
+    model_accuracy,
+    normalisation,
+    panels,
+    quadrants,
+    sampling,
+    scaling,
+    selective_prediction,
+)
+from coe_agents.testing import TableEntailment
+
+SETTING = Setting(NormalizedMatch())
+LOG2 = math.log(2)
+TWO = {  # a and b agree and are right; they are sure and disagree; a hesitates
+    "q1": {"a": "right right", "b": "right right"},
+    "q2": {"a": "x x", "b": "right right"},
+    "q3": {"a": "right x", "b": "right right"},
+}
+
+
+def by_column(experiment, *keys):
+    (row,) = [row for row in experiment.rows if row[: len(keys)] == keys]
+    return dict(zip(experiment.columns, row, strict=True))
+
+
+def test_model_accuracy(asked):
+    found = model_accuracy({"d": (None, asked(TWO))}, ["a", "b"], SETTING)
+    # a ties in q3, and the first response, "right", leads
+    assert by_column(found, "a", "d")["validation accuracy"] == pytest.approx(2 / 3)
+    assert by_column(found, "b", "d")["validation accuracy"] == 1.0
+    assert by_column(found, "b", "d")["train accuracy"] is None
+    assert len(found.paper) == 6
+
+
+def test_selective_prediction(asked):
+    found = selective_prediction(asked(TWO, p_false=0.5), ["a", "b"], SETTING)
+    # q2 ties and goes to the first cluster, "x": wrong. CoE: 0, log 2, H(3/4) = 0.562
+    coe = by_column(found, 2, "CoE")
+    assert coe["AUROC"] == 1.0
+    assert coe["100%"] == pytest.approx(2 / 3)
+    assert coe["AURAC"] == pytest.approx((1 + 1 + 2 / 3) / 3)
+    # SE: 0, 0, log 2 / 2: the wrong one ties with one right and is surer than the other
+    mean = by_column(found, 2, "Semantic Entropy")
+    assert mean["AUROC"] == 0.25
+    assert mean["less CoE's"] == -0.75
+    assert mean["AUROC"] == by_column(found, 2, "U_A")["AUROC"]
+    assert by_column(found, 2, "P(False)")["AUROC"] == 0.5
+    assert by_column(found, 2, "Regular Entropy")["AUROC"] is None
+    assert {row[0] for row in found.rows} == {2}
+    lines = found.lines()
+    assert lines[0][:3] == (2, "Semantic Entropy", "here")
+    assert lines[1][:3] == (2, "Semantic Entropy", "paper")
+
+
+def test_panels(asked):
+    agents = {"a": "right x", "b": "right", "c": "x", "a (2)": "x", "b (2)": "x", "c (2)": "right"}
+    questions = asked({"q1": agents, "q2": {**agents, "c": "right"}})
+    found = panels("squad", "S", questions, ["a", "b", "c"], SETTING, twins=["a (2)", "b (2)", "c (2)"])
+    assert list(dict.fromkeys(row[0] for row in found.rows)) == ["a", "b", "c", "2 models", "3 models", "6 models"]
+    assert len(found.rows) == 6 * 9
+    fewer = panels("squad", "S", questions, ["a", "b", "c"], SETTING)
+    assert "6 models" not in {row[0] for row in fewer.rows}
+    assert any("second instance" in note for note in fewer.notes)
+
+
+def test_epsilon_and_divergences(asked):
+    questions = asked(TWO)
+    found = epsilon(questions, ["a", "b"], SETTING)
+    literal = by_column(found, "greedy", "1e-06")
+    # q1 and q2 are certain from the start: 1 iteration; q3 moves to (1, 0) and (1, 0), then stands still: 2
+    assert literal["iterations"] == pytest.approx(4 / 3)
+    assert literal["final CoE"] == pytest.approx(LOG2 / 3)
+    assert literal["accuracy"] == pytest.approx(2 / 3)
+    leaning = epsilon(asked({"q": {"a": "right right x", "b": "right"}}), ["a", "b"], SETTING)
+    assert by_column(leaning, "softmax", "1e-08")["iterations"] > by_column(leaning, "softmax", "1e-04")["iterations"]
+
+    found = divergences(questions, ["a", "b"], SETTING)
+    assert {by_column(found, "greedy", name)["gain"] for name in ("kl", "js", "hellinger", "wasserstein")} == {0.0}
+    kl = by_column(found, "greedy", "kl")
+    h = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+    assert kl["CoE before"] == pytest.approx((LOG2 + h) / 3)
+    assert kl["CoE after"] == pytest.approx(LOG2 / 3)
+    assert kl["CoE rose"] == 0.0
+
+
+def test_the_gain_of_algorithm_1_comes_from_the_clusters_that_it_leaves(asked):
+    # before, x has (0.4 + 1) / 2; after, each agent counts fully for its top, and the first of the tied clusters leads
+    tied = asked({"q": {"a": "right right right x x", "b": "x"}})
+    assert by_column(divergences(tied, ["a", "b"], SETTING), "greedy", "kl")["gain"] == 1.0
+    agreed = asked({"q": {"a": "x right right", "b": "right"}})
+    assert by_column(divergences(agreed, ["a", "b"], SETTING), "greedy", "kl")["accuracy after"] == 1.0
+
+
+def test_sampling(asked):
+    questions = asked({"q1": {"a": "right x x x x", "b": "right right right right x"}})
+    found = sampling({0.9: questions}, questions, ["a", "b"], SETTING)
+    assert [row[:2] for row in found.rows] == [("temperature", 0.9), ("generations", 4), ("generations", 5)]
+    # of four: a (1/4, 3/4), b (1, 0), together 5/8 right; of five: (1/5, 4/5) and (4/5, 1/5), a tie
+    assert by_column(found, "generations", 4)["accuracy before"] == 1.0
+    assert by_column(found, "generations", 4)["U_A"] == pytest.approx(0.5623351 / 2)
+    assert by_column(found, "generations", 5)["CoE"] == pytest.approx(LOG2)
+    assert by_column(found, "generations", 4)["AUROC of CoE"] is None  # all right
+
+
+def test_quadrants_are_the_four_regimes():
+    found = quadrants()
+    assert {row[1] for row in found.rows} == {"consensus", "conflict", "ambiguous", "unknown"}
+    for row in found.rows:
+        (theirs,) = [theirs for theirs in found.paper if theirs[0] == row[0]]
+        assert [("low", "high")[row[2] > 0.5], ("low", "high")[row[3] > 0.3]] == [theirs[2], theirs[3]]
+        assert row[4] == pytest.approx(row[2] + row[3])
+
+
+def test_contamination(asked):
+    questions = asked({"q1": {"a": "right right", "b": "x y"}, "q2": {"a": "right x", "b": "x x"}})
+    known = {
+        ("q1", "a"): {"right": 1.0},
+        ("q1", "b"): {},
+        ("q2", "a"): {"right": 0.5, "x": 0.5},
+        ("q2", "b"): {"x": 1.0},
+    }
+    found = contamination(questions, ["a", "b"], SETTING, lambda *key: known.get(key))
+    unseen, torn = by_column(found, "never saw it"), by_column(found, "hesitates")
+    assert (unseen["units"], unseen["mean SE"], unseen["share of SE"]) == (1, pytest.approx(LOG2), pytest.approx(0.5))
+    assert (torn["share of SE"], torn["entropy of belief"]) == (pytest.approx(0.5), pytest.approx(LOG2))
+    assert by_column(found, "sure and wrong")["accuracy"] == 0.0
+    assert by_column(found, "sure and right")["share of SE"] == 0.0
+    with pytest.raises(ValueError, match="knows none"):
+        contamination(questions, ["a"], SETTING, lambda *_: None)
+
+
+def test_normalisation(asked):
+    questions = asked({"q1": {"a": "right! right!", "b": "so:right so:right"}})
+    found = normalisation(
+        questions, ["a", "b"], {"N": NormalizedMatch()}, SETTING, lambda _, said: said["text"].removeprefix("so:")
+    )
+    assert by_column(found, "N", "whole response")["U_E"] == pytest.approx(LOG2)
+    assert by_column(found, "N", "canonical answer")["U_E"] == 0.0
+
+
+def test_cost_counts_the_pairs_that_are_asked(asked):
+    questions = asked({name: {"a": "x y", "b": "x z"} for name in ("q1", "q2")}, n_tokens=3, logprob=-1.0)
+    model = TableEntailment({}, default="contradiction")
+    setting = Setting(BidirectionalEntailment(model))
+    found = cost(questions, ["a"], setting, twins=["b"], generation_seconds=0.5)
+    one, two = by_column(found, 1), by_column(found, 2)
+    # x-y; and of x, y, z: x-y, x-z, y-z. A contradiction is asked one way
+    assert (one["pairs asked"], two["pairs asked"]) == (1.0, 3.0)
+    assert (two["K m^2, the paper's"], two["(K m)^2"]) == (8.0, 16.0)
+    assert (two["tokens"], two["clusters"], two["responses"]) == (12.0, 3.0, 4.0)
+    assert "0.500 s a question" in found.settings["generation"]
+    without = cost(questions, ["a"], SETTING)
+    assert by_column(without, 1)["pairs asked"] is None
+
+
+def test_scaling_draws_groups_of_each_size(asked):
+    questions = asked({**{name: {**said, "c": "x", "d": "right"} for name, said in TWO.items()}, "q4": {"a": "x"}})
+    found = scaling(questions, ["a", "b", "c", "d"], SETTING, most_groups=4)
+    assert [row[:2] for row in found.rows] == [(1, 4), (2, 4), (3, 4), (4, 1)]
+    assert found.settings["questions"].startswith("3,")
+    assert by_column(found, 4)["CoE less Semantic Entropy"] == pytest.approx(
+        by_column(found, 4)["CoE"] - by_column(found, 4)["Semantic Entropy"]
+    )
+    assert found.rows == scaling(questions, ["a", "b", "c", "d"], SETTING, most_groups=4).rows
+
+
+def test_a_remembered_pair_is_not_asked_again():
+    model = TableEntailment({("a", "b"): "entailment"})
+    remembering = RememberingEntailment(model)
+    first = remembering.predict([("a", "b"), ("b", "a")])
+    assert remembering.predict([("b", "a"), ("a", "b")]).tolist() == first[::-1].tolist()
+    assert model.pairs == [("a", "b"), ("b", "a")]

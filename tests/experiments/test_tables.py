@@ -1,0 +1,52 @@
+import csv
+
+from coe_agents.experiments import Experiment, draw_to, to_csv, to_latex
+
+EVIL = r"\input{/etc/passwd} 100% & $x_1$ #^~ <b>" + "\x1b[31m"
+
+
+def experiment(**fields):
+    return Experiment(
+        **{
+            "name": "e",
+            "title": EVIL,
+            "columns": ("agent", "value"),
+            "rows": ((EVIL, 0.12345), ("=1+1", None)),
+            "draw": lambda figure: figure.subplots().set_title(EVIL[:-5]),
+            "settings": {"agents": EVIL},
+            **fields,
+        }
+    )
+
+
+def test_latex_escapes_what_models_and_users_wrote():
+    found = to_latex(experiment())
+    assert r"\textbackslash{}input\{/etc/passwd\} 100\% \& \$x\_1\$ \#\textasciicircum{}\textasciitilde{}" in found
+    assert r"\input" not in found
+    assert "\x1b" not in found
+    assert "& 0.123 " in found
+    assert "& - " in found
+    assert r"\begin{tabular}{lr}" in found
+
+
+def test_csv_keeps_all_digits_and_no_formula(tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text(to_csv(experiment()))
+    rows = list(csv.reader(line for line in path.read_text().splitlines() if not line.startswith("#")))
+    assert rows == [["agent", "value"], [EVIL, "0.12345"], ["'=1+1", ""]]
+    assert path.read_text().splitlines()[-1].startswith("# agents: ")
+
+
+def test_pictures_are_written_with_their_text_and_nothing_is_read_as_mathematics(tmp_path):
+    paths = draw_to(experiment(), tmp_path)
+    assert [path.name for path in paths] == ["e.png", "e.svg"]
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    assert "$x_1$ #^~ &lt;b&gt;" in paths[1].read_text()
+
+
+def test_a_picture_is_the_same_bytes_again(tmp_path):
+    one, two = tmp_path / "1", tmp_path / "2"
+    for folder in (one, two):
+        folder.mkdir()
+        draw_to(experiment(), folder)
+    assert (one / "e.svg").read_bytes() == (two / "e.svg").read_bytes()

@@ -47,7 +47,7 @@ def ranking_rows(group: Judged, metrics: Mapping[str, str], *, n_resamples: int 
         shares = [of[f"accuracy at {share}"][0] for share in RETENTIONS]
         areas = [of["aurac"][0], of["paper_aurac"][0]]
         less = differences[name]["auroc"] if name in differences else (math.nan,) * 3
-        rows.append((name, *map(plain, (*areas, *of["auroc"], *shares, *less))))
+        rows.append((name, *map(plain, (*of["auroc"], *areas, *shares, *less))))
     return rows
 
 

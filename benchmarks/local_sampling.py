@@ -59,10 +59,11 @@ def endless(chat: ChatTransformers) -> Iterator[None]:
     """Lets no response end before its limit."""
     loaded = chat.load()
     ends, loaded.end_tokens = loaded.end_tokens, []
+    loaded.model.generation_config.eos_token_id = None  # which fills in what a call leaves open
     try:
         yield
     finally:
-        loaded.end_tokens = ends
+        loaded.end_tokens = loaded.model.generation_config.eos_token_id = ends
 
 
 async def measured(run: Callable[[], Awaitable[Any]]) -> Seconds:

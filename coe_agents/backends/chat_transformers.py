@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.control_tokens import defused
+from coe_agents.backends.cutting import CutRow, spelled
 from coe_agents.backends.drawing import DrawSettings
 from coe_agents.backends.loading import Loaded, load
 from coe_agents.backends.sampling import DrawnToken
@@ -193,7 +194,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
         def finish(prepared: Prepared, drawn: Sequence[Sequence[DrawnToken]]) -> ChatResult:
             loaded = self.load()
-            rows = [_Row.cut(loaded.tokenizer, tokens, loaded.end_tokens, prepared.settings.stop) for tokens in drawn]
+            rows = [CutRow.cut(loaded.tokenizer, tokens, loaded.end_tokens, prepared.settings.stop) for tokens in drawn]
             n_prompt, n_drawn = len(prepared.prompt), sum(len(row.tokens) for row in rows)
             usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)
             return ChatResult(
@@ -240,12 +241,12 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             conversation, chat_template=template, add_generation_prompt=True, **form
         )
 
-    def _generation(self, loaded: Loaded, row: "_Row", usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
+    def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
         decode = loaded.tokenizer.decode
         content = [
             {
-                **_spelled(decode([token.id]), token.logprob),
-                "top_logprobs": [_spelled(decode([other]), logprob) for other, logprob in token.top],
+                **spelled(decode([token.id]), token.logprob),
+                "top_logprobs": [spelled(decode([other]), logprob) for other, logprob in token.top],
             }
             for token in row.tokens
         ]
@@ -255,29 +256,6 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         # every message carries the usage of the whole request, as ChatOpenAI's do
         message = AIMessage(content=row.text, usage_metadata=usage, response_metadata={"model_name": self.model})
         return ChatGeneration(message=message, generation_info=info)
-
-
-class _Row:
-    """One sampled response: its text, its tokens up to and including the one that ended it, and why it ended."""
-
-    def __init__(self, text: str, tokens: Sequence[DrawnToken], finish_reason: str) -> None:
-        self.text, self.tokens, self.finish_reason = text, tokens, finish_reason
-
-    @classmethod
-    def cut(cls, tokenizer: Any, drawn: Sequence[DrawnToken], ends: Sequence[int], stop: Sequence[str]) -> "_Row":
-        end = next((place for place, token in enumerate(drawn) if token.id in ends), None)
-        tokens = drawn if end is None else drawn[: end + 1]
-        text = tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)
-        if not any(string in text for string in stop):
-            return cls(text, tokens, "length" if end is None else "stop")
-        # the row may have run on beside longer ones: keep the fewest tokens that hold a stop string
-        kept = next(
-            count
-            for count in range(1, len(tokens) + 1)
-            if any(s in tokenizer.decode([t.id for t in tokens[:count]], skip_special_tokens=True) for s in stop)
-        )
-        first = min(text.index(string) for string in stop if string in text)
-        return cls(text[:first], tokens[:kept], "stop")
 
 
 def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[int]:
@@ -295,8 +273,3 @@ def _plain_text(content: Any) -> str:
     if any(part is None for part in parts):
         raise ValueError("ChatTransformers takes text only; a message holds another kind of content. Leave it out")
     return "\n".join(parts)
-
-
-def _spelled(token: str, logprob: float) -> dict[str, Any]:
-    # part of a character decodes to a replacement; its bytes are not known here
-    return {"token": token, "bytes": None if "\ufffd" in token else list(token.encode()), "logprob": logprob}

@@ -10,7 +10,6 @@ import coe_agents
 from coe_agents.agents import ModelAgent
 from coe_agents.cli.assemble import create_agents
 from coe_agents.cli.config import Config
-from coe_agents.cli.models import LOCAL_PROVIDERS
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Ask, Participant
@@ -43,7 +42,7 @@ def create_group(config: Config | None, prompts: Mapping[str, str], *, seed: int
         config: The configuration.
         prompts: What is said to each agent, by question id.
         seed: For samples.
-        at_once: Questions put at once to an agent behind a server; a model in this process takes one at a time.
+        at_once: Questions put at once to each agent; a model in this process answers them in one batch.
 
     Raises:
         ConfigurationError: If an agent cannot be made, or two have the same name.
@@ -79,10 +78,7 @@ def create_group(config: Config | None, prompts: Mapping[str, str], *, seed: int
         "agents": [{**_sampling(agent), **model} for agent, model in zip(agents, models, strict=True)],
     }
     return Group(
-        participants=tuple(
-            Participant(agent.name, agent.n_samples, 1 if model["provider"] in LOCAL_PROVIDERS else at_once)
-            for agent, model in zip(agents, models, strict=True)
-        ),
+        participants=tuple(Participant(agent.name, agent.n_samples, at_once) for agent in agents),
         ask=ask,
         settings=json.loads(redacted(json.dumps(settings), secrets)),
         secrets=secrets,

@@ -30,7 +30,7 @@ SeedOption = Annotated[int, typer.Option(help="Draws questions and examples; sam
 ContextOption = Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")]
 ShotsOption = Annotated[int, typer.Option(min=0, help="Examples shown before each question.")]
 PromptOption = Annotated[Path | None, typer.Option(help="TOML file: instruction, question, with_context.")]
-AtOnceOption = Annotated[int, typer.Option(min=1, help="Questions put at once to an agent behind a server.")]
+AtOnceOption = Annotated[int, typer.Option(min=1, help="Questions put at once to each agent.")]
 SAMPLE_EPILOG = (
     "Exit status: 0 all replied, 1 some failed or could not be kept, 2 a mistake in the command, 130 stopped."
 )

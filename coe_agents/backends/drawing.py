@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig, StoppingCriteria
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from coe_agents.backends.loading import Loaded
 from coe_agents.backends.sampling import DrawnToken, SeededSampler
@@ -148,9 +149,9 @@ def _read(loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int) -
 
 
 def _selected(cache: Any, rows: torch.Tensor) -> Any:
-    """Returns the cache of these rows, in this order; None where it cannot be had, as a recurrent layer's state."""
+    """Returns the cache of these rows, in this order; None where it holds more than keys and values, as Mamba's."""
     layers = getattr(cache, "layers", ())
-    if not layers or not all(hasattr(layer, "batch_select_indices") for layer in layers):
+    if not layers or not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
         return None
     cache.batch_select_indices(rows)
     return cache

@@ -15,6 +15,8 @@ from coe_agents.backends.sampling import DrawnToken, SeededSampler
 _LOG = logging.getLogger(__name__)
 _FEWEST_THINNED = 8
 """Among fewer rows, ended ones cost less than starting anew without them."""
+_FEWEST_SAVED = 256
+"""Fewer tokens of prompts are sooner read again for each row than in a pass of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ def _drawn_at_once(
     ends, padding = loaded.end_tokens, loaded.tokenizer.pad_token_id
     padding = padding if padding is not None else (ends or [0])[0]
     ids, mask = _left_padded([prompts[prompt] for prompt in asked], padding, loaded.model.device)
-    cache = _read(loaded, ids, mask, padding) if len(rows) > len(asked) else None
+    n_saved = (len(rows) - len(asked)) * ids.shape[1]
+    cache = _read(loaded, ids, mask, padding) if n_saved >= _FEWEST_SAVED else None
     owners = torch.tensor([asked.index(row.prompt) for row in rows], device=ids.device)
     ids, mask, cache = ids[owners], mask[owners], _selected(cache, owners)
     sampler = SeededSampler([row.seed for row in rows], settings.temperature, settings.top_p, settings.n_top)

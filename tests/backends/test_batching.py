@@ -109,7 +109,7 @@ async def test_a_prompt_is_read_once_for_all_its_samples(chat):
     hook = loaded.model.register_forward_pre_hook(
         lambda module, args, given: n_read.append(given["input_ids"].shape), with_kwargs=True
     )
-    result = await request(chat, QUESTIONS[-1], 1, n=6, max_tokens=3)
+    result = await request(chat, QUESTIONS[-1] * 10, 1, n=6, max_tokens=3)
     hook.remove()
     n_prompt = result.llm_output["token_usage"]["prompt_tokens"]
     assert n_read == [(1, n_prompt - 1), (6, 1), (6, 1), (6, 1)]

@@ -129,10 +129,10 @@ def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, 
     assert {"sk-planted-from-the-environment", "sk-planted-in-a-header"} <= group.secrets
 
 
-async def test_an_agent_is_told_the_prompt_and_a_model_in_this_process_is_asked_one_question_at_a_time():
+async def test_an_agent_is_told_the_prompt_and_a_model_in_this_process_is_asked_several_questions_at_once():
     question = Question("capital/France", "What is the capital of France?", ("Paris",))
     group = create_group(None, {question.id: question.question}, seed=0, at_once=8)
-    assert [participant.at_once for participant in group.participants] == [1, 1, 1]
+    assert [participant.at_once for participant in group.participants] == [8, 8, 8]
     reply = await group.ask("tiny-llama", question)
     assert len(reply["responses"]) == group.participants[0].n_samples
     assert any("Paris" in response["text"] for response in reply["responses"])

@@ -54,7 +54,8 @@ class ModelAgent:
         retries: How often a request is sent again after a failure that may pass, with growing, random waits, or as long
             as the server asks for. OpenAI's client has its own retries turned off.
         max_concurrency: The most requests at a time at the model's address, or at the model object where it has none,
-            for all agents and graph runs of the process together; the smallest of theirs counts.
+            for all agents and graph runs of the process together; the smallest of theirs counts. Unless given, 16 at an
+            address, and 64 at a model object, which joins what comes together.
         max_response_chars: A longer response is cut, and says so at its end.
 
     Raises:
@@ -77,7 +78,7 @@ class ModelAgent:
         timeout: float | None = 600.0,
         request_timeout: float | None = None,
         retries: int = 2,
-        max_concurrency: int = 16,
+        max_concurrency: int | None = None,
         max_response_chars: int = 20_000,
     ) -> None:
         _check(bool(name.strip()), '"name" must not be empty', name, "Give each agent a name of its own")
@@ -101,7 +102,12 @@ class ModelAgent:
             holds = seconds is None or 0 < seconds < math.inf
             _check(holds, f'"{option}" must be above 0 seconds', seconds, "None is no limit")
         _check(retries >= 0, '"retries" must be at least 0', retries, "0 never asks again")
-        _check(max_concurrency >= 1, '"max_concurrency" must be at least 1', max_concurrency, "1 asks one by one")
+        _check(
+            max_concurrency is None or max_concurrency >= 1,
+            '"max_concurrency" must be at least 1',
+            max_concurrency,
+            "1 asks one by one",
+        )
         _check(
             max_response_chars >= 1, '"max_response_chars" must be at least 1', max_response_chars, "20,000 are usual"
         )
@@ -201,7 +207,7 @@ class ModelAgent:
                 self._asker = Asker(
                     name=self.name,
                     address=address,
-                    places=places_at(address or id(given), self.max_concurrency),
+                    places=places_at(address or id(given), self.max_concurrency or (16 if address else 64)),
                     retries=self.retries,
                     request_timeout=self.request_timeout,
                     secrets=secrets_of(self),

@@ -1,20 +1,24 @@
 """Owns `ChatTransformers`: a local causal language model as a LangChain chat model with n samples."""
 
+import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import torch
-from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, UsageMetadata, convert_to_openai_messages
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import AutoModelForCausalLM
 
+from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.control_tokens import defused
+from coe_agents.backends.cutting import CutRow, spelled
+from coe_agents.backends.drawing import DrawSettings
 from coe_agents.backends.loading import Loaded, load
-from coe_agents.backends.sampling import DrawnToken, SeededSampler
+from coe_agents.backends.sampling import DrawnToken
 from coe_agents.backends.scoring import continuation_log_probabilities
 from coe_agents.errors import ContextOverflowError, ModelLoadError
 
@@ -39,8 +43,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     `generate` and `agenerate` return `n` generations from one batch, each with per-token log-probabilities (natural, of
     the model's raw logits) in `generation_info["logprobs"]`, shaped as `ChatOpenAI` gives them. Sample i is drawn from
-    its own stream, seeded with `seed + i`. The model is loaded at the first call; one call runs at a time, and models
-    of the same name share one copy in memory.
+    its own stream, seeded with `seed + i`. The model is loaded at the first call, and models of the same name share one
+    copy in memory. Calls that come within milliseconds, or while it is busy, are answered in one batch if their
+    settings are equal; each gets what it would get alone, but for the last bits of log-probabilities.
 
     Args:
         model: A local folder or a hub id. Only safetensors are read and no code that comes with the model is run.
@@ -55,6 +60,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         seed: Makes samples repeatable; by default each call draws anew.
         top_logprobs: How many alternatives to report for each token.
         chat_template: A Jinja template in place of the tokenizer's own.
+        max_batch: The most responses that are drawn at once; fewer are where the memory is too small for them.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -70,7 +76,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     dtype: str | None = None
     revision: str | None = None
     chat_template: str | None = None
-    _holder: list[Loaded] = PrivateAttr(default_factory=list)
+    max_batch: int = Field(default=256, ge=1)
+    _holder: list[Batches] = PrivateAttr(default_factory=list)
 
     def __init__(self, model: str, **options: Any) -> None:
         super().__init__(model=model, **options)
@@ -94,6 +101,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         Raises:
             ModelLoadError: If there is no such model, or it has no chat template.
         """
+        return self._batches().loaded
+
+    def _batches(self) -> Batches:
         if not self._holder:  # which copies of this model share
             loaded = load(
                 AutoModelForCausalLM, self.model, device=self.device, dtype=self.dtype, revision=self.revision
@@ -103,7 +113,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                     f'the tokenizer of "{self.model}" has no chat template',
                     hint="Use an instruction-tuned model, or pass `chat_template`",
                 )
-            self._holder.append(loaded)
+            self._holder.append(batches_of(loaded))
         return self._holder[0]
 
     def choice_log_probabilities(self, messages: Sequence[BaseMessage], choices: Sequence[str]) -> list[float]:
@@ -135,10 +145,27 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        options = self._options(stop, kwargs)
-        loaded = self.load()
-        with loaded.lock, torch.inference_mode():
-            return self._sample(loaded, messages, options)
+        request = self._request(messages, self._options(stop, kwargs))
+        self._batches().put(request)
+        try:
+            return request.future.result()
+        finally:
+            request.is_given_up = True
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        request = self._request(messages, self._options(stop, kwargs))
+        batches = self._holder[0] if self._holder else await asyncio.to_thread(self._batches)
+        batches.put(request)
+        try:
+            return await asyncio.wrap_future(request.future)
+        finally:
+            request.is_given_up = True
 
     def _options(self, stop: list[str] | None, given: Mapping[str, Any]) -> SamplingOptions:
         """Returns the call's own options over the constructor's; raises `ValueError` at one that there is not."""
@@ -149,46 +176,40 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             **{**own, **{name: value for name, value in {**asked, "stop": stop}.items() if value is not None}}
         )
 
-    def _sample(self, loaded: Loaded, messages: Sequence[BaseMessage], options: SamplingOptions) -> ChatResult:
-        prompt = self._prompt(loaded, messages).to(loaded.model.device)
-        n_prompt = prompt.shape[1]
-        room = self._check_room(loaded, n_prompt, 1)
+    def _request(self, messages: Sequence[BaseMessage], options: SamplingOptions) -> Request[ChatResult]:
         first = options.seed if options.seed is not None else secrets.randbits(48)
-        sampler = SeededSampler(
-            [first + row for row in range(options.n)], options.temperature, options.top_p, options.top_logprobs
-        )
-        ends = loaded.end_tokens
-        padding = loaded.tokenizer.pad_token_id
-        loaded.model.generate(
-            input_ids=prompt.repeat(options.n, 1),
-            attention_mask=torch.ones_like(prompt).repeat(options.n, 1),
-            generation_config=GenerationConfig(
-                do_sample=False,  # the sampler draws
-                max_new_tokens=min(options.max_tokens, room),
-                eos_token_id=ends or None,
-                pad_token_id=padding if padding is not None else (ends or [0])[0],
-                stop_strings=options.stop or None,
-            ),
-            logits_processor=[sampler],
-            tokenizer=loaded.tokenizer,
-        )
-        rows = [_Row.cut(loaded.tokenizer, drawn, ends, options.stop or ()) for drawn in sampler.drawn]
-        usage = UsageMetadata(
-            input_tokens=n_prompt,
-            output_tokens=sum(len(row.tokens) for row in rows),
-            total_tokens=n_prompt + sum(len(row.tokens) for row in rows),
-        )
-        return ChatResult(
-            generations=[self._generation(loaded, row, usage, logprobs=options.logprobs) for row in rows],
-            llm_output={
-                "model_name": self.model,
-                "token_usage": {
-                    "prompt_tokens": usage["input_tokens"],
-                    "completion_tokens": usage["output_tokens"],
-                    "total_tokens": usage["total_tokens"],
+
+        def prepare() -> Prepared:
+            loaded = self.load()
+            prompt = self._prompt(loaded, messages)[0].tolist()
+            settings = DrawSettings(
+                temperature=options.temperature,
+                top_p=options.top_p,
+                n_top=options.top_logprobs,
+                n_new=min(options.max_tokens, self._check_room(loaded, len(prompt), 1)),
+                stop=tuple(options.stop or ()),
+                max_batch=self.max_batch,
+            )
+            return Prepared(prompt, range(first, first + options.n), settings)
+
+        def finish(prepared: Prepared, drawn: Sequence[Sequence[DrawnToken]]) -> ChatResult:
+            loaded = self.load()
+            rows = [CutRow.cut(loaded.tokenizer, tokens, loaded.end_tokens, prepared.settings.stop) for tokens in drawn]
+            n_prompt, n_drawn = len(prepared.prompt), sum(len(row.tokens) for row in rows)
+            usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)
+            return ChatResult(
+                generations=[self._generation(loaded, row, usage, logprobs=options.logprobs) for row in rows],
+                llm_output={
+                    "model_name": self.model,
+                    "token_usage": {
+                        "prompt_tokens": n_prompt,
+                        "completion_tokens": n_drawn,
+                        "total_tokens": n_prompt + n_drawn,
+                    },
                 },
-            },
-        )
+            )
+
+        return Request(prepare, finish)
 
     def _check_room(self, loaded: Loaded, n_prompt: int, n_needed: int) -> int:
         """Returns how many tokens fit behind the prompt, or raises `ContextOverflowError` where too few do."""
@@ -220,12 +241,12 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             conversation, chat_template=template, add_generation_prompt=True, **form
         )
 
-    def _generation(self, loaded: Loaded, row: "_Row", usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
+    def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
         decode = loaded.tokenizer.decode
         content = [
             {
-                **_spelled(decode([token.id]), token.logprob),
-                "top_logprobs": [_spelled(decode([other]), logprob) for other, logprob in token.top],
+                **spelled(decode([token.id]), token.logprob),
+                "top_logprobs": [spelled(decode([other]), logprob) for other, logprob in token.top],
             }
             for token in row.tokens
         ]
@@ -235,29 +256,6 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         # every message carries the usage of the whole request, as ChatOpenAI's do
         message = AIMessage(content=row.text, usage_metadata=usage, response_metadata={"model_name": self.model})
         return ChatGeneration(message=message, generation_info=info)
-
-
-class _Row:
-    """One sampled response: its text, its tokens up to and including the one that ended it, and why it ended."""
-
-    def __init__(self, text: str, tokens: Sequence[DrawnToken], finish_reason: str) -> None:
-        self.text, self.tokens, self.finish_reason = text, tokens, finish_reason
-
-    @classmethod
-    def cut(cls, tokenizer: Any, drawn: Sequence[DrawnToken], ends: Sequence[int], stop: Sequence[str]) -> "_Row":
-        end = next((place for place, token in enumerate(drawn) if token.id in ends), None)
-        tokens = drawn if end is None else drawn[: end + 1]
-        text = tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)
-        if not any(string in text for string in stop):
-            return cls(text, tokens, "length" if end is None else "stop")
-        # the row may have run on beside longer ones: keep the fewest tokens that hold a stop string
-        kept = next(
-            count
-            for count in range(1, len(tokens) + 1)
-            if any(s in tokenizer.decode([t.id for t in tokens[:count]], skip_special_tokens=True) for s in stop)
-        )
-        first = min(text.index(string) for string in stop if string in text)
-        return cls(text[:first], tokens[:kept], "stop")
 
 
 def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[int]:
@@ -275,8 +273,3 @@ def _plain_text(content: Any) -> str:
     if any(part is None for part in parts):
         raise ValueError("ChatTransformers takes text only; a message holds another kind of content. Leave it out")
     return "\n".join(parts)
-
-
-def _spelled(token: str, logprob: float) -> dict[str, Any]:
-    # part of a character decodes to a replacement; its bytes are not known here
-    return {"token": token, "bytes": None if "\ufffd" in token else list(token.encode()), "logprob": logprob}

@@ -29,6 +29,7 @@ class SeededSampler(LogitsProcessor):
         temperature: 0 takes the most probable token.
         top_p: Draws among the most probable tokens that together have at least this probability.
         n_top: How many of the most probable tokens to record at each step.
+        drawn: What was drawn for each of the seeds.
     """
 
     seeds: Sequence[int]
@@ -40,6 +41,12 @@ class SeededSampler(LogitsProcessor):
     def __post_init__(self) -> None:
         self._streams = [np.random.default_rng(seed) for seed in self.seeds]
         self.drawn = [[] for _ in self.seeds]
+        self._drawing = list(self.drawn)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Goes on with these rows of the batch only."""
+        self._streams = [self._streams[row] for row in rows]
+        self._drawing = [self._drawing[row] for row in rows]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         logprobs = scores.float().log_softmax(-1)
@@ -48,7 +55,7 @@ class SeededSampler(LogitsProcessor):
         top = torch.topk(logprobs, self.n_top) if self.n_top else None
         for row, token in enumerate(tokens.tolist()):
             ranked = () if top is None else tuple(zip(top.indices[row].tolist(), top.values[row].tolist(), strict=True))
-            self.drawn[row].append(DrawnToken(token, chosen[row], ranked))
+            self._drawing[row].append(DrawnToken(token, chosen[row], ranked))
         return torch.full_like(scores, -torch.inf).scatter_(1, tokens[:, None], 0.0)
 
     def _draw(self, scores: torch.Tensor) -> torch.Tensor:

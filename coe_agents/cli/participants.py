@@ -59,7 +59,9 @@ def create_group(
         config: The configuration.
         prompts: What is said to each agent, by question id.
         seed: For samples.
-        at_once: Questions put at once to an agent behind a server; a model in this process takes one at a time.
+        at_once: Questions put at once to an agent behind a server. A model in this process takes one at a time: in a
+            batch the last digits of its log-probabilities would hang on who shares it, and a run
+            that was stopped must end with the same file.
         self_checks: What each agent is asked about its own answers: these fields of the samples.
         passages: Whether the passage is shown with those questions.
 

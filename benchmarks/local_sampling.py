@@ -1,0 +1,148 @@
+"""Prints what sampling a model in this process costs, as ratios to a bare `generate` and to one call after the other.
+
+    python benchmarks/local_sampling.py [--repeats 5]
+
+The runs of a ratio are interleaved. tinyworld's model shows the overhead, a random Llama of 41 million parameters the
+computing. No response ends early in the first two ratios, so that all have the same length.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from langchain_core.messages import HumanMessage
+from langchain_huggingface import HuggingFacePipeline
+from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM, pipeline
+
+from coe_agents import ModelAgent
+from coe_agents.backends import ChatTransformers
+from coe_agents.tinyworld import load_facts, model_folder
+from coe_agents.types import AgentRequest
+
+TINY = model_folder("tiny-llama")
+LENGTH, N_QUESTIONS = 32, 20
+Seconds = tuple[float, float]  # wall, CPU
+
+
+def random_llama(folder: Path) -> Path:
+    """Saves a Llama that was never trained, with tinyworld's tokenizer and a vocabulary of usual size."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=32_000,
+        hidden_size=512,
+        intermediate_size=1376,
+        num_hidden_layers=8,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        pad_token_id=0,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(TINY).save_pretrained(folder)
+    return folder
+
+
+@contextmanager
+def endless(chat: ChatTransformers) -> Iterator[None]:
+    """Lets no response end before its limit."""
+    loaded = chat.load()
+    ends, loaded.end_tokens = loaded.end_tokens, []
+    loaded.model.generation_config.eos_token_id = None  # which fills in what a call leaves open
+    try:
+        yield
+    finally:
+        loaded.end_tokens = loaded.model.generation_config.eos_token_id = ends
+
+
+async def measured(run: Callable[[], Awaitable[Any]]) -> Seconds:
+    wall, cpu = time.perf_counter(), time.process_time()
+    await run()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+async def compared(
+    what: str, one: Callable[[], Awaitable[Any]], other: Callable[[], Awaitable[Any]], repeats: int
+) -> None:
+    """Prints the medians of both and of their ratios, `one` over `other`."""
+    await one(), await other()  # so that everything is loaded
+    pairs = [(await measured(one), await measured(other)) for _ in range(repeats)]
+    for place, clock in enumerate(("wall", "CPU")):
+        first, second = (statistics.median(pair[side][place] for pair in pairs) for side in (0, 1))
+        ratio = statistics.median(pair[0][place] / pair[1][place] for pair in pairs)
+        print(f"{what:58} {clock:4} {first:8.3f} {second:8.3f} {ratio:7.2f}")
+
+
+async def compare(name: str, folder: Path, repeats: int) -> None:
+    chat = ChatTransformers(str(folder), max_tokens=LENGTH, seed=1)
+    loaded = chat.load()
+    questions = [fact.question for fact in load_facts()][:N_QUESTIONS]
+    asked = [HumanMessage(questions[0])]
+    prompt = chat._prompt(loaded, asked)
+    bare_settings = GenerationConfig(
+        do_sample=True, top_k=0, num_return_sequences=10, max_new_tokens=LENGTH, pad_token_id=0, eos_token_id=None
+    )
+    piped = HuggingFacePipeline(
+        pipeline=pipeline(
+            "text-generation",
+            model=loaded.model,
+            tokenizer=loaded.tokenizer,
+            generation_config=GenerationConfig(do_sample=True, top_k=0, max_new_tokens=LENGTH, pad_token_id=0),
+        )
+    )
+    text = chat._rendered(loaded, asked, tokenize=False)
+
+    async def ours() -> None:
+        await chat.agenerate([asked], n=10)
+
+    async def bare() -> None:
+        with torch.inference_mode():
+            loaded.model.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=bare_settings)
+
+    async def piped_ten_times() -> None:
+        for _ in range(10):
+            piped.invoke(text)
+
+    with endless(chat):
+        await compared(f"{name}: n=10, ours / bare generate", ours, bare, repeats)
+        await compared(f"{name}: n=10, HuggingFacePipeline 10 times / ours", piped_ten_times, ours, repeats)
+    for n in (1, 5, 10):
+        agent = ModelAgent(name, chat, n_samples=n, seed=1)
+
+        def ask(question: str, agent: ModelAgent = agent) -> Awaitable[Any]:
+            said = {"role": "user", "content": question}
+            return agent.asample(AgentRequest(question=question, messages=[said], round=0))
+
+        async def in_turn(ask: Callable[[str], Awaitable[Any]] = ask) -> None:
+            for question in questions:
+                await ask(question)
+
+        async def at_once(ask: Callable[[str], Awaitable[Any]] = ask) -> None:
+            await asyncio.gather(*map(ask, questions))
+
+        await compared(f"{name}: {N_QUESTIONS} questions, n={n}, in turn / at once", in_turn, at_once, repeats)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5)
+    args = parser.parse_args()
+    print(f"{'medians of ' + str(args.repeats) + ', seconds':58} {'':4} {'first':>8} {'second':>8} {'ratio':>7}")
+    await compare("tiny-llama, 1 M", TINY, args.repeats)
+    with tempfile.TemporaryDirectory() as folder:
+        await compare("random Llama, 41 M", random_llama(Path(folder)), args.repeats)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

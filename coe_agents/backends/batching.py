@@ -1,0 +1,158 @@
+"""Owns the joining of requests: those that come while a model is busy, or within milliseconds, share its next batch.
+
+The continuous batching of transformers (5.23) does not serve here: it draws all requests from one stream, so that no
+seed gives the same responses again, and on a CPU twenty short requests to a small model took it 50 times as long.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+import torch
+
+from coe_agents.backends.drawing import DrawSettings, Row, draw_rows
+from coe_agents.backends.loading import Loaded
+from coe_agents.backends.sampling import DrawnToken
+
+Result = TypeVar("Result")
+
+_PAUSE = 0.002
+"""Seconds without a new request after which a batch starts."""
+_LONGEST_PAUSE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request's prompt as tokens, what to draw for it, and how; equal settings may share a batch."""
+
+    prompt: Sequence[int]
+    seeds: Sequence[int]
+    settings: DrawSettings
+
+    def may_join(self, batch: "Sequence[Prepared]") -> bool:
+        """Whether there is room beside the others, and no prompt so much longer that another is mostly padding."""
+        lengths = [len(other.prompt) for other in (self, *batch)]
+        n_rows = sum(len(other.seeds) for other in (self, *batch))
+        return (
+            self.settings == batch[0].settings
+            and n_rows <= self.settings.max_batch
+            and max(lengths) <= 2 * min(lengths) + 32
+        )
+
+
+@dataclass(eq=False, slots=True)
+class Request(Generic[Result]):
+    """What one caller wants of a model.
+
+    Attributes:
+        prepare: Called beside no other use of model and tokenizer; what it raises is this request's alone.
+        finish: Makes the result of the tokens drawn for each seed, in the same way.
+        future: Gets the result.
+        is_given_up: Set by a caller that no longer waits.
+    """
+
+    prepare: Callable[[], Prepared]
+    finish: Callable[[Prepared, Sequence[Sequence[DrawnToken]]], Result]
+    future: Future[Result] = field(default_factory=Future)
+    is_given_up: bool = False
+
+    def is_wanted(self) -> bool:
+        """Whether its caller still waits."""
+        return not self.is_given_up
+
+
+class Batches:
+    """The requests to one model, in the order in which they came.
+
+    The oldest request is always in the next batch, with all that may join it, so that none waits for longer than those
+    before it take. One thread serves them, and ends with this object.
+
+    Attributes:
+        loaded: The model.
+    """
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self._incoming: queue.SimpleQueue[Request[Any]] = queue.SimpleQueue()
+        self._waiting: list[tuple[Request[Any], Prepared]] = []  # the thread's own
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coe-agents-batches")
+
+    def put(self, request: Request[Any]) -> None:
+        """Takes a request, and returns at once."""
+        self._incoming.put(request)
+        self._thread.submit(self._serve)  # once for each request, so that none can be left
+
+    def _serve(self) -> None:
+        with self.loaded.lock, torch.inference_mode():
+            end = time.monotonic() + _LONGEST_PAUSE
+            while self._receive() and time.monotonic() < end:
+                time.sleep(_PAUSE)
+            if batch := self._next_batch():
+                self._answer(batch)
+
+    def _receive(self) -> bool:
+        """Prepares what has come; returns whether anything has."""
+        n_come = 0
+        while not self._incoming.empty():
+            request = self._incoming.get()
+            n_come += 1
+            if not request.future.set_running_or_notify_cancel():
+                continue
+            try:
+                self._waiting.append((request, request.prepare()))
+            except BaseException as error:
+                request.future.set_exception(error)
+        return n_come > 0
+
+    def _next_batch(self) -> list[tuple[Request[Any], Prepared]]:
+        batch, later = list[tuple[Request[Any], Prepared]](), list[tuple[Request[Any], Prepared]]()
+        for request, prepared in self._waiting:
+            if not request.is_wanted():
+                continue
+            joins = not batch or prepared.may_join([other for _, other in batch])
+            (batch if joins else later).append((request, prepared))
+        self._waiting = later
+        return batch
+
+    def _answer(self, batch: Sequence[tuple[Request[Any], Prepared]]) -> None:
+        rows = [
+            Row(place, seed, request.is_wanted)
+            for place, (request, prepared) in enumerate(batch)
+            for seed in prepared.seeds
+        ]
+        drawn = list[list[DrawnToken]]()
+        try:
+            prompts = [prepared.prompt for _, prepared in batch]
+            drawn = draw_rows(self.loaded, prompts, rows, batch[0][1].settings)
+        except BaseException as error:
+            if len(batch) == 1:
+                batch[0][0].future.set_exception(error)
+                return
+        if not drawn:  # one by one, so that the error reaches only the request that caused it
+            for one in batch:
+                self._answer([one])
+            return
+        for place, (request, prepared) in enumerate(batch):
+            own = [tokens for row, tokens in zip(rows, drawn, strict=True) if row.prompt == place]
+            try:
+                request.future.set_result(request.finish(prepared, own))
+            except BaseException as error:
+                request.future.set_exception(error)
+
+
+_BATCHES: WeakValueDictionary[Loaded, Batches] = WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+def batches_of(loaded: Loaded) -> Batches:
+    """Returns the batches of a model, the same for all that share it."""
+    with _LOCK:
+        found = _BATCHES.get(loaded)
+        if found is None:
+            found = _BATCHES[loaded] = Batches(loaded)
+        return found

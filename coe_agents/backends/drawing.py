@@ -1,0 +1,187 @@
+"""Owns the drawing of responses in one batch: prompts of unlike lengths, each read once, and too little memory."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, StoppingCriteria
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from coe_agents.backends.loading import Loaded
+from coe_agents.backends.sampling import DrawnToken, SeededSampler
+
+_LOG = logging.getLogger(__name__)
+_FEWEST_THINNED = 8
+"""Among fewer rows, ended ones cost less than starting anew without them."""
+_FEWEST_SAVED = 256
+"""Fewer tokens of prompts are sooner read again for each row than in a pass of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawSettings:
+    """What all rows of a batch have in common.
+
+    Attributes:
+        temperature: 0 takes the most probable token.
+        top_p: Draws among the most probable tokens that together have at least this probability.
+        n_top: How many of the most probable tokens to record at each step.
+        n_new: The most tokens of a response.
+        stop: Strings that end a response.
+        max_batch: The most rows.
+    """
+
+    temperature: float
+    top_p: float
+    n_top: int
+    n_new: int
+    stop: tuple[str, ...]
+    max_batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One response to draw.
+
+    Attributes:
+        prompt: Which of the prompts it answers.
+        seed: Of its own stream.
+        is_wanted: Whether anybody still waits for it.
+    """
+
+    prompt: int
+    seed: int
+    is_wanted: Callable[[], bool] = lambda: True
+
+
+def draw_rows(
+    loaded: Loaded, prompts: Sequence[Sequence[int]], rows: Sequence[Row], settings: DrawSettings
+) -> list[list[DrawnToken]]:
+    """Returns the tokens drawn for each row, which may run on behind its end beside longer ones.
+
+    A row's tokens hang on its prompt and seed; its batch-mates change no more than the last bits of the logits. Where
+    the device's memory is too small, the batch is halved, and the log says so.
+
+    Args:
+        loaded: The model; the caller holds its lock.
+        prompts: Each of at least one token id.
+        rows: What to draw.
+        settings: For all of them.
+
+    Raises:
+        torch.OutOfMemoryError: If the memory is too small for a single row.
+    """
+    drawn: list[list[DrawnToken]] = []
+    size = settings.max_batch
+    while left := rows[len(drawn) :][:size]:
+        try:
+            drawn += _drawn_at_once(loaded, prompts, left, settings)
+            continue
+        except torch.OutOfMemoryError:
+            if len(left) == 1:
+                raise
+        # out here, where no traceback holds the tensors of the attempt
+        size = (len(left) + 1) // 2
+        _LOG.warning("%s has too little memory for %d responses at once; %d are tried", loaded.device, len(left), size)
+        torch.cuda.empty_cache()
+    return drawn
+
+
+def _drawn_at_once(
+    loaded: Loaded, prompts: Sequence[Sequence[int]], rows: Sequence[Row], settings: DrawSettings
+) -> list[list[DrawnToken]]:
+    asked = sorted({row.prompt for row in rows})
+    ends, padding = loaded.end_tokens, loaded.tokenizer.pad_token_id
+    padding = padding if padding is not None else (ends or [0])[0]
+    ids, mask = _left_padded([prompts[prompt] for prompt in asked], padding, loaded.model.device)
+    n_saved = (len(rows) - len(asked)) * ids.shape[1]
+    cache = _read(loaded, ids, mask, padding) if n_saved >= _FEWEST_SAVED else None
+    owners = torch.tensor([asked.index(row.prompt) for row in rows], device=ids.device)
+    ids, mask, cache = ids[owners], mask[owners], _selected(cache, owners)
+    sampler = SeededSampler([row.seed for row in rows], settings.temperature, settings.top_p, settings.n_top)
+    end = ids.shape[1] + settings.n_new
+    while len(rows) and ids.shape[1] < end:
+        stop = _Stop(rows, ends)
+        out = loaded.model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            past_key_values=cache,
+            generation_config=GenerationConfig(
+                do_sample=False,  # the sampler draws
+                max_new_tokens=end - ids.shape[1],
+                eos_token_id=ends or None,
+                pad_token_id=padding,
+                stop_strings=list(settings.stop) or None,
+                return_dict_in_generate=True,
+            ),
+            logits_processor=[sampler],
+            stopping_criteria=[stop],
+            tokenizer=loaded.tokenizer,
+        )
+        if not stop.is_thin:
+            break
+        kept = stop.unended()
+        n_more = out.sequences.shape[1] - mask.shape[1]
+        ids, mask = out.sequences[kept], torch.nn.functional.pad(mask[kept], (0, n_more), value=1)
+        cache = _selected(out.past_key_values, kept)
+        rows = [rows[place] for place in kept.tolist()]
+        sampler.keep(kept.tolist())
+    return sampler.drawn
+
+
+def _left_padded(prompts: Sequence[Sequence[int]], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns ids and attention mask, each of shape (n_prompts, longest)."""
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
+    return ids, mask
+
+
+def _read(loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int) -> Any:
+    """Returns the cache of all but each prompt's last token; None where there is nothing else."""
+    if ids.shape[1] == 1:
+        return None
+    return loaded.model.generate(
+        input_ids=ids[:, :-1],
+        attention_mask=mask[:, :-1],
+        generation_config=GenerationConfig(
+            do_sample=False, max_new_tokens=1, pad_token_id=padding, return_dict_in_generate=True
+        ),
+    ).past_key_values
+
+
+def _selected(cache: Any, rows: torch.Tensor) -> Any:
+    """Returns the cache of these rows, in this order; None where it holds more than keys and values, as Mamba's."""
+    layers = getattr(cache, "layers", ())
+    if not layers or not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
+        return None
+    cache.batch_select_indices(rows)
+    return cache
+
+
+class _Stop(StoppingCriteria):
+    """Ends the rows that nobody waits for, and all once half have ended: the rest is faster without them.
+
+    Attributes:
+        is_thin: Whether it was for that.
+    """
+
+    def __init__(self, rows: Sequence[Row], ends: Sequence[int]) -> None:
+        self._rows, self._ends = rows, ends
+        self._ended = torch.zeros(len(rows), dtype=torch.bool)
+        self.is_thin = False
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        last = input_ids[:, -1].tolist()
+        ends = [token in self._ends or not row.is_wanted() for token, row in zip(last, self._rows, strict=True)]
+        self._ended |= torch.tensor(ends)
+        n_left = len(ends) - int(self._ended.sum())
+        # on "mps", generate reads this a step late, when one token too many has been drawn
+        may_thin = len(ends) >= _FEWEST_THINNED and input_ids.device.type != "mps"
+        self.is_thin = may_thin and 0 < n_left <= len(ends) / 2
+        return (self._ended | self.is_thin).to(input_ids.device)
+
+    def unended(self) -> torch.Tensor:
+        """Returns the places of the rows that go on."""
+        return (~self._ended).nonzero()[:, 0]

@@ -1,0 +1,250 @@
+"""What a request gets hangs on nobody else's: not on who shares its batch, fails in it, or gives up."""
+
+import asyncio
+import gc
+import logging
+import shutil
+import threading
+import time
+import weakref
+
+import pytest
+import torch
+from langchain_core.messages import HumanMessage
+
+from coe_agents.backends import ChatTransformers, batching
+from coe_agents.backends.batching import Prepared
+from coe_agents.backends.drawing import DrawSettings
+from coe_agents.errors import ContextOverflowError
+from coe_agents.tinyworld import MODELS, load_facts, model_folder
+
+FOLDER = str(model_folder("tiny-llama"))
+QUESTIONS = sorted({fact.question for fact in load_facts()}, key=len)[::60]  # of all lengths
+SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=24, stop=(), max_batch=256)
+
+
+@pytest.fixture
+def chat():
+    return ChatTransformers(FOLDER, max_tokens=24)
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """The numbers of prompts and rows of each batch that is drawn."""
+    drawn, draw_rows = [], batching.draw_rows
+
+    def noted(loaded, prompts, rows, settings):
+        drawn.append((len(prompts), len(rows)))
+        return draw_rows(loaded, prompts, rows, settings)
+
+    monkeypatch.setattr(batching, "draw_rows", noted)
+    return drawn
+
+
+@pytest.fixture
+def sizes(chat, monkeypatch):
+    """The numbers of rows that `generate` is called with; a test may set a limit, above which memory runs out."""
+    model, noted = chat.load().model, Sizes()
+    generate = model.generate
+
+    def limited(*, input_ids, **options):
+        noted.append(len(input_ids))
+        if len(input_ids) > noted.limit:
+            raise torch.OutOfMemoryError("out of memory")
+        return generate(input_ids=input_ids, **options)
+
+    monkeypatch.setattr(model, "generate", limited)
+    return noted
+
+
+class Sizes(list):
+    limit = 10_000
+
+
+def request(chat, question, seed, **options):
+    return chat.agenerate([[HumanMessage(question)]], seed=seed, **options)
+
+
+async def together(chat, questions=QUESTIONS, **options):
+    asked = [request(chat, question, 1000 * place, **options) for place, question in enumerate(questions)]
+    return await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def in_turn(chat, questions=QUESTIONS, **options):
+    return [await request(chat, question, 1000 * place, **options) for place, question in enumerate(questions)]
+
+
+def texts(results):
+    return [[generation.text for generation in result.generations[0]] for result in results]
+
+
+def logprobs(results):
+    generations = [generation for result in results for generation in result.generations[0]]
+    return [token["logprob"] for each in generations for token in each.generation_info["logprobs"]["content"]]
+
+
+@pytest.mark.parametrize("name", MODELS)
+async def test_requests_that_come_together_share_a_batch_and_each_gets_what_it_gets_alone(name, batches):
+    chat = ChatTransformers(str(model_folder(name)), max_tokens=24)
+    alone = await in_turn(chat, n=5)
+    assert batches == [(1, 5)] * len(QUESTIONS)
+    del batches[:]
+    joined = await together(chat, n=5)
+    assert len(batches) <= 2, batches
+    assert texts(joined) == texts(alone)
+    assert logprobs(joined) == pytest.approx(logprobs(alone), abs=1e-4)
+
+
+async def test_requests_with_other_settings_are_not_mixed(chat, batches):
+    wishes = [{"temperature": 0}, {"temperature": 2.0}, {"stop": ["is"]}, {"max_tokens": 2}, {"top_p": 0.5}]
+    asked = [request(chat, QUESTIONS[0], 7, n=4, **wish) for wish in wishes]
+    joined = await asyncio.gather(*asked)
+    assert len(batches) == len(wishes)
+    assert texts(joined) == texts([await request(chat, QUESTIONS[0], 7, n=4, **wish) for wish in wishes])
+
+
+async def test_a_prompt_is_read_once_for_all_its_samples(chat):
+    n_read = []
+    loaded = chat.load()
+    hook = loaded.model.register_forward_pre_hook(
+        lambda module, args, given: n_read.append(given["input_ids"].shape), with_kwargs=True
+    )
+    result = await request(chat, QUESTIONS[-1] * 10, 1, n=6, max_tokens=3)
+    hook.remove()
+    n_prompt = result.llm_output["token_usage"]["prompt_tokens"]
+    assert n_read == [(1, n_prompt - 1), (6, 1), (6, 1), (6, 1)]
+
+
+async def test_ended_rows_leave_the_batch(chat, sizes):
+    await together(chat, n=5)
+    assert max(sizes) == 5 * len(QUESTIONS)
+    assert 0 < sizes[-1] <= max(sizes) / 2
+
+
+async def test_a_batch_that_is_too_large_for_the_memory_is_halved(chat, sizes, caplog):
+    enough = texts(await together(chat, n=5))
+    sizes.limit = 7
+    with caplog.at_level(logging.WARNING, logger="coe_agents.backends.drawing"):
+        assert texts(await together(chat, n=5)) == enough
+    assert "cpu has too little memory for" in caplog.text
+    assert "responses at once;" in caplog.text
+
+
+async def test_a_response_that_alone_is_too_large_is_said(chat, sizes):
+    sizes.limit = 0
+    with pytest.raises(torch.OutOfMemoryError):
+        await request(chat, QUESTIONS[0], 1, n=4)
+    sizes.limit = 10_000
+    assert len(texts([await request(chat, QUESTIONS[0], 1, n=4)])[0]) == 4
+
+
+async def test_a_prompt_that_is_too_long_fails_no_other(chat):
+    long = "word " * 2000
+    first, failed, last = await together(chat, [QUESTIONS[0], long, QUESTIONS[2]], n=3)
+    assert isinstance(failed, ContextOverflowError)
+    alone = await in_turn(chat, [QUESTIONS[0], QUESTIONS[1], QUESTIONS[2]], n=3)
+    assert texts([first, last]) == texts([alone[0], alone[2]])
+
+
+async def test_a_fault_in_a_batch_reaches_only_its_request(chat, monkeypatch):
+    loaded = chat.load()
+    culprit = chat._prompt(loaded, [HumanMessage(QUESTIONS[1])])[0].tolist()
+    generate = loaded.model.generate
+
+    def faulty(*, input_ids, **options):
+        if any(row[-len(culprit) :] == culprit for row in input_ids.tolist()):
+            raise RuntimeError("a fault")
+        return generate(input_ids=input_ids, **options)
+
+    expected = texts(await in_turn(chat, QUESTIONS[:4], n=1))
+    monkeypatch.setattr(loaded.model, "generate", faulty)
+    results = await together(chat, QUESTIONS[:4], n=1)
+    assert repr(results[1]) == "RuntimeError('a fault')"
+    others = [place for place in range(4) if place != 1]
+    assert texts([results[place] for place in others]) == [expected[place] for place in others]
+
+
+async def test_a_response_is_cut_where_its_own_context_ends_and_not_its_neighbours(chat):
+    loaded = chat.load()
+    words = 1
+    while loaded.context_length - chat._prompt(loaded, [HumanMessage("the " * words)]).shape[1] > 4:
+        words += 1
+    options = {"n": 2, "temperature": 3.0, "max_tokens": 60}  # too hot to end by itself
+    full, short = await together(chat, ["the " * words, "the " * (words // 2 + 60)], **options)
+    assert {len(logprobs([full])) / 2} == {4}
+    assert len(logprobs([short])) / 2 > 8
+
+
+async def test_who_gives_up_disturbs_nobody_and_is_not_waited_for(chat, batches):
+    expected = texts(await in_turn(chat, QUESTIONS[:4], n=5))
+    del batches[:]
+    with chat.load().lock:  # the model is busy
+        asked = [
+            asyncio.create_task(request(chat, question, 1000 * place, n=5))
+            for place, question in enumerate(QUESTIONS[:4])
+        ]
+        await asyncio.sleep(0.05)
+        asked[2].cancel()
+        await asyncio.sleep(0.05)
+        assert asked[2].cancelled()
+    del asked[2], expected[2]
+    assert texts(await asyncio.gather(*asked)) == expected
+    assert sum(n_prompts for n_prompts, _ in batches) == 3
+
+
+async def test_a_batch_that_nobody_waits_for_ends(chat, monkeypatch):
+    loaded = chat.load()
+    n_steps, started = [], threading.Event()
+
+    def noted(module, args):
+        n_steps.append(1)
+        if len(n_steps) == 5:
+            started.set()
+
+    hook = loaded.model.register_forward_pre_hook(noted)
+    asked = asyncio.create_task(request(chat, QUESTIONS[0], 1, n=2, temperature=20.0, max_tokens=480))
+    await asyncio.to_thread(started.wait, 60)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    with loaded.lock:  # free once the batch has ended
+        hook.remove()
+        assert len(n_steps) < 240
+
+
+async def test_no_batch_is_larger_than_it_may_be(batches, sizes, chat):
+    small = ChatTransformers(FOLDER, max_tokens=24, max_batch=8)
+    results = await together(small, n=3)
+    assert texts(results) == texts(await in_turn(chat, n=3))
+    assert max(n_rows for _, n_rows in batches) <= 8
+    many = await request(small, QUESTIONS[0], 1, n=20)
+    assert len(many.generations[0]) == 20
+    assert max(sizes) <= 8
+
+
+def test_prompts_of_very_unlike_lengths_do_not_join():
+    def prepared(length, *, n=1, settings=SETTINGS):
+        return Prepared([5] * length, range(n), settings)
+
+    assert prepared(70).may_join([prepared(20)])
+    assert not prepared(400).may_join([prepared(20)])
+    assert not prepared(20).may_join([prepared(400)])
+    assert prepared(20, n=156).may_join([prepared(20, n=100)])
+    assert not prepared(20, n=157).may_join([prepared(20, n=100)])
+
+
+def test_threads_are_served_as_tasks_are(chat):
+    alone = [chat.generate([[HumanMessage(q)]], n=3, seed=1).generations[0][0].text for q in QUESTIONS[:6]]
+    several = chat.batch([[HumanMessage(q)] for q in QUESTIONS[:6]], n=3, seed=1)
+    assert [message.text for message in several] == alone
+
+
+def test_a_model_that_nobody_holds_leaves_the_memory(tmp_path):
+    chat = ChatTransformers(str(shutil.copytree(FOLDER, tmp_path / "copy")), max_tokens=4)
+    chat.invoke("x")
+    loaded = weakref.ref(chat.load())
+    del chat
+    end = time.monotonic() + 10
+    while loaded() is not None and time.monotonic() < end:
+        gc.collect()
+        time.sleep(0.01)  # the thread may still be putting down what it did
+    assert loaded() is None

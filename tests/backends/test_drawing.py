@@ -1,0 +1,61 @@
+"""A row hangs on its prompt and its seed, whatever the architecture keeps between tokens."""
+
+import pytest
+import torch
+from transformers import (
+    AutoTokenizer,
+    FalconH1Config,
+    FalconH1ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+)
+
+from coe_agents.backends import drawing
+from coe_agents.backends.drawing import DrawSettings, Row, draw_rows
+from coe_agents.backends.loading import Loaded
+from coe_agents.tinyworld import model_folder
+
+SIZES = {"vocab_size": 100, "hidden_size": 32, "num_attention_heads": 2}
+LAYERS = SIZES | {"intermediate_size": 64, "num_key_value_heads": 1}
+MODELS = {
+    "learned positions": lambda: GPT2LMHeadModel(GPT2Config(**SIZES, num_hidden_layers=2, max_position_embeddings=128)),
+    "a sliding window": lambda: Gemma3ForCausalLM(
+        Gemma3TextConfig(**LAYERS, num_hidden_layers=6, head_dim=16, sliding_window=8)
+    ),
+    "recurrent layers": lambda: FalconH1ForCausalLM(
+        FalconH1Config(**LAYERS, num_hidden_layers=2, mamba_d_ssm=32, mamba_n_heads=4, mamba_d_head=8, mamba_d_state=8)
+    ),
+}
+PROMPTS = [[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], [7, 8, 9], [3]]
+ENDS = list(range(90, 100))  # of 100 tokens: rows end at all lengths, and leave the batch
+SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=30, stop=(), max_batch=256)
+
+
+def drawn(loaded, rows):
+    with torch.inference_mode():
+        ids = [[token.id for token in tokens] for tokens in draw_rows(loaded, PROMPTS, rows, SETTINGS)]
+    return [row[: next((place + 1 for place, token in enumerate(row) if token in ENDS), None)] for row in ids]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_are_what_they_are_alone(name, monkeypatch):
+    monkeypatch.setattr(drawing, "_FEWEST_SAVED", 1)
+    torch.manual_seed(0)
+    model = MODELS[name]().eval()
+    model.generation_config.eos_token_id = None
+    loaded = Loaded(model, AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, ENDS)
+    rows = [Row(prompt, 100 * prompt + number) for prompt in range(3) for number in range(6)]
+    assert drawn(loaded, rows) == [drawn(loaded, [row])[0] for row in rows]
+
+
+def test_a_row_that_nobody_wants_is_not_drawn_to_its_end():
+    torch.manual_seed(0)
+    model = MODELS["learned positions"]().eval()
+    model.generation_config.eos_token_id = None
+    loaded = Loaded(model, AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, [])
+    rows = [Row(0, number, lambda number=number: number < 4) for number in range(10)]
+    with torch.inference_mode():
+        lengths = [len(tokens) for tokens in draw_rows(loaded, PROMPTS, rows, SETTINGS)]
+    assert lengths == [30] * 4 + [1] * 6

@@ -40,6 +40,24 @@ def test_batches_and_their_order_change_nothing():
     assert TransformersEntailment(str(FOLDER), batch_size=4).predict(pairs) == pytest.approx(one_by_one, abs=1e-5)
 
 
+def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
+    pairs = [*PAIRS * 5, ("word " * 200, "x")]
+    model = TransformersEntailment(str(FOLDER), batch_size=4, batch_tokens=70)
+    shapes = []
+
+    def note(_, __, given):
+        shapes.append(tuple(given["input_ids"].shape))
+
+    hook = model.load().model.register_forward_pre_hook(note, with_kwargs=True)
+    rows = model.predict(pairs)
+    hook.remove()
+    *short, (n_long, _) = shapes
+    assert n_long == 1
+    assert all(count * tokens <= 70 for count, tokens in short)
+    assert [count for count, _ in short] == [4, 3, 3, 3, 2]  # four of 17 tokens, but only three of 20 or 21
+    assert rows == pytest.approx(TransformersEntailment(str(FOLDER)).predict(pairs), abs=1e-5)
+
+
 def test_no_pairs_need_no_model():
     assert TransformersEntailment("no/such-model").predict([]).shape == (0, 3)
 
@@ -70,8 +88,9 @@ def test_truncation_is_said(caplog):
 def test_a_model_that_is_not_there_is_said(tmp_path):
     with pytest.raises(ModelLoadError, match="cannot be loaded"):
         TransformersEntailment(str(tmp_path / "none")).load()
-    with pytest.raises(ValueError, match='"batch_size" must be at least 1'):
-        TransformersEntailment("x", batch_size=0)
+    for option in ("batch_size", "batch_tokens"):
+        with pytest.raises(ValueError, match=f'"{option}" must be at least 1; 0 came'):
+            TransformersEntailment("x", **{option: 0})
 
 
 def test_positions_that_an_architecture_never_uses_do_not_count(tmp_path):

@@ -12,6 +12,8 @@ from coe_agents.backends.loading import Loaded, load
 from coe_agents.errors import LabelError
 
 _LOG = logging.getLogger(__name__)
+_PASS_TOKENS, _PASS_TOKENS_ELSEWHERE = 128, 2048
+"""How many tokens could be read in the time that a forward pass takes beside its tokens, on a CPU and on a GPU."""
 _LABELS = ("contradiction", "neutral", "entailment")
 
 
@@ -93,7 +95,8 @@ class TransformersEntailment:
                     "%d of %d pairs filled the %d tokens of %s", n_cut, len(pairs), loaded.context_length, self.model
                 )
             probabilities = np.empty((len(pairs), len(_LABELS)))
-            for rows in self._batches(lengths):
+            pass_tokens = _PASS_TOKENS if loaded.model.device.type == "cpu" else _PASS_TOKENS_ELSEWHERE
+            for rows in self._batches(lengths, pass_tokens=pass_tokens):
                 batch = loaded.tokenizer.pad(
                     {name: [values[row] for row in rows] for name, values in encoded.items()}, return_tensors="pt"
                 ).to(loaded.model.device)
@@ -102,16 +105,26 @@ class TransformersEntailment:
                 probabilities[rows] = logits.double().softmax(-1).cpu().numpy()[:, columns]
             return probabilities
 
-    def _batches(self, lengths: np.ndarray) -> Iterator[np.ndarray]:
-        """Yields the rows of each forward pass, from short to long; the last row of each sets how far it is padded."""
+    def _batches(self, lengths: np.ndarray, *, pass_tokens: int) -> Iterator[np.ndarray]:
+        """Yields the rows of each forward pass, so that padding and passes cost least: a pass as much as `pass_tokens`.
+
+        cost(stop) = min over start of cost(start) + (stop - start) * length(stop - 1) + pass_tokens, from short to long.
+        """
         by_length = np.argsort(lengths, kind="stable")
-        start = 0
-        while start < len(by_length):
-            ahead = lengths[by_length[start : start + self._batch_size]]
-            fitting = int((ahead * np.arange(1, len(ahead) + 1) <= self._batch_tokens).sum())  # ascending products
-            stop = start + max(fitting, 1)
-            yield by_length[start:stop]
-            start = stop
+        costs = np.zeros(len(lengths) + 1)
+        starts = np.zeros(len(lengths) + 1, dtype=int)
+        for stop in range(1, len(lengths) + 1):
+            possible = np.arange(max(0, stop - self._batch_size), stop)
+            padded = (stop - possible) * lengths[by_length[stop - 1]]
+            possible, padded = (
+                each[-max(int((padded <= self._batch_tokens).sum()), 1) :] for each in (possible, padded)
+            )
+            total = costs[possible] + padded + pass_tokens
+            costs[stop], starts[stop] = total.min(), possible[total.argmin()]
+        stop = len(lengths)
+        while stop:
+            yield by_length[starts[stop] : stop]
+            stop = starts[stop]
 
     def _load(self) -> tuple[Loaded, list[int]]:
         if self._loaded is None:

@@ -1,9 +1,12 @@
+import itertools
 import json
 import logging
 import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coe_agents.backends import TransformersEntailment
 from coe_agents.backends.entailment_transformers import label_columns
@@ -51,11 +54,30 @@ def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
     hook = model.load().model.register_forward_pre_hook(note, with_kwargs=True)
     rows = model.predict(pairs)
     hook.remove()
-    *short, (n_long, _) = shapes
+    (n_long, _), *short = shapes
     assert n_long == 1
-    assert all(count * tokens <= 70 for count, tokens in short)
-    assert [count for count, _ in short] == [4, 3, 3, 3, 2]  # four of 17 tokens, but only three of 20 or 21
+    assert all(count <= 4 and count * tokens <= 70 for count, tokens in short)
+    assert len(short) == 5  # four of 17 tokens at most, but three of 20 or 21
     assert rows == pytest.approx(TransformersEntailment(str(FOLDER)).predict(pairs), abs=1e-5)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 20))
+def test_no_other_cut_of_the_sorted_pairs_costs_less(lengths, pass_tokens):
+    model = TransformersEntailment("x", batch_size=3, batch_tokens=40)
+    batches = list(model._batches(np.array(lengths), pass_tokens=pass_tokens))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+
+    def cost(parts):
+        if any(len(part) > 3 or (len(part) > 1 and len(part) * max(part) > 40) for part in parts):
+            return np.inf
+        return sum(len(part) * max(part) + pass_tokens for part in parts)
+
+    places = range(1, len(lengths))
+    cuts = itertools.chain.from_iterable(itertools.combinations(places, n) for n in range(len(lengths)))
+    possible = [
+        [sorted(lengths)[start:stop] for start, stop in itertools.pairwise((0, *cut, len(lengths)))] for cut in cuts
+    ]
+    assert cost([[lengths[row] for row in rows] for rows in batches]) == min(map(cost, possible)) < np.inf
 
 
 def test_no_pairs_need_no_model():

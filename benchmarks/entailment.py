@@ -1,10 +1,10 @@
-"""Prints what clustering by entailment costs: ours, a plain reference, and uqlm and lm-polygraph where they are at hand.
+"""Prints what clustering by entailment costs: ours, a plain reference, uqlm and lm-polygraph where they are at hand.
 
     python benchmarks/entailment.py [--peers PYTHON] [--seed 5]
 
 20 questions of 30 responses each, drawn from a seed, one thread. The model is a DeBERTa-v2 of 6 layers with random
-weights, which does its work in full; its verdicts are then replaced by the truth, so that all ask the same judge. PYTHON
-is the interpreter of an environment with uqlm 0.6.7 or lm-polygraph 0.7.0, which need another transformers than we do.
+weights, which does its work in full; its verdicts are then replaced by the truth, so that all ask one judge. PYTHON is
+the interpreter of an environment with uqlm 0.6.7 or lm-polygraph 0.7.0, which need an older transformers than we.
 """
 
 import argparse

@@ -10,7 +10,6 @@ from coe_agents.clustering.arguments import checked_batch
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.probabilities import checked_probabilities
 from coe_agents.clustering.protocols import CONTRADICTION, ENTAILMENT, NEUTRAL, EntailmentModel
-from coe_agents.clustering.similarity import EmbeddingSimilarity
 
 _Pairs = list[tuple[str, str]]
 
@@ -36,11 +35,9 @@ class BidirectionalEntailment:
             most probable label.
         merge_variants: Whether responses that `normalize_answer` makes equal are one, unasked. With False, only those
             that differ in white space alone are: for answers in which case or punctuation counts, such as code.
-        screen: Spares the model hopeless pairs: where the cosine of two responses is below the screen's threshold, they
-            are different, unasked. It loses the paraphrases that it puts there, so choose the threshold low.
 
     Raises:
-        TypeError: Where `model` has no `predict`, or `screen` no `cosines`.
+        TypeError: Where `model` has no `predict`.
         ValueError: Where `threshold` is not in (0, 1], or is given together with `strict=False`.
 
     Example:
@@ -61,7 +58,6 @@ class BidirectionalEntailment:
         strict: bool = True,
         threshold: float | None = None,
         merge_variants: bool = True,
-        screen: EmbeddingSimilarity | None = None,
     ) -> None:
         if not isinstance(model, EntailmentModel):
             raise TypeError(
@@ -75,16 +71,10 @@ class BidirectionalEntailment:
             )
         if threshold is not None and not 0 < threshold <= 1:
             raise ValueError(f'"threshold" must be a probability in (0, 1]; got {threshold}. Try 0.5')
-        if screen is not None and not isinstance(screen, EmbeddingSimilarity):
-            raise TypeError(
-                f'"screen" must be an EmbeddingSimilarity; got {type(screen).__name__}. '
-                "Wrap your embeddings: EmbeddingSimilarity(embeddings, threshold=0.2)"
-            )
         self.model = model
         self.strict = strict
         self.threshold = threshold
         self.merge_variants = merge_variants
-        self.screen = screen
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
@@ -102,24 +92,17 @@ class BidirectionalEntailment:
         while unfinished := [search for search in unfinished if search.open_cluster()]:
             matched = iter(self._match([pair for search in unfinished for pair in search.pairs()]))
             for search in unfinished:
-                search.close_cluster([next(matched) for _ in search.candidates])
+                search.close_cluster([next(matched) for _ in search.waiting])
         return [[search.labels[key] for key in texts] for search, texts in zip(searches, keys, strict=True)]
 
-    def _search(self, keys: list[str], texts: list[str], question: str) -> "_Search":
+    @staticmethod
+    def _search(keys: list[str], texts: list[str], question: str) -> "_Search":
         first = dict(zip(reversed(keys), reversed(texts), strict=True))
-        waiting = list(dict.fromkeys(keys))
-        distinct = [first[key] for key in waiting]
-        hopeless: set[tuple[str, str]] = set()
-        if self.screen is not None and len(waiting) > 1:
-            apart = self.screen.cosines(distinct, question) < self.screen.threshold
-            hopeless = {(waiting[i], waiting[j]) for i, j in np.argwhere(apart)}
-        sides = {key: f"{question.strip()} {first[key]}".strip() for key in waiting}
-        return _Search(sides=sides, waiting=waiting, hopeless=hopeless)
+        sides = {key: f"{question.strip()} {first[key]}".strip() for key in dict.fromkeys(keys)}
+        return _Search(sides=sides, waiting=list(sides))
 
     def _match(self, pairs: _Pairs) -> list[bool]:
         """Returns whether both sides of each pair mean the same."""
-        if not pairs:
-            return []
         forward = self._judge(pairs)
         possible = forward == ENTAILMENT if self.strict else forward != CONTRADICTION
         matched: NDArray[np.bool_] = np.zeros(len(pairs), dtype=bool)
@@ -150,19 +133,15 @@ class _Search:
     Attributes:
         sides: Of each key, its first response with the question before it: what the model reads.
         waiting: The keys without a cluster, in order.
-        hopeless: The pairs of keys that cannot match.
         labels: The cluster of each other key.
         representative: The key that stands for the newest cluster.
-        candidates: The waiting keys that may match it.
         n_clusters: The clusters opened.
     """
 
     sides: dict[str, str]
     waiting: list[str]
-    hopeless: set[tuple[str, str]]
     labels: dict[str, int] = field(default_factory=dict)
     representative: str = ""
-    candidates: list[str] = field(default_factory=list)
     n_clusters: int = 0
 
     def open_cluster(self) -> bool:
@@ -172,15 +151,14 @@ class _Search:
         self.representative, *self.waiting = self.waiting
         self.labels[self.representative] = self.n_clusters
         self.n_clusters += 1
-        self.candidates = [key for key in self.waiting if (self.representative, key) not in self.hopeless]
         return bool(self.waiting)
 
     def pairs(self) -> _Pairs:
         premise = self.sides[self.representative]
-        return [(premise, self.sides[key]) for key in self.candidates]
+        return [(premise, self.sides[key]) for key in self.waiting]
 
     def close_cluster(self, matched: Sequence[bool]) -> None:
-        """Puts the candidates that match into the newest cluster; the rest wait on."""
-        joining = {key for key, joins in zip(self.candidates, matched, strict=True) if joins}
-        self.labels.update(dict.fromkeys(joining, self.n_clusters - 1))
-        self.waiting = [key for key in self.waiting if key not in joining]
+        """Puts the waiting keys that match into the newest cluster; the rest wait on."""
+        newest = self.n_clusters - 1
+        self.labels.update((key, newest) for key, joins in zip(self.waiting, matched, strict=True) if joins)
+        self.waiting = [key for key, joins in zip(self.waiting, matched, strict=True) if not joins]

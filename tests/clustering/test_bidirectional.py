@@ -9,7 +9,6 @@ from coe_agents.clustering import (
     ENTAILMENT_LABELS,
     BidirectionalEntailment,
     Clusterer,
-    EmbeddingSimilarity,
     EntailmentModel,
 )
 from coe_agents.testing import TableEntailment
@@ -156,32 +155,6 @@ def test_variants_are_one_and_the_first_of_them_is_shown_to_the_model(same_start
     apart = TableEntailment({}, default="contradiction")
     assert BidirectionalEntailment(apart, merge_variants=False).cluster([texts], [""]) == [[0, 1, 2, 3]]
     assert len(apart.pairs) == 6
-
-
-class FirstLetters:
-    """Embeds a text by its letters a, b and c."""
-
-    def embed_documents(self, texts):
-        return [[1e-3 + text.count(letter) for letter in "abc"] for text in texts]
-
-
-def test_a_screen_spares_the_pairs_that_it_takes_for_different(same_start):
-    texts = ["a", "b", "bc", "ab", "c"]  # cosines: a-ab, b-ab, b-bc and bc-c 0.7, ab-bc 0.5, the others about 0
-    screen = EmbeddingSimilarity(FirstLetters(), threshold=0.6)
-    assert BidirectionalEntailment(same_start, screen=screen).cluster([texts, ["a"], []], ["", "", ""]) == [
-        [0, 1, 1, 0, 2],
-        [0],
-        [],
-    ]
-    assert same_start.calls == [[("a", "ab")], [("ab", "a")], [("b", "bc")], [("bc", "b")]]
-
-
-def test_what_a_screen_takes_for_different_is_different_even_where_the_model_would_merge_it():
-    agreeing = TableEntailment({}, default="entailment")
-    screen = EmbeddingSimilarity(FirstLetters(), threshold=0.6)
-    assert BidirectionalEntailment(agreeing, screen=screen).cluster([["a", "b", "ab"]], [""]) == [[0, 1, 0]]
-    with pytest.raises(TypeError, match='"screen" must be an EmbeddingSimilarity; got FirstLetters'):
-        BidirectionalEntailment(agreeing, screen=FirstLetters())
 
 
 def test_without_a_question_the_response_stands_alone(same_start):

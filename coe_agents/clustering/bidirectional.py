@@ -1,14 +1,15 @@
 """Owns clustering by bidirectional entailment: one shared space, greedy, as few and as large requests as possible."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coe_agents.clustering.arguments import checked_batch
-from coe_agents.clustering.protocols import CONTRADICTION, ENTAILMENT, ENTAILMENT_LABELS, NEUTRAL, EntailmentModel
+from coe_agents.clustering.normalized import normalize_answer
+from coe_agents.clustering.probabilities import checked_probabilities
+from coe_agents.clustering.protocols import CONTRADICTION, ENTAILMENT, NEUTRAL, EntailmentModel
 
 _Pairs = list[tuple[str, str]]
 
@@ -20,10 +21,11 @@ class BidirectionalEntailment:
     without a cluster joins it where it matches the representative, so a response belongs to the *first* cluster that it
     matches. The question stands before both sides of every pair.
 
-    Work is held to what is needed. Responses that differ in white space only are one. All pairs of a wave (everything
-    without a cluster against the newest representative) go to the model together, those of all questions in one
-    request, and the reverse direction is asked only where the forward one leaves a match possible. Many questions so
-    take at most two requests per cluster of the one with the most, and the labels are those of one pair at a time.
+    Work is held to what is needed. Responses that differ only in white space, case, punctuation, articles or number
+    format are one, and the first of them speaks for all. All pairs of a wave (everything without a cluster against the
+    newest representative) go to the model together, those of all questions in one request, and the reverse direction is
+    asked only where the forward one leaves a match possible. Many questions so take at most two requests per cluster of
+    the one with the most, and the labels are those of one pair at a time.
 
     Args:
         model: Judges the pairs. Wrap it in `CountingEntailment` to learn how many were asked.
@@ -31,6 +33,8 @@ class BidirectionalEntailment:
             literature (Kuhn et al. 2023; Farquhar et al. 2024): no direction is a contradiction, not both are neutral.
         threshold: In strict mode, the least probability of entailment in each direction, in place of its being the
             most probable label.
+        merge_variants: Whether responses that `normalize_answer` makes equal are one, unasked. With False, only those
+            that differ in white space alone are: for answers in which case or punctuation counts, such as code.
 
     Raises:
         TypeError: Where `model` has no `predict`.
@@ -47,7 +51,14 @@ class BidirectionalEntailment:
         [[0, 1, 0]]
     """
 
-    def __init__(self, model: EntailmentModel, *, strict: bool = True, threshold: float | None = None) -> None:
+    def __init__(
+        self,
+        model: EntailmentModel,
+        *,
+        strict: bool = True,
+        threshold: float | None = None,
+        merge_variants: bool = True,
+    ) -> None:
         if not isinstance(model, EntailmentModel):
             raise TypeError(
                 f'"model" must have a method "predict(pairs)"; got {type(model).__name__}. '
@@ -63,6 +74,7 @@ class BidirectionalEntailment:
         self.model = model
         self.strict = strict
         self.threshold = threshold
+        self.merge_variants = merge_variants
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
@@ -72,20 +84,22 @@ class BidirectionalEntailment:
             ValueError: Where the lengths differ, or the model does not return one distribution per pair.
         """
         batch, asked = checked_batch(responses, questions)
-        keys = [[" ".join(text.split()) for text in texts] for texts in batch]
-        searches = [
-            _Search.of(distinct=list(dict.fromkeys(texts)), question=question)
-            for texts, question in zip(keys, asked, strict=True)
-        ]
+        plain = [[" ".join(text.split()) for text in texts] for texts in batch]
+        key = normalize_answer if self.merge_variants else str
+        keys = [[key(text) for text in texts] for texts in plain]
+        searches = [self._search(*each) for each in zip(keys, plain, asked, strict=True)]
         unfinished = searches
         while unfinished := [search for search in unfinished if search.open_cluster()]:
-            matched = self._match([pair for search in unfinished for pair in search.pairs()])
-            start = 0
+            matched = iter(self._match([pair for search in unfinished for pair in search.pairs()]))
             for search in unfinished:
-                stop = start + len(search.waiting)
-                search.close_cluster(matched[start:stop])
-                start = stop
+                search.close_cluster([next(matched) for _ in search.waiting])
         return [[search.labels[key] for key in texts] for search, texts in zip(searches, keys, strict=True)]
+
+    @staticmethod
+    def _search(keys: list[str], texts: list[str], question: str) -> "_Search":
+        first = dict(zip(reversed(keys), reversed(texts), strict=True))
+        sides = {key: f"{question.strip()} {first[key]}".strip() for key in dict.fromkeys(keys)}
+        return _Search(sides=sides, waiting=list(sides))
 
     def _match(self, pairs: _Pairs) -> list[bool]:
         """Returns whether both sides of each pair mean the same."""
@@ -104,7 +118,7 @@ class BidirectionalEntailment:
 
     def _judge(self, pairs: _Pairs) -> NDArray[np.intp]:
         """Returns each pair's label as a column index; ties go to the label that speaks more against a match."""
-        probabilities = _checked_probabilities(self.model.predict(pairs), n_pairs=len(pairs), model=self.model)
+        probabilities = checked_probabilities(self.model.predict(pairs), n_pairs=len(pairs), model=self.model)
         if self.threshold is None:
             labels: NDArray[np.intp] = np.argmax(probabilities, axis=1)
             return labels
@@ -114,29 +128,24 @@ class BidirectionalEntailment:
 
 @dataclass(slots=True)
 class _Search:
-    """The clusters of one question, as far as they are known.
+    """The clusters of one question, as far as they are known; a key stands for all responses that are one.
 
     Attributes:
-        sides: Each distinct response with the question before it: what the model reads.
-        waiting: The distinct responses without a cluster, in order.
-        labels: The cluster of each other one.
-        representative: The response that stands for the newest cluster.
+        sides: Of each key, its first response with the question before it: what the model reads.
+        waiting: The keys without a cluster, in order.
+        labels: The cluster of each other key.
+        representative: The key that stands for the newest cluster.
         n_clusters: The clusters opened.
     """
 
     sides: dict[str, str]
     waiting: list[str]
-    labels: dict[str, int]
-    representative: str
-    n_clusters: int
-
-    @classmethod
-    def of(cls, *, distinct: list[str], question: str) -> "_Search":
-        sides = {text: f"{question.strip()} {text}".strip() for text in distinct}
-        return cls(sides=sides, waiting=distinct, labels={}, representative="", n_clusters=0)
+    labels: dict[str, int] = field(default_factory=dict)
+    representative: str = ""
+    n_clusters: int = 0
 
     def open_cluster(self) -> bool:
-        """Makes the first waiting response a representative; returns whether any is left to compare it with."""
+        """Makes the first waiting key a representative; returns whether any is left to compare it with."""
         if not self.waiting:
             return False
         self.representative, *self.waiting = self.waiting
@@ -146,36 +155,10 @@ class _Search:
 
     def pairs(self) -> _Pairs:
         premise = self.sides[self.representative]
-        return [(premise, self.sides[text]) for text in self.waiting]
+        return [(premise, self.sides[key]) for key in self.waiting]
 
     def close_cluster(self, matched: Sequence[bool]) -> None:
-        """Puts the waiting responses that match into the newest cluster; the rest wait on."""
+        """Puts the waiting keys that match into the newest cluster; the rest wait on."""
         newest = self.n_clusters - 1
-        self.labels.update((text, newest) for text, joins in zip(self.waiting, matched, strict=True) if joins)
-        self.waiting = [text for text, joins in zip(self.waiting, matched, strict=True) if not joins]
-
-
-def _checked_probabilities(returned: Any, *, n_pairs: int, model: EntailmentModel) -> NDArray[np.float64]:
-    name = type(model).__name__
-    try:
-        probabilities = np.asarray(returned, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f'"predict" must return an array of numbers; {name} returned {type(returned).__name__}. '
-            "Return a float array on the CPU"
-        ) from error
-    order = ", ".join(ENTAILMENT_LABELS)
-    if probabilities.shape != (n_pairs, len(ENTAILMENT_LABELS)):
-        raise ValueError(
-            f'"predict" must return shape {(n_pairs, len(ENTAILMENT_LABELS))} for {n_pairs} pairs; '
-            f"{name} returned {probabilities.shape}. Return one row per pair: {order}"
-        )
-    improper = ~np.isfinite(probabilities).all(axis=1) | (probabilities < 0).any(axis=1)
-    improper |= ~(np.abs(probabilities.sum(axis=1, where=np.isfinite(probabilities)) - 1) <= 1e-3)
-    if improper.any():
-        row = int(np.argmax(improper))
-        raise ValueError(
-            f'every row that "predict" returns must hold probabilities that sum to 1; row {row} of {name} is '
-            f"{probabilities[row].tolist()}. Apply a softmax over {order}"
-        )
-    return probabilities
+        self.labels.update((key, newest) for key, joins in zip(self.waiting, matched, strict=True) if joins)
+        self.waiting = [key for key, joins in zip(self.waiting, matched, strict=True) if not joins]

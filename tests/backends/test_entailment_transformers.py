@@ -1,9 +1,12 @@
+import itertools
 import json
 import logging
 import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coe_agents.backends import TransformersEntailment
 from coe_agents.backends.entailment_transformers import label_columns
@@ -40,6 +43,43 @@ def test_batches_and_their_order_change_nothing():
     assert TransformersEntailment(str(FOLDER), batch_size=4).predict(pairs) == pytest.approx(one_by_one, abs=1e-5)
 
 
+def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
+    pairs = [*PAIRS * 5, ("word " * 200, "x")]
+    model = TransformersEntailment(str(FOLDER), batch_size=4, batch_tokens=70)
+    shapes = []
+
+    def note(_, __, given):
+        shapes.append(tuple(given["input_ids"].shape))
+
+    hook = model.load().model.register_forward_pre_hook(note, with_kwargs=True)
+    rows = model.predict(pairs)
+    hook.remove()
+    (n_long, _), *short = shapes
+    assert n_long == 1
+    assert all(count <= 4 and count * tokens <= 70 for count, tokens in short)
+    assert len(short) == 5  # four of 17 tokens at most, but three of 20 or 21
+    assert rows == pytest.approx(TransformersEntailment(str(FOLDER)).predict(pairs), abs=1e-5)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 20))
+def test_no_other_cut_of_the_sorted_pairs_costs_less(lengths, pass_tokens):
+    model = TransformersEntailment("x", batch_size=3, batch_tokens=40)
+    batches = list(model._batches(np.array(lengths), pass_tokens=pass_tokens))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+
+    def cost(parts):
+        if any(len(part) > 3 or (len(part) > 1 and len(part) * max(part) > 40) for part in parts):
+            return np.inf
+        return sum(len(part) * max(part) + pass_tokens for part in parts)
+
+    places = range(1, len(lengths))
+    cuts = itertools.chain.from_iterable(itertools.combinations(places, n) for n in range(len(lengths)))
+    possible = [
+        [sorted(lengths)[start:stop] for start, stop in itertools.pairwise((0, *cut, len(lengths)))] for cut in cuts
+    ]
+    assert cost([[lengths[row] for row in rows] for rows in batches]) == min(map(cost, possible)) < np.inf
+
+
 def test_no_pairs_need_no_model():
     assert TransformersEntailment("no/such-model").predict([]).shape == (0, 3)
 
@@ -70,8 +110,9 @@ def test_truncation_is_said(caplog):
 def test_a_model_that_is_not_there_is_said(tmp_path):
     with pytest.raises(ModelLoadError, match="cannot be loaded"):
         TransformersEntailment(str(tmp_path / "none")).load()
-    with pytest.raises(ValueError, match='"batch_size" must be at least 1'):
-        TransformersEntailment("x", batch_size=0)
+    for option in ("batch_size", "batch_tokens"):
+        with pytest.raises(ValueError, match=f'"{option}" must be at least 1; 0 came'):
+            TransformersEntailment("x", **{option: 0})
 
 
 def test_positions_that_an_architecture_never_uses_do_not_count(tmp_path):

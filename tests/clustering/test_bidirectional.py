@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import ENTAILMENT_LABELS, BidirectionalEntailment, Clusterer, EntailmentModel
+from coe_agents.clustering import (
+    ENTAILMENT_LABELS,
+    BidirectionalEntailment,
+    Clusterer,
+    EntailmentModel,
+)
 from coe_agents.testing import TableEntailment
 
 LETTERS = "abcdefg"
@@ -141,6 +146,15 @@ def test_the_question_stands_before_both_sides_and_white_space_is_trivial(same_s
     labels = BidirectionalEntailment(same_start).cluster([texts], [" Which city? "])
     assert labels == [[0, 0, 0]]
     assert same_start.calls[0] == [("Which city? Paris", "Which city? It is Plaice")]
+
+
+def test_variants_are_one_and_the_first_of_them_is_shown_to_the_model(same_start):
+    texts = ["The Louvre", "louvre!", "Notre Dame", "the louvre."]
+    assert BidirectionalEntailment(same_start).cluster([texts], [""]) == [[0, 0, 1, 0]]
+    assert same_start.pairs == [("The Louvre", "Notre Dame")]
+    apart = TableEntailment({}, default="contradiction")
+    assert BidirectionalEntailment(apart, merge_variants=False).cluster([texts], [""]) == [[0, 1, 2, 3]]
+    assert len(apart.pairs) == 6
 
 
 def test_without_a_question_the_response_stands_alone(same_start):

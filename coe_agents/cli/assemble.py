@@ -25,6 +25,7 @@ from coe_agents.cli.config import (
 from coe_agents.cli.models import FieldError, create_chat_model, create_embeddings
 from coe_agents.clustering import (
     BidirectionalEntailment,
+    CachedEntailment,
     Clusterer,
     EmbeddingSimilarity,
     EntailmentModel,
@@ -59,6 +60,9 @@ def assemble(config: Config | None) -> Any:
     agents, clusterer, policy, escalation = parts
     options, adaptive = config.graph.model_dump(), config.graph.adaptive
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
+    if isinstance(clusterer, BidirectionalEntailment) and (config.graph.max_rounds > 1 or adaptive is not None):
+        # the responses of a question are clustered anew with those that join them
+        clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     try:
         return create_coe_graph(agents, clusterer=clusterer, policy=policy, escalation=escalation, **options)
     except ValueError as error:

@@ -1,16 +1,23 @@
 """Owns what experiments are made of: responses asked for once and kept, or read from saved files."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch, canonical_answer
+from coe_agents.clustering import (
+    BidirectionalEntailment,
+    CachedEntailment,
+    Clusterer,
+    NormalizedMatch,
+    canonical_answer,
+)
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Question, Sample, Samples
-from coe_agents.experiments import RememberingEntailment, Setting
+from coe_agents.experiments import Setting
 from coe_agents.tinyworld import beliefs, load_facts
 from coe_agents.tinyworld.correctness import answer_span
 
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 
 TEMPERATURES = (0.8, 0.9, 1.0)
 _TWIN = " (2)"
+_MOST_PAIRS = 10_000_000
+"""Entailments to remember: all of a run's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Material:
+class Material(ABC):
     """What experiments read.
 
     Attributes:
@@ -61,21 +70,21 @@ class Material:
     told: Mapping[str, str]
     left_out: Mapping[str, str]
 
+    @abstractmethod
     def panel(self, place: int) -> tuple[str, Sequence[Question]]:
         """Returns the questions in place of TriviaQA (0) or SQuAD (1), and what they are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def datasets(self) -> dict[str, tuple[Sequence[Question] | None, Sequence[Question]]]:
         """Returns training questions, None where there are none, and validation questions, by dataset."""
-        raise NotImplementedError
 
+    @abstractmethod
     def by_temperature(self) -> dict[float, Sequence[Question]]:
         """Returns questions with the responses of the first two agents at other temperatures."""
-        raise NotImplementedError
 
+    @abstractmethod
     def generation_seconds(self) -> float | None:
         """Returns the wall-clock seconds a question that sampling took; None where it was done before."""
-        raise NotImplementedError
 
     @cached_property
     def main(self) -> Sequence[Question]:
@@ -85,8 +94,8 @@ class Material:
     def plain_setting(self) -> Setting:
         """The setting without memory, for the time that judging takes."""
         clusterer = self.setting.clusterer
-        if isinstance(clusterer, BidirectionalEntailment) and isinstance(clusterer.model, RememberingEntailment):
-            return Setting(_rebuilt(clusterer, clusterer.model.model), self.setting.criterion)
+        if isinstance(clusterer, BidirectionalEntailment) and isinstance(clusterer.model, CachedEntailment):
+            return Setting(clusterer.with_model(clusterer.model.model), self.setting.criterion)
         return self.setting
 
     @property
@@ -231,8 +240,8 @@ def remembered(setting: Setting) -> Setting:
     clusterer = setting.clusterer
     if not isinstance(clusterer, BidirectionalEntailment):
         return setting
-    model = RememberingEntailment(clusterer.model)
-    return Setting(_rebuilt(clusterer, model), setting.criterion, model, setting.weighting)
+    model = CachedEntailment(clusterer.model, max_pairs=_MOST_PAIRS)
+    return Setting(clusterer.with_model(model), setting.criterion, model, setting.weighting)
 
 
 def known_beliefs(identifier: str, agent: str) -> Mapping[str, float] | None:
@@ -260,10 +269,6 @@ def without_twins(questions: Sequence[Question]) -> tuple[tuple[str, ...], tuple
     agents = tuple(name for name in names if not name.endswith(_TWIN))
     twins = twins_of(agents)
     return agents, twins if all(twin in names for twin in twins) else ()
-
-
-def _rebuilt(clusterer: BidirectionalEntailment, model: Any) -> BidirectionalEntailment:
-    return BidirectionalEntailment(model, strict=clusterer.strict, threshold=clusterer.threshold)
 
 
 def _said(source: str, split: str | None) -> str:

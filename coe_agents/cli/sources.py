@@ -1,6 +1,6 @@
 """Owns the step from the options of `reproduce` to what its experiments read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -143,5 +143,5 @@ def _responses(questions: Sequence[Question], agents: Sequence[str]) -> str:
     return f"{min(counts)} to {max(counts)}"
 
 
-def _listed(values: object) -> str:
-    return ", ".join(f"{value:g}" for value in sorted(set(values)))  # type: ignore[call-overload]
+def _listed(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:g}" for value in sorted(set(values)))

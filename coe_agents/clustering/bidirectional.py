@@ -76,6 +76,12 @@ class BidirectionalEntailment:
         self.threshold = threshold
         self.merge_variants = merge_variants
 
+    def with_model(self, model: EntailmentModel) -> "BidirectionalEntailment":
+        """Returns a clusterer with the same rules and another judge, such as this one's in a `CachedEntailment`."""
+        return BidirectionalEntailment(
+            model, strict=self.strict, threshold=self.threshold, merge_variants=self.merge_variants
+        )
+
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
 

@@ -18,7 +18,7 @@ from coe_agents.evaluation.scoring import in_second_half
 from coe_agents.evaluation.statistics import measured
 from coe_agents.evaluation.tallies import FloatArray, checked
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
-from coe_agents.policy.calibrated import CalibratedAgent, Calibration
+from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration
 
 _BATCH = 64
 COE_STEP, GATE_STEP = 0.05, 0.005
@@ -213,13 +213,13 @@ def threshold_grid(rows: Sequence[Judged] | None) -> FloatArray:
 
 
 def _agents(measurements: Iterable[Measurement]) -> dict[str, CalibratedAgent]:
-    seen: dict[str, list[tuple[int, str]]] = {}
+    seen: dict[str, list[tuple[int, AgentWeighting]]] = {}
     for measurement in measurements:
         for name, agent in measurement.agents.items():
             seen.setdefault(name, []).append((agent.n_responses, agent.weighting))
     found = {}
     for name, entries in sorted(seen.items()):
         counts, weightings = {count for count, _ in entries}, {weighting for _, weighting in entries}
-        kind = "mixed" if len(weightings) > 1 else weightings.pop()
-        found[name] = CalibratedAgent(min(counts), max(counts), kind)  # type: ignore[arg-type]
+        kind: AgentWeighting = "mixed" if len(weightings) > 1 else weightings.pop()
+        found[name] = CalibratedAgent(min(counts), max(counts), kind)
     return found

@@ -11,7 +11,6 @@ from coe_agents.experiments.model_accuracy import model_accuracy
 from coe_agents.experiments.normalisation import normalisation
 from coe_agents.experiments.panels import panels
 from coe_agents.experiments.quadrants import quadrants
-from coe_agents.experiments.remembering import RememberingEntailment
 from coe_agents.experiments.sampling import sampling
 from coe_agents.experiments.scaling import scaling
 from coe_agents.experiments.selective_prediction import selective_prediction
@@ -19,7 +18,6 @@ from coe_agents.experiments.tables import to_csv, to_latex
 
 __all__ = [
     "Experiment",
-    "RememberingEntailment",
     "Setting",
     "contamination",
     "cost",

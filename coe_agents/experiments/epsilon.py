@@ -7,7 +7,7 @@ from coe_agents.evaluation import Question
 from coe_agents.experiments.coordinating import MAX_ITERATIONS, SOLVERS, coordinated
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import Setting, judged
-from coe_agents.experiments.paper import paper_label, paper_rows
+from coe_agents.experiments.paper import band, paper_label, paper_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +39,7 @@ def epsilon(questions: Sequence[Question], agents: Sequence[str], setting: Setti
                 axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="the paper's")
                 axes.set_ylim(bottom=0)
             else:
-                axes.axhspan(0.65, 0.70, color="tab:red", alpha=0.2, label="the paper's")
+                axes.axhspan(*band(paper[0][place]), color="tab:red", alpha=0.2, label="the paper's")
                 axes.set_ylim(0, 1)
             axes.set_xlabel("epsilon")
             axes.set_title(column, fontsize=10)

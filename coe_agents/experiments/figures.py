@@ -24,6 +24,7 @@ def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ModuleNotFoundError as error:
         raise ImportError('pictures need matplotlib; pip install "coe-agents[plots]"') from error
     wide = int(experiment.width * _CHARACTERS_AN_INCH)
@@ -32,8 +33,8 @@ def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
     height = experiment.height + below + _HEAD
     # no state of pyplot's is touched; text stays text in the SVG, and nothing of it is read as mathematics
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": experiment.name, "text.parse_math": False}):
-        figure = Figure(figsize=(experiment.width, height), layout="constrained")
-        figure.get_layout_engine().set(rect=(0.0, below / height, 1.0, (experiment.height) / height))  # type: ignore[union-attr,call-arg]
+        layout = ConstrainedLayoutEngine(rect=(0.0, below / height, 1.0, experiment.height / height))
+        figure = Figure(figsize=(experiment.width, height), layout=layout)
         experiment.draw(figure)
         figure.text(0.5, 1 - 0.12 / height, _plain(experiment.title), ha="center", va="top", fontsize=13)
         figure.text(0.01, 0.08 / height, "\n".join(caption), ha="left", va="bottom", fontsize=8, color="dimgrey")

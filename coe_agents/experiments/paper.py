@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from coe_agents.experiments.experiment import Row
+from coe_agents.experiments.experiment import Cell, Row
 
 
 def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
@@ -29,6 +29,17 @@ def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
 def paper_label(name: str) -> str:
     """Returns the label of the paper's table or figure, as its source spells it."""
     return str(_numbers()[name]["label"])
+
+
+def band(cell: Cell) -> tuple[float, float]:
+    """Returns the ends of what the paper gives as "low to high".
+
+    Example:
+        >>> band("0.92 to 0.95")
+        (0.92, 0.95)
+    """
+    low, high = str(cell).split(" to ")
+    return float(low), float(high)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from coe_agents.evaluation.metrics import auroc
 from coe_agents.experiments.coordinating import coordinated
 from coe_agents.experiments.experiment import Cell, Experiment, Row
 from coe_agents.experiments.groups import Judged, Setting, judged
-from coe_agents.experiments.paper import paper_label, paper_rows
+from coe_agents.experiments.paper import band, paper_label, paper_rows
 from coe_agents.experiments.ranking import plain
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def sampling(
             if theirs:
                 axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="paper's accuracy")
             else:
-                axes.fill_between([0.8, 1.0], 0.92, 0.95, color="tab:red", alpha=0.4, label="paper's accuracy")
+                bands = [(row[1], *band(row[3])) for row in paper if row[0] == varied]
+                axes.fill_between(*zip(*bands, strict=True), color="tab:red", alpha=0.4, label="paper's accuracy")
             axes.set_xlabel(str(varied))
             axes.set_xticks(values)
             axes.set_ylabel("accuracy, AUROC; CoE in nats")

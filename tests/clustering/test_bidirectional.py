@@ -233,3 +233,16 @@ def test_labels_are_python_integers_and_the_protocols_are_met(same_start):
     assert {type(label) for label in clusterer.cluster([["a", "b", "ab"]], [""])[0]} == {int}
     assert isinstance(clusterer, Clusterer)
     assert isinstance(same_start, EntailmentModel)
+
+
+def test_another_judge_judges_by_the_same_rules():
+    table = TableEntailment({})
+    former = BidirectionalEntailment(TableEntailment({}), threshold=0.4, merge_variants=False)
+    clusterer = former.with_model(table)
+    assert (clusterer.model, clusterer.strict, clusterer.threshold, clusterer.merge_variants) == (
+        table,
+        True,
+        0.4,
+        False,
+    )
+    assert not BidirectionalEntailment(table, strict=False).with_model(table).strict

@@ -6,7 +6,6 @@ import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.experiments import (
-    RememberingEntailment,
     Setting,
     contamination,
     cost,
@@ -175,11 +174,3 @@ def test_scaling_draws_groups_of_each_size(asked):
         by_column(found, 4)["CoE"] - by_column(found, 4)["Semantic Entropy"]
     )
     assert found.rows == scaling(questions, ["a", "b", "c", "d"], SETTING, most_groups=4).rows
-
-
-def test_a_remembered_pair_is_not_asked_again():
-    model = TableEntailment({("a", "b"): "entailment"})
-    remembering = RememberingEntailment(model)
-    first = remembering.predict([("a", "b"), ("b", "a")])
-    assert remembering.predict([("b", "a"), ("a", "b")]).tolist() == first[::-1].tolist()
-    assert model.pairs == [("a", "b"), ("b", "a")]

@@ -31,8 +31,8 @@ serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinywo
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
 		$(BIN)/langgraph dev --host 127.0.0.1 --no-browser --no-reload
 
-test: $(READY) ## Run all tests
-	$(BIN)/python -m pytest
+test: $(READY) ## Run all tests, on all cores
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 $(VLLM_READY): constraints-vllm.txt
 	$(PYTHON) -m venv $(VLLM_VENV)

@@ -19,7 +19,7 @@ from coe_agents.errors import ContextOverflowError
 from coe_agents.tinyworld import MODELS, load_facts, model_folder
 
 FOLDER = str(model_folder("tiny-llama"))
-QUESTIONS = sorted({fact.question for fact in load_facts()}, key=len)[::60]  # of all lengths
+QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[::60]  # all lengths
 SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=24, stop=(), max_batch=256)
 
 
@@ -109,7 +109,7 @@ async def test_a_prompt_is_read_once_for_all_its_samples(chat):
     hook = loaded.model.register_forward_pre_hook(
         lambda module, args, given: n_read.append(given["input_ids"].shape), with_kwargs=True
     )
-    result = await request(chat, QUESTIONS[-1] * 10, 1, n=6, max_tokens=3)
+    result = await request(chat, " ".join([QUESTIONS[-1]] * 10), 1, n=6, max_tokens=3)
     hook.remove()
     n_prompt = result.llm_output["token_usage"]["prompt_tokens"]
     assert n_read == [(1, n_prompt - 1), (6, 1), (6, 1), (6, 1)]

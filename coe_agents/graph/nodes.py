@@ -96,7 +96,8 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
         # numbered here as well, for an agent may not know of `first_index`
         rows = enumerate(reply["responses"], start=request.get("first_index", 0))
-        return {"responses": [Response({**row, "index": index}) for index, row in rows], "usages": [spent]}
+        responses: list[Response] = [{**row, "index": index} for index, row in rows]
+        return {"responses": responses, "usages": [spent]}
 
     def failed(request: AskedRequest, error: Exception) -> dict[str, Any]:
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))

@@ -124,8 +124,9 @@ def create_coe_graph(
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
 
     graph = StateGraph(CoEState, input_schema=CoEInput, output_schema=CoEOutput)
-    prepare = nodes.prepare_node(max_question_chars, check=check_checkpointer if may_interrupt else None)
-    graph.add_node("prepare", OneForm(prepare, name="prepare"))
+    graph.add_node(
+        "prepare", OneForm(nodes.prepare_node(max_question_chars, check=check_checkpointer if may_interrupt else None))
+    )
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         graph.add_node(
@@ -147,21 +148,21 @@ def create_coe_graph(
         graph.add_node("escalation", escalation_node(escalation, names), destinations=_ENDS)
     routes = {*ends, *asking}
     gate = nodes.coordinate_node(policy, names, bounds=bounds, min_agents=quorum, strategies=table, routes=routes)
-    graph.add_node("coordinate", OneForm(gate, name="coordinate"), destinations=tuple(sorted(routes)))
+    graph.add_node("coordinate", OneForm(gate), destinations=tuple(sorted(routes)))
     graph.add_edge(START, "prepare")
     if adaptive is None:
-        asks = OneForm(fan_out(names, bounds), name="ask_all")
+        asks = OneForm(fan_out(names, bounds))
         graph.add_edge("measure", "coordinate")
     else:
         measuring: dict[str, Any] = {"weights": weights, "weighting": weighting, "divergence": divergence}
         top_ups = TopUps(adaptive, agents, policy, bounds=bounds, min_agents=quorum, measuring=measuring)
-        asks = OneForm(fan_out(names, bounds, top_ups.first), name="ask_all")
+        asks = OneForm(fan_out(names, bounds, top_ups.first))
         graph.add_conditional_edges("measure", top_ups.more, [*names, "coordinate"])
     for source in ("prepare", *asking):
         graph.add_conditional_edges(source, asks, names)
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(end, OneForm(finish, name=end))
+        graph.add_node(end, OneForm(finish))
         graph.add_edge(end, END)
     return graph
 

@@ -37,8 +37,8 @@ class OneForm(Runnable[Any, Any]):
     LangGraph gives a plain function a thread, which costs more than such a step does.
     """
 
-    def __init__(self, step: Callable[[Any], Any], *, name: str) -> None:
-        self._step, self.name = step, name
+    def __init__(self, step: Callable[[Any], Any]) -> None:
+        self._step, self.name = step, step.__name__
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Runs the step."""

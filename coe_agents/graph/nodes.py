@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 
@@ -131,7 +132,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
     async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
             request, seconds = in_time(asked)
-            async with cut_off(seconds):
+            async with nullcontext() if seconds is None else cut_off(seconds):
                 return said(asked, await agent.asample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise

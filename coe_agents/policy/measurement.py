@@ -121,13 +121,13 @@ def measure(
     names, agents, normalized = weighed_agents(responses, weights)
     log_probs, by_probability = log_probabilities(responses, weighting)
     distributions = cluster_distributions(labels, agents, log_probs=log_probs)
-    coe = collaborative_entropy(distributions, weights=normalized, divergence=divergence)
-    interval = None
     if n_resamples:
         bootstrap = coe_interval(
             labels, agents, log_probs=log_probs, weights=normalized, divergence=divergence, n_resamples=n_resamples
         )
-        interval = bootstrap.total
+        coe, interval = bootstrap.estimate, bootstrap.total
+    else:
+        coe, interval = collaborative_entropy(distributions, weights=normalized, divergence=divergence), None
     support, coordinated = ensemble_mean(distributions, weights=normalized), None
     if coordination is not None:
         result = coordinate(distributions, weights=normalized, divergence=divergence, solver=coordination)

@@ -145,6 +145,12 @@ FRAGMENTS = (
 )
 
 
+@given(st.lists(st.sampled_from([*FRAGMENTS, "(Note", "Probability", "Guess", "0.9", "User:", "Lyon."])).map("".join))
+def test_a_text_without_a_mark_is_read_as_the_others_are(text):
+    never = r"(?!)"
+    assert canonical_answer(text) == canonical_answer(text, patterns=[never])
+
+
 @pytest.mark.parametrize("fragment", FRAGMENTS)
 @pytest.mark.parametrize("function", [canonical_answer, answer_kind, normalize_answer])
 def test_a_runaway_response_takes_linear_time(function, fragment):

@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-_MARK = re.compile(r'[<\\#":：=(\[\n]|answer|guess', re.IGNORECASE)
+_MARK = re.compile(r"[<\\#:：=(\[\n]|answer|guess", re.IGNORECASE)
 """One of these is in every text that holds anything of what follows."""
 _REASONING_TAG = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
 _SPECIAL_TOKENS = re.compile(r"</s>|<\|[a-zA-Z_]{1,30}\|>|<(?:eos|end_of_turn)>")

@@ -145,10 +145,24 @@ FRAGMENTS = (
 )
 
 
-@given(st.lists(st.sampled_from([*FRAGMENTS, "(Note", "Probability", "Guess", "0.9", "User:", "Lyon."])).map("".join))
-def test_a_text_without_a_mark_is_read_as_the_others_are(text):
-    never = r"(?!)"
-    assert canonical_answer(text) == canonical_answer(text, patterns=[never])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rome</s>",
+        r"\fbox{Rome}",
+        "#### Rome",
+        "Respuesta: Rome",
+        "答え：Rome",
+        "Rome Probability=0.9",
+        "Rome (Note that)",
+        "Rome [Note that]",
+        "Rome\n0.9",
+        "The ANSWER is Rome",
+        "My guess is Rome",
+    ],
+)
+def test_one_mark_is_enough_to_look_for_an_answer(text):
+    assert canonical_answer(text) == "Rome"
 
 
 @pytest.mark.parametrize("fragment", FRAGMENTS)

@@ -66,7 +66,7 @@ def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize | No
     """Returns the responses with the short answers of those that have none yet; equal texts are read once."""
     if canonicalize is None:
         return list(responses)
-    unread = {response["text"] for response in responses if response["answer"] is None}
+    unread = dict.fromkeys(response["text"] for response in responses if response["answer"] is None)
     found = {text: answer for text in unread if (answer := canonicalize(text)) != text}
     return [
         {**response, "answer": found[response["text"]]}

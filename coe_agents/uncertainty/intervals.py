@@ -113,7 +113,7 @@ def coe_interval(
     agent_weights = _checks.weights(weights, rows.shape)
     measure = kernel(divergence, ground_metric, rows.shape[-1])
 
-    label_array, agent_array = np.asarray(labels), np.asarray(agents)
+    label_array, agent_array = np.asarray(labels, dtype=np.int64), np.asarray(agents, dtype=np.int64)
     per_agent = np.bincount(agent_array)
     if np.count_nonzero(np.bincount(agent_array * rows.shape[1] + label_array)) == rows.shape[0]:
         resamples = rows[None]  # each agent's responses are in one cluster, whichever are drawn

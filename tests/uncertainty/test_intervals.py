@@ -91,6 +91,14 @@ def test_agents_are_resampled_apart():
     assert interval.total == pytest.approx((math.log(2), math.log(2)))
 
 
+def test_small_integers_do_not_overflow():
+    labels = np.array([*range(200), *range(200)], dtype=np.uint8)
+    agents = np.repeat(np.array([0, 1], dtype=np.uint8), 200)
+    logs = np.zeros(400)
+    small, large = (coe_interval(labels.astype(t), agents.astype(t), log_probs=logs) for t in (np.uint8, np.int64))
+    assert small == large
+
+
 def test_miller_madow_by_hand():
     labels, agents = [0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 1]
     plain = coe_interval(labels, agents)

@@ -69,6 +69,7 @@ benchmark: $(READY) ## Print the figures that README shows
 	$(BIN)/python benchmarks/tinyworld_gate.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/concurrency.py
+	$(BIN)/python benchmarks/graph_overhead.py
 
 models: $(READY) ## Train tinyworld's models anew (under 30 minutes on two cores)
 	$(BIN)/python -m coe_agents.tinyworld

@@ -8,7 +8,7 @@ import operator
 import statistics
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypedDict
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -55,24 +55,24 @@ async def nothing(state: Empty) -> dict[str, Any]:
     return {}
 
 
-async def slow(state: Empty) -> dict[str, Any]:
-    await asyncio.sleep(DELAY)
-    return {"said": [state["question"]]}
-
-
 async def route(state: Empty) -> Command[Any]:
     return Command(goto="answer")
 
 
-def empty_graph() -> StateGraph[Any, Any, Any, Any]:
+def empty_graph(names: Sequence[str] = NAMES, delay: float = DELAY) -> StateGraph[Any, Any, Any, Any]:
+    async def slow(state: Empty) -> dict[str, Any]:
+        if delay:
+            await asyncio.sleep(delay)
+        return {"said": [state["question"]]}
+
     graph = StateGraph(Empty)
     for name in ("prepare", "cluster", "measure", "answer"):
         graph.add_node(name, nothing)
     graph.add_node("coordinate", route, destinations=("answer",))
-    for name in NAMES:
+    for name in names:
         graph.add_node(name, slow)
         graph.add_edge(name, "cluster")
-    graph.add_conditional_edges("prepare", lambda state: [Send(name, state) for name in NAMES], list(NAMES))
+    graph.add_conditional_edges("prepare", lambda state: [Send(name, state) for name in names], list(names))
     for edge in ((START, "prepare"), ("cluster", "measure"), ("measure", "coordinate"), ("answer", END)):
         graph.add_edge(*edge)
     return graph

@@ -8,6 +8,8 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 
+_MARK = re.compile(r"[<\\#:：=(\[\n]|answer|guess", re.IGNORECASE)
+"""One of these is in every text that holds anything of what follows."""
 _REASONING_TAG = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
 _SPECIAL_TOKENS = re.compile(r"</s>|<\|[a-zA-Z_]{1,30}\|>|<(?:eos|end_of_turn)>")
 _ROLE_HEADER = re.compile(r"\A\s*assistant\s*\n(?=[\s\S]*?\S)")
@@ -85,6 +87,8 @@ def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = (
         >>> canonical_answer("It is Paris.")
         'It is Paris.'
     """
+    if patterns == () and not _MARK.search(text):
+        return text.strip()
     spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text))
     spoken = _ROLE_HEADER.sub("", spoken).strip()
     found = _by_patterns(spoken, patterns)

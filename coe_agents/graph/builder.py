@@ -14,6 +14,7 @@ from coe_agents.graph.bounds import Bounds
 from coe_agents.graph.clarify import clarify_node
 from coe_agents.graph.clusters import Canonicalize, cluster_node
 from coe_agents.graph.escalation import Escalation, escalation_node
+from coe_agents.graph.forms import OneForm
 from coe_agents.graph.interrupts import check_checkpointer
 from coe_agents.graph.outcome import finish
 from coe_agents.graph.rounds import another_round_node, fan_out
@@ -124,7 +125,7 @@ def create_coe_graph(
 
     graph = StateGraph(CoEState, input_schema=CoEInput, output_schema=CoEOutput)
     graph.add_node(
-        "prepare", nodes.prepare_node(max_question_chars, check=check_checkpointer if may_interrupt else None)
+        "prepare", OneForm(nodes.prepare_node(max_question_chars, check=check_checkpointer if may_interrupt else None))
     )
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
@@ -147,21 +148,21 @@ def create_coe_graph(
         graph.add_node("escalation", escalation_node(escalation, names), destinations=_ENDS)
     routes = {*ends, *asking}
     gate = nodes.coordinate_node(policy, names, bounds=bounds, min_agents=quorum, strategies=table, routes=routes)
-    graph.add_node("coordinate", gate, destinations=tuple(sorted(routes)))
+    graph.add_node("coordinate", OneForm(gate), destinations=tuple(sorted(routes)))
     graph.add_edge(START, "prepare")
     if adaptive is None:
-        asks = fan_out(names, bounds)
+        asks = OneForm(fan_out(names, bounds))
         graph.add_edge("measure", "coordinate")
     else:
         measuring: dict[str, Any] = {"weights": weights, "weighting": weighting, "divergence": divergence}
         top_ups = TopUps(adaptive, agents, policy, bounds=bounds, min_agents=quorum, measuring=measuring)
-        asks = fan_out(names, bounds, top_ups.first)
+        asks = OneForm(fan_out(names, bounds, top_ups.first))
         graph.add_conditional_edges("measure", top_ups.more, [*names, "coordinate"])
     for source in ("prepare", *asking):
         graph.add_conditional_edges(source, asks, names)
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(end, finish)
+        graph.add_node(end, OneForm(finish))
         graph.add_edge(end, END)
     return graph
 

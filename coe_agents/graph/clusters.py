@@ -1,7 +1,7 @@
 """Owns the node that gives each response a cluster."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -29,7 +29,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     """
 
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
-        responses = [_with_answer(response, canonicalize) for response in usable(state["responses"])]
+        responses = _with_answers(usable(state["responses"]), canonicalize)
         texts = [response_text(response) for response in responses]
         # last, so that they open no cluster that a response could join, and never measured
         former = former_answers(next(reversed(before(state)), None))
@@ -62,8 +62,15 @@ def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
         raise ClusteringError(message, hint=hint) from None if is_secret else error
 
 
-def _with_answer(response: Response, canonicalize: Canonicalize | None) -> Response:
-    if canonicalize is None or response["answer"] is not None:
-        return response
-    answer = canonicalize(response["text"])
-    return response if answer == response["text"] else Response({**response, "answer": answer})
+def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize | None) -> list[Response]:
+    """Returns the responses with the short answers of those that have none yet; equal texts are read once."""
+    if canonicalize is None:
+        return list(responses)
+    unread = dict.fromkeys(response["text"] for response in responses if response["answer"] is None)
+    found = {text: answer for text in unread if (answer := canonicalize(text)) != text}
+    return [
+        {**response, "answer": found[response["text"]]}
+        if response["answer"] is None and response["text"] in found
+        else response
+        for response in responses
+    ]

@@ -1,4 +1,4 @@
-"""Owns the node that has a sync and an async form."""
+"""Owns what a step of the graph is made of: two forms, or one that both kinds of run call."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -29,3 +29,21 @@ class TwoForms(Runnable[Any, dict[str, Any]]):
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """Runs the async form."""
         return await self._asynchronous(input, config or RunnableConfig())
+
+
+class OneForm(Runnable[Any, Any]):
+    """A step that only computes, and not for long: an asynchronous run calls it on the event loop.
+
+    LangGraph gives a plain function a thread, which costs more than such a step does.
+    """
+
+    def __init__(self, step: Callable[[Any], Any]) -> None:
+        self._step, self.name = step, step.__name__
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Runs the step."""
+        return self._step(input)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Runs the step."""
+        return self._step(input)

@@ -1,7 +1,7 @@
 """Owns the `Measurement` in the state: as plain data, and back."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from coe_agents.graph.state import CoEState
@@ -11,8 +11,8 @@ from coe_agents.rounds import conformity
 
 def to_plain(measurement: Measurement) -> dict[str, Any]:
     """Returns the fields with lists for tuples, as a checkpointer would give them back."""
-    fields = asdict(measurement)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in _fields(measurement).items()}
+    return plain | {"agents": {name: _fields(said) for name, said in measurement.agents.items()}}
 
 
 def measurement_of(state: CoEState) -> Measurement:
@@ -23,8 +23,13 @@ def measurement_of(state: CoEState) -> Measurement:
 
 
 def _from_plain(measured: Mapping[str, Any]) -> Measurement:
-    fields: dict[str, Any] = {
+    given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in measured.items()
     }
-    fields["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
-    return Measurement(**fields)
+    given["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
+    return Measurement(**given)
+
+
+def _fields(instance: Measurement | AgentMeasurement) -> dict[str, Any]:
+    """Returns what `dataclasses.asdict` does, without copying what the fields hold."""
+    return {field.name: getattr(instance, field.name) for field in fields(instance)}

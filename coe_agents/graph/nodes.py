@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 
@@ -96,7 +97,8 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
         # numbered here as well, for an agent may not know of `first_index`
         rows = enumerate(reply["responses"], start=request.get("first_index", 0))
-        return {"responses": [Response({**row, "index": index}) for index, row in rows], "usages": [spent]}
+        responses: list[Response] = [{**row, "index": index} for index, row in rows]
+        return {"responses": responses, "usages": [spent]}
 
     def failed(request: AskedRequest, error: Exception) -> dict[str, Any]:
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
@@ -130,7 +132,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
     async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
             request, seconds = in_time(asked)
-            async with cut_off(seconds):
+            async with nullcontext() if seconds is None else cut_off(seconds):
                 return said(asked, await agent.asample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise

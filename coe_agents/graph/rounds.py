@@ -88,7 +88,7 @@ def in_time(asked: AskedRequest) -> tuple[AgentRequest, float | None]:
 
 
 @asynccontextmanager
-async def cut_off(seconds: float | None) -> AsyncIterator[None]:
+async def cut_off(seconds: float) -> AsyncIterator[None]:
     """Cancels what outlasts `seconds`, and raises `AgentTimeoutError` then."""
     try:
         async with asyncio.timeout(seconds) as limit:

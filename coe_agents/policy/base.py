@@ -43,7 +43,10 @@ class Policy(Protocol):
     """
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
-        """Returns the decision after `round` (from 0) of `max_rounds`."""
+        """Returns the decision after `round` (from 0) of `max_rounds`.
+
+        It only computes: an asynchronous run calls it on the event loop.
+        """
         ...
 
 

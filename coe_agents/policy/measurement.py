@@ -121,18 +121,18 @@ def measure(
     names, agents, normalized = weighed_agents(responses, weights)
     log_probs, by_probability = log_probabilities(responses, weighting)
     distributions = cluster_distributions(labels, agents, log_probs=log_probs)
-    coe = collaborative_entropy(distributions, weights=normalized, divergence=divergence)
-    interval = None
     if n_resamples:
         bootstrap = coe_interval(
             labels, agents, log_probs=log_probs, weights=normalized, divergence=divergence, n_resamples=n_resamples
         )
-        interval = bootstrap.total
+        coe, interval = bootstrap.estimate, bootstrap.total
+    else:
+        coe, interval = collaborative_entropy(distributions, weights=normalized, divergence=divergence), None
     support, coordinated = ensemble_mean(distributions, weights=normalized), None
     if coordination is not None:
         result = coordinate(distributions, weights=normalized, divergence=divergence, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
-    entropies = semantic_entropy(distributions)
+    entropies = np.atleast_1d(semantic_entropy(distributions)).tolist()
     leading = leading_cluster(support[None])
     texts = [response_text(response) for response in responses]
     answer = most_probable(
@@ -160,14 +160,14 @@ def measure(
         coordinated_coe=coordinated,
         agents={
             name: AgentMeasurement(
-                n_responses=int((agents == index).sum()),
+                n_responses=n_responses,
                 weighting="probability" if by_probability[name] else "frequency",
-                entropy=float(entropies[index]),
-                distribution={
-                    representatives[cluster]: float(p) for cluster, p in enumerate(distributions[index]) if p > 0
-                },
+                entropy=agent_entropy,
+                distribution={text: p for text, p in zip(representatives, row, strict=True) if p > 0},
             )
-            for index, name in enumerate(names)
+            for name, n_responses, agent_entropy, row in zip(
+                names, np.bincount(agents).tolist(), entropies, distributions.tolist(), strict=True
+            )
         },
     )
 

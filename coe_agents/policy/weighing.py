@@ -18,8 +18,9 @@ def weighed_agents(
     Raises:
         ValueError: If all weights are 0.
     """
-    names = list(dict.fromkeys(response["agent"] for response in responses))
-    agents = np.array([names.index(response["agent"]) for response in responses])
+    places: dict[str, int] = {}
+    agents = np.array([places.setdefault(response["agent"], len(places)) for response in responses])
+    names = list(places)
     given = np.array([1.0 if weights is None else weights[name] for name in names])
     if not given.sum() > 0:
         raise ValueError(

@@ -1,7 +1,7 @@
 """Owns the bootstrap interval of Collaborative Entropy: how far it hangs on which responses were sampled."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from coe_agents.uncertainty.distributions import checked_log_probs, cluster_dist
 from coe_agents.uncertainty.divergences import kernel
 
 Interval = tuple[float, float]
+
+_BLOCK = 32_768
+"""How many numbers of resamples are measured at once: few enough for the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +113,21 @@ def coe_interval(
     agent_weights = _checks.weights(weights, rows.shape)
     measure = kernel(divergence, ground_metric, rows.shape[-1])
 
-    agent_array = np.asarray(agents)
+    label_array, agent_array = np.asarray(labels, dtype=np.int64), np.asarray(agents, dtype=np.int64)
     per_agent = np.bincount(agent_array)
-    if log_probs is None:
+    if np.count_nonzero(np.bincount(agent_array * rows.shape[1] + label_array)) == rows.shape[0]:
+        resamples = rows[None]  # each agent's responses are in one cluster, whichever are drawn
+    elif log_probs is None:
         resamples = _by_frequency(rows, per_agent, n_draws, np.random.default_rng(seed))
     else:
         logs = checked_log_probs(log_probs, agent_array.shape, agent_array)
         resamples = _by_probability(
-            np.asarray(labels), agent_array, logs, rows.shape, n_draws=n_draws, generator=np.random.default_rng(seed)
+            label_array, agent_array, logs, rows.shape, n_draws=n_draws, generator=np.random.default_rng(seed)
         )
-    drawn = np.stack(_corrected(decompose(resamples, agent_weights, measure), resamples, per_agent, correction))
+    per_block = max(1, _BLOCK // rows.size)
+    blocks = [resamples[start : start + per_block] for start in range(0, len(resamples), per_block)]
+    splits = [_corrected(decompose(block, agent_weights, measure), block, per_agent, correction) for block in blocks]
+    drawn = np.concatenate([np.stack(split) for split in splits], axis=1)
     low, high = np.quantile(drawn, [(1.0 - share) / 2.0, (1.0 + share) / 2.0], axis=1)
     estimate = _corrected(decompose(rows, agent_weights, measure), rows, per_agent, correction)
     total, aleatoric, epistemic = zip(low.tolist(), high.tolist(), strict=True)
@@ -145,14 +153,24 @@ def _by_probability(
     generator: np.random.Generator,
 ) -> FloatArray:
     """The same with weighted responses: each resample is relative to its own highest, so that none underflows."""
-    resamples = np.zeros((n_draws, *shape))
-    for agent in range(shape[0]):
-        own = np.flatnonzero((agents == agent) & (logs > -np.inf))
-        counts = generator.multinomial(own.size, np.full(own.size, 1.0 / own.size), size=n_draws)
-        drawn = np.where(counts > 0, logs[own], -np.inf)
+    own = np.flatnonzero(logs > -np.inf)
+    own = own[np.argsort(agents[own], kind="stable")]
+    agent, per_agent = agents[own], np.bincount(agents[own])
+    # a row of responses for each agent, filled up in front with some of chance 0, for which no random number is drawn
+    place = (agent, np.arange(own.size) - np.cumsum(per_agent)[agent])
+    chances, scores = np.zeros((2, shape[0], per_agent.max()))
+    cells = np.zeros(chances.shape, dtype=np.int64)
+    chances[place], scores[place], cells[place] = 1.0 / per_agent[agent], logs[own], agent * shape[1] + labels[own]
+    counts = generator.multinomial(np.tile(per_agent[:, None], n_draws), chances[:, None])
+    masses: npt.NDArray[Any] = counts
+    if scores.any():  # else each counts 1, by frequency
+        drawn = np.where(counts > 0, scores[:, None], -np.inf)
         masses = counts * np.exp(drawn - drawn.max(axis=-1, keepdims=True))
-        sums = masses @ np.eye(shape[1])[labels[own]]
-        resamples[:, agent] = sums / sums.sum(axis=-1, keepdims=True)
+    # one flat bin per resample, agent and cluster
+    bins = cells[:, None] + np.arange(n_draws)[:, None] * (shape[0] * shape[1])
+    sums = np.bincount(bins.ravel(), weights=masses.ravel(), minlength=n_draws * shape[0] * shape[1])
+    resamples: FloatArray = sums.reshape(n_draws, *shape).astype(np.float64, copy=False)
+    resamples /= resamples.sum(axis=-1, keepdims=True)
     return resamples
 
 

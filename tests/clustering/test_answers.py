@@ -145,6 +145,26 @@ FRAGMENTS = (
 )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rome</s>",
+        r"\fbox{Rome}",
+        "#### Rome",
+        "Respuesta: Rome",
+        "答え：Rome",
+        "Rome Probability=0.9",
+        "Rome (Note that)",
+        "Rome [Note that]",
+        "Rome\n0.9",
+        "The ANSWER is Rome",
+        "My guess is Rome",
+    ],
+)
+def test_one_mark_is_enough_to_look_for_an_answer(text):
+    assert canonical_answer(text) == "Rome"
+
+
 @pytest.mark.parametrize("fragment", FRAGMENTS)
 @pytest.mark.parametrize("function", [canonical_answer, answer_kind, normalize_answer])
 def test_a_runaway_response_takes_linear_time(function, fragment):

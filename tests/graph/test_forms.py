@@ -7,7 +7,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import nodes
-from coe_agents.graph.forms import TwoForms
+from coe_agents.graph.forms import OneForm, TwoForms
 from coe_agents.testing import ScriptedAgent
 
 
@@ -56,3 +56,27 @@ def test_only_a_solver_that_may_take_long_leaves_the_event_loop(monkeypatch, coo
     monkeypatch.setattr(nodes, "measure", noting)
     asyncio.run(graph(coordination=coordination).ainvoke({"question": "Q?"}))
     assert (threads == [threading.get_ident()]) is on_the_loop
+
+
+def test_one_form_serves_both_kinds_of_run():
+    def double(given):
+        return 2 * given
+
+    assert OneForm(double).get_name() == "double"
+    assert OneForm(double).invoke(1) == asyncio.run(OneForm(double).ainvoke(1)) == 2
+
+
+def test_of_an_asynchronous_run_only_the_clusterer_is_given_a_thread():
+    async def functions_in_threads():
+        loop, found = asyncio.get_running_loop(), []
+        run_in_executor = loop.run_in_executor
+
+        def noting(executor, function, *args):
+            found.append(function.args[0].__name__ if function.args else function.__name__)
+            return run_in_executor(executor, function, *args)
+
+        loop.run_in_executor = noting
+        await graph(max_rounds=2).ainvoke({"question": "Q?"})
+        return found
+
+    assert asyncio.run(functions_in_threads()) == ["cluster"]

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy
+from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy, intervals
 
 LABELS = [0, 0, 0, 1, 1, 2, 2, 1, 1, 1, 0, 1]
 AGENTS = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
@@ -21,6 +21,31 @@ def by_the_book(log_probs, levels, n_resamples=1500):
         rows = cluster_distributions(labels[index], agents[index], log_probs=logs[index], n_clusters=3)
         drawn.append(tuple(collaborative_entropy(rows, weights=[0.3, 0.7])))
     return np.quantile(drawn, levels, axis=0)
+
+
+def agent_by_agent(labels, agents, logs, seed, n_resamples):
+    """Draws the counts of one agent after the other; shape (2, 3)."""
+    generator = np.random.default_rng(seed)
+    rows = np.zeros((n_resamples, max(agents) + 1, max(labels) + 1))
+    for agent in range(max(agents) + 1):
+        own = [i for i, a in enumerate(agents) if a == agent and logs[i] > -math.inf]
+        counts = generator.multinomial(len(own), [1 / len(own)] * len(own), size=n_resamples)
+        for row, drawn in zip(rows[:, agent], counts, strict=True):
+            highest = max(logs[i] for i, count in zip(own, drawn, strict=True) if count)
+            for i, count in zip(own, drawn, strict=True):
+                row[labels[i]] += count and count * math.exp(logs[i] - highest)
+    rows /= rows.sum(axis=-1, keepdims=True)
+    return np.quantile(np.stack(collaborative_entropy(rows)), [0.025, 0.975], axis=1)
+
+
+@pytest.mark.parametrize("block", [1, 32_768])
+@pytest.mark.parametrize("logs", [[0.0] * 12, LOGS, [-math.inf, -math.inf, *LOGS[2:]]])
+def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, logs, block):
+    monkeypatch.setattr(intervals, "_BLOCK", block)
+    agents = [0, 2, 2, 1, 2, 0, 1, 2, 2, 1, 2, 2]  # two, three and seven responses
+    interval = coe_interval(LABELS, agents, log_probs=logs, seed=5, n_resamples=40)
+    own = np.array([interval.total, interval.aleatoric, interval.epistemic]).T
+    assert own == pytest.approx(agent_by_agent(LABELS, agents, logs, 5, 40), abs=1e-14)
 
 
 @pytest.mark.parametrize("log_probs", [None, LOGS])
@@ -64,6 +89,14 @@ def test_agents_are_resampled_apart():
     # each agent has said one thing, so no resample can change anything
     interval = coe_interval([0, 0, 1, 1], [0, 0, 1, 1])
     assert interval.total == pytest.approx((math.log(2), math.log(2)))
+
+
+def test_small_integers_do_not_overflow():
+    labels = np.array([*range(200), *range(200)], dtype=np.uint8)
+    agents = np.repeat(np.array([0, 1], dtype=np.uint8), 200)
+    logs = np.zeros(400)
+    small, large = (coe_interval(labels.astype(t), agents.astype(t), log_probs=logs) for t in (np.uint8, np.int64))
+    assert small == large
 
 
 def test_miller_madow_by_hand():

@@ -1,8 +1,7 @@
 """Owns the estimators that read log-probabilities alone and no meaning; higher = less sure."""
 
 from collections.abc import Callable
-
-import numpy as np
+from statistics import fmean
 
 from coe_agents.evaluation.samples import Sample
 from coe_agents.evaluation.statistics import Statistics
@@ -38,4 +37,4 @@ def _mean_over_agents(statistics: Statistics, value: Callable[[Sample], float | 
             by_agent[sample["agent"]].append(known)
     if not all(by_agent.values()):
         return None
-    return float(np.mean([np.mean(values) for values in by_agent.values()])) + 0.0
+    return fmean(map(fmean, by_agent.values())) + 0.0

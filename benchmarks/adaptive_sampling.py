@@ -158,7 +158,7 @@ def plot(found: Mapping[str, Sequence[tuple[Plan, Outcome]]], path: Path) -> Non
         for rule, color in zip(RULES, ("#2a6f97", "#c9772b"), strict=True):
             own = [pair for pair in outcomes if pair[0][0] == rule]
             panel.scatter(*coordinates(own), s=8, color=color, alpha=0.35, linewidths=0)
-            panel.plot(*coordinates(frontier(own)), color=color, label=rule)
+            panel.plot(*coordinates(frontier(own)), ".-", color=color, label=rule)
         chosen = [pair for pair in outcomes if pair[0] == (RULES[0], CHOSEN)]
         panel.plot(*coordinates(chosen), "*", color="black", markersize=11, label="the default", linestyle="none")
         panel.axvline(100 * TOLERATED, color="#999999", linewidth=0.8, linestyle="--")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -113,43 +113,37 @@ def measured(
         texts = [[response_text(response) for response in question.responses] for question in batch]
         labels = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
         affinities = _affinities(batch, texts, labels, entailment)
-        measurements = []
-        for question, own in zip(batch, labels, strict=True):
+        rows = []
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for place, (question, own, affinity) in enumerate(zip(batch, labels, affinities, strict=True)):
             try:
-                measurements.append(measure(question.responses, own, weighting=weighting, n_resamples=0))
+                measurement = measure(question.responses, own, weighting=weighting, n_resamples=0)
             except ValueError as error:
                 raise ValueError(f"question {question.id!r}: {error}") from error
-        places: dict[tuple[str, ...], list[int]] = {}
-        for place, question in enumerate(batch):
-            places.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
-        found = {
-            place: statistics
-            for alike in places.values()
-            for place, statistics in zip(
-                alike,
-                _together(*([each[i] for i in alike] for each in (batch, labels, measurements, affinities)), weighting),
-                strict=True,
-            )
-        }
+            rows.append(_Measured(question, own, measurement, affinity))
+            alike.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
+        found: dict[int, Statistics] = {}
+        for places in alike.values():
+            found.update(zip(places, _together([rows[place] for place in places], weighting), strict=True))
         yield from (found[place] for place in range(len(batch)))
 
 
-def _together(
-    questions: Sequence[Question],
-    labels: Sequence[Sequence[int]],
-    measurements: Sequence[Measurement],
-    affinities: Sequence[FloatArray],
-    weighting: Weighting,
-) -> Iterator[Statistics]:
+class _Measured(NamedTuple):
+    question: Question
+    labels: list[int]
+    measurement: Measurement
+    affinity: FloatArray
+
+
+def _together(rows: Sequence[_Measured], weighting: Weighting) -> Iterator[Statistics]:
     """Yields the statistics of questions with as many responses of the same agents: one array operation serves all.
 
-    Rows are padded with clusters of probability 0, which change no figure.
+    Distributions are padded with clusters of probability 0, which change no figure.
     """
-    names = [response["agent"] for response in questions[0].responses]
-    rows = {name: row for row, name in enumerate(measurements[0].agents)}
-    agents = np.array([rows[name] for name in names])
-    clusters = np.array(labels)
-    known = [log_probabilities(question.responses, "auto") for question in questions]
+    numbers = {name: number for number, name in enumerate(rows[0].measurement.agents)}
+    agents = np.array([numbers[response["agent"]] for response in rows[0].question.responses])
+    clusters = np.array([row.labels for row in rows])
+    known = [log_probabilities(row.question.responses, "auto") for row in rows]
     likely = np.array([log_probs for log_probs, _ in known])
     frequencies = cluster_distributions(clusters, agents)
     probabilities = cluster_distributions(clusters, agents, log_probs=likely)
@@ -168,14 +162,14 @@ def _together(
     pooled_by_frequency, pooled_by_probability = (
         entropy(cluster_distributions(clusters, pool, log_probs=each)[:, 0]).tolist() for each in (None, likely)
     )
-    for i, question in enumerate(questions):
-        own = slice(len(affinities[i]))
+    for i, row in enumerate(rows):
+        own = slice(len(row.affinity))
         complete = all(known[i][1].values())
         yield Statistics(
-            question=question,
+            question=row.question,
             labels=clusters[i],
-            measurement=measurements[i],
-            affinity=affinities[i],
+            measurement=row.measurement,
+            affinity=row.affinity,
             agents=agents,
             log_probs=log_probs[i],
             distributions=distributions[i, :, own],

@@ -17,7 +17,7 @@ def divergence_subset(statistics: Statistics) -> float:
     U_A + U_E of the subset. It is the spirit of the method, not a reproduction of its figures.
     """
     rows = statistics.distributions
-    entropies = shannon(rows).tolist()
+    entropies: list[float] = shannon(rows).tolist()
     order = sorted(range(len(rows)), key=lambda agent: (round(entropies[agent], 12), statistics.names[agent]))
     chosen, total, epistemic = order[:1], entropies[order[0]], 0.0
     for agent in order[1:]:

@@ -228,4 +228,4 @@ def test_many_questions_take_little_memory(by_probability):
     collaborative_entropy(rows)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak / 20_000 < 1000  # bytes a question: less than four times the 30 labels
+    assert peak / 20_000 < 1000  # bytes a question, whose labels are 240

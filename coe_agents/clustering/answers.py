@@ -89,16 +89,18 @@ def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = (
     """
     if patterns == () and not _MARK.search(text):
         return text.strip()
-    spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text))
+    spoken = strip_reasoning(text)
+    if "<" in spoken:
+        spoken = _SPECIAL_TOKENS.sub("", spoken)
     spoken = _ROLE_HEADER.sub("", spoken).strip()
     found = _by_patterns(spoken, patterns)
     if found:
         return found
     spoken = _own_turn(spoken)
     for find in (_json_field, _boxed, _after_hashes, _after_marker, _after_sentence_marker):
-        found = _unwrapped(find(spoken))
-        if found:
-            return found
+        found = find(spoken)
+        if found and (answer := _unwrapped(found)):
+            return answer
     return _without_tail(spoken)
 
 
@@ -111,6 +113,8 @@ def strip_reasoning(text: str) -> str:
         >>> strip_reasoning("<think>France, so</think>Paris"), strip_reasoning("France, so</think>Paris")
         ('Paris', 'Paris')
     """
+    if "<" not in text:
+        return text.strip()
     spoken: list[str] = []
     start, inside = 0, False
     for tag in _REASONING_TAG.finditer(text):
@@ -159,6 +163,8 @@ def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
 
 
 def _boxed(text: str) -> str:
+    if "{" not in text:
+        return ""
     opened: list[int | None] = []
     start, answer = -1, ""
     for brace in _BRACES.finditer(text):
@@ -175,6 +181,8 @@ def _boxed(text: str) -> str:
 
 
 def _after_hashes(text: str) -> str:
+    if "####" not in text:
+        return ""
     lines = list(_HASHES.finditer(text))
     if lines and not text[lines[-1].end() :].strip():
         return lines[-1][1]
@@ -182,6 +190,8 @@ def _after_hashes(text: str) -> str:
 
 
 def _json_field(text: str) -> str:
+    if '"answer"' not in text:
+        return ""
     answer = ""
     for field in _JSON_FIELD.finditer(text):
         answer = _unescaped(field[1]) if field[1] is not None else field[2]

@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 from coe_agents.evaluation import tallies
 from coe_agents.evaluation.metrics import paper_area
-from coe_agents.evaluation.tallies import FloatArray, IntArray, Ranking, RankingMetric
+from coe_agents.evaluation.tallies import CountArray, FloatArray, Ranking, RankingMetric
 
 RETENTIONS = (0.8, 0.9, 0.95, 1.0)
-_CELLS = 200_000
-"""Resampled rows held at once, so that memory does not grow with the number of questions."""
+_CELLS = 100_000
+"""Resampled rows held at once, or one resample: a block of them and what is computed of it stay in the cache."""
 
 METRICS: Mapping[str, RankingMetric] = {
     "auroc": tallies.area_under_roc,
@@ -25,14 +25,14 @@ Estimate = tuple[float, float, float]
 """A value and the ends of its 95 % interval."""
 
 
-def resamples(n: int, *, n_resamples: int, seed: int = 0) -> Iterator[IntArray]:
+def resamples(n: int, *, n_resamples: int, seed: int = 0) -> Iterator[CountArray]:
     """Yields blocks of shape `(some, n)`: how often each row stands in each resample of `n` rows."""
     generator = np.random.default_rng(seed)
     block = max(1, min(n_resamples, _CELLS // n))
     for start in range(0, n_resamples, block):
         size = min(block, n_resamples - start)
         drawn = generator.integers(n, size=(size, n)) + np.arange(size)[:, None] * n
-        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
+        yield np.bincount(drawn.ravel(), minlength=size * n).astype(np.int32).reshape(size, n)
 
 
 def estimate_all(
@@ -61,25 +61,39 @@ def estimate_all(
     Raises:
         ValueError: As `auroc`.
     """
-    rankings = {name: Ranking(correct, values) for name, values in scores.items()}
-    values = {name: _all_metrics(ranking) for name, ranking in rankings.items()}
-    drawn: dict[str, list[FloatArray]] = {name: [] for name in rankings}
+    rankings, places = _distinct(correct, scores)
+    values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
+    drawn: list[list[FloatArray]] = [[] for _ in rankings]
     for counts in resamples(np.size(correct), n_resamples=n_resamples, seed=seed):
-        for name, ranking in rankings.items():
-            drawn[name].append(_all_metrics(ranking, counts))
-    spread = {name: np.concatenate(blocks, axis=1) for name, blocks in drawn.items()}
-    estimates = {name: _estimates(values[name][:, 0], spread[name]) for name in rankings}
-    if reference not in rankings:
+        for blocks, ranking in zip(drawn, rankings, strict=True):
+            blocks.append(_all_metrics(ranking, counts))
+    spread = [np.concatenate(blocks, axis=1) for blocks in drawn]
+    estimates = {name: _estimates(values[place], spread[place]) for name, place in places.items()}
+    if reference not in places:
         return estimates, {}
+    own = places[reference]
     differences = {
-        name: _estimates(values[name][:, 0] - values[reference][:, 0], spread[name] - spread[reference])
-        for name in rankings
+        name: _estimates(values[place] - values[own], spread[place] - spread[own])
+        for name, place in places.items()
         if name != reference
     }
     return estimates, differences
 
 
-def _all_metrics(ranking: Ranking, counts: IntArray | None = None) -> FloatArray:
+def _distinct(correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]) -> tuple[list[Ranking], dict[str, int]]:
+    """Returns the rankings that differ, and which of them each score has: many rank alike, and are tallied once."""
+    rankings: list[Ranking] = []
+    places = {}
+    for name, values in scores.items():
+        ranking = Ranking(correct, values)
+        alike = [place for place, known in enumerate(rankings) if known.ranks_like(ranking)]
+        if not alike:
+            rankings.append(ranking)
+        places[name] = alike[0] if alike else len(rankings) - 1
+    return rankings, places
+
+
+def _all_metrics(ranking: Ranking, counts: CountArray | None = None) -> FloatArray:
     tally = ranking.tally(counts)
     return np.stack([metric(tally) for metric in METRICS.values()])
 

@@ -155,7 +155,7 @@ def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLi
     >>> accuracy_rejection_curve(correct=[True, False], uncertainty=[0.1, 0.9]).values
     array([1. , 0.5])
     """
-    answers, right = (counts[0] for counts in Ranking(correct, uncertainty).tally())
+    answers, right = (np.diff(counts[0]) for counts in Ranking(correct, uncertainty).tally())
     k = np.arange(1, answers.sum() + 1)
     return Curve(k / k.size, np.repeat(right / answers, answers).cumsum() / k)
 
@@ -176,11 +176,8 @@ def roc_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> RocCurve
     >>> roc_curve(correct=[True, True, False], uncertainty=[0.1, 0.5, 0.5]).false_positive_rate
     array([0. , 0.5, 1. ])
     """
-    answers, right = (counts[0, ::-1] for counts in Ranking(correct, uncertainty).tally())
-    rates = [
-        np.concatenate([[0], n.cumsum()]) / n.sum() if n.any() else np.full(n.size + 1, np.nan)
-        for n in (right, answers - right)
-    ]
+    answers, right = (counts[0, -1] - counts[0, ::-1] for counts in Ranking(correct, uncertainty).tally())
+    rates = [n / n[-1] if n[-1] else np.full(n.size, np.nan) for n in (right, answers - right)]
     return RocCurve(*rates)
 
 

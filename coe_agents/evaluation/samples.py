@@ -123,13 +123,14 @@ class Samples:
 
     def _question(self, identifier: str) -> Question:
         samples: list[Sample] = []
-        seen: dict[tuple[str, int, int], str] = {}
+        seen: dict[tuple[str, int, int], tuple[Path, int]] = {}
         for path, line, raw in self._lines(identifier):
             sample = _sample(raw, path, line)
             key = (sample["agent"], sample["round"], sample["index"])
             if key in seen:
                 raise SamplesError(
-                    f"{path}:{line}: question {identifier!r} has this agent, round and index at {seen[key]} already",
+                    f"{path}:{line}: question {identifier!r} has this agent, round and index at "
+                    f"{':'.join(map(str, seen[key]))} already",
                     hint="Pass each file once, and give each response of an agent its own index",
                 )
             if samples and sample["question"] != samples[0]["question"]:
@@ -137,7 +138,7 @@ class Samples:
                     f"{path}:{line}: another question has the id {identifier!r} already",
                     hint="Give every question an id of its own, across all files",
                 )
-            seen[key] = f"{path}:{line}"
+            seen[key] = path, line
             samples.append(sample)
         ordered = cast("list[Sample]", in_canonical_order(samples))
         return Question(

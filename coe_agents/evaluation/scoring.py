@@ -1,7 +1,7 @@
 """Owns the way from samples to score vectors: every estimator on every question, and whether the answer was right."""
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -165,8 +165,7 @@ class _Table:
         self._halves.append(in_second_half(statistics.question.id))
 
     def columns(self) -> tuple[BoolArray, dict[str, FloatArray], dict[str, int]]:
-        correct = np.array(self._correct, dtype=np.bool_)
-        halves = np.array(self._halves, dtype=np.bool_)
+        correct, halves = (np.asarray(flags).astype(np.bool_) for flags in (self._correct, self._halves))
         complete = {name: _vector(self._entropies[name]) for name in sorted(self._entropies)}
         columns = {name: _vector(values) for name, values in self._scores.items()}
         columns["best_single_model"] = best_single_model(complete, correct, halves)
@@ -175,5 +174,5 @@ class _Table:
         return correct, values, {name: n for name, n in lacking.items() if n}
 
 
-def _vector(values: Sequence[float]) -> FloatArray:
-    return np.array(values, dtype=np.float64)
+def _vector(values: "array[float]") -> FloatArray:
+    return np.asarray(values)  # the same memory

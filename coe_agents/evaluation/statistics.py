@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from coe_agents.evaluation.tallies import FloatArray, IntArray
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
 from coe_agents.policy.weighing import log_probabilities, most_probable, shares
-from coe_agents.uncertainty import cluster_distributions, leading_cluster
+from coe_agents.uncertainty import CollaborativeEntropy, cluster_distributions, collaborative_entropy, entropy
+from coe_agents.uncertainty.answers import first_highest
 
 _BATCH = 64
 """Questions that go to the clusterer together."""
@@ -31,12 +32,36 @@ class Statistics:
         measurement: What a policy would be shown.
         affinity: Shape `(n_clusters, n_clusters)`, in [0, 1]: the mean of both directions' probability of entailment
             between the clusters' first responses, with a diagonal of 1. The identity without an entailment model.
+        agents: The row of each response's agent.
+        log_probs: Length-normalised log-probabilities; one constant for each agent that counts by frequency.
+        distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
+        frequencies: The same, each response counting 1.
+        probabilities: The same by length-normalised probability; None unless all responses have one.
+        coe_js: CoE of `distributions` under the Jensen-Shannon divergence.
+        coe_hellinger: Under the Hellinger distance.
+        coe_total_variation: Under the Wasserstein distance with distances of 1.
+        by_frequency: CoE of `frequencies`, and its parts.
+        by_probability: CoE of `probabilities`, and its parts.
+        pooled_by_frequency: Entropy of all responses as one agent's, each counting 1.
+        pooled_by_probability: The same by length-normalised probability.
     """
 
     question: Question
     labels: IntArray
     measurement: Measurement
     affinity: FloatArray
+    agents: IntArray
+    log_probs: FloatArray
+    distributions: FloatArray
+    frequencies: FloatArray
+    probabilities: FloatArray | None
+    coe_js: float
+    coe_hellinger: float
+    coe_total_variation: float
+    by_frequency: CollaborativeEntropy
+    by_probability: CollaborativeEntropy | None
+    pooled_by_frequency: float
+    pooled_by_probability: float | None
 
     @cached_property
     def responses(self) -> tuple[Sample, ...]:
@@ -48,46 +73,14 @@ class Statistics:
         return tuple(self.measurement.agents)
 
     @cached_property
-    def agents(self) -> IntArray:
-        """The row of each response's agent."""
-        return np.array([self.names.index(response["agent"]) for response in self.responses])
-
-    @cached_property
-    def log_probs(self) -> FloatArray:
-        """Length-normalised log-probabilities; one constant for each agent that counts by frequency."""
-        by_frequency = {name for name, agent in self.measurement.agents.items() if agent.weighting == "frequency"}
-        known = log_probabilities(self.responses, "auto")[0]
-        return np.where([response["agent"] in by_frequency for response in self.responses], 0.0, known)
-
-    @cached_property
-    def all_by_probability(self) -> bool:
-        return all(log_probabilities(self.responses, "auto")[1].values())
-
-    @cached_property
-    def distributions(self) -> FloatArray:
-        """Shape `(n_agents, n_clusters)`, by the weighting asked for."""
-        return cluster_distributions(self.labels, self.agents, log_probs=self.log_probs)
-
-    @cached_property
-    def frequencies(self) -> FloatArray:
-        """The same, each response counting 1."""
-        return cluster_distributions(self.labels, self.agents)
-
-    @cached_property
-    def probabilities(self) -> FloatArray | None:
-        """The same by length-normalised probability; None unless all responses have one."""
-        if not self.all_by_probability:
-            return None
-        log_probs = log_probabilities(self.responses, "probability")[0]
-        return cluster_distributions(self.labels, self.agents, log_probs=log_probs)
-
-    @cached_property
     def leading(self) -> int:
         """The chosen cluster."""
-        return int(leading_cluster(self.distributions))
+        return int(first_highest(np.array(self.measurement.support)))
 
     def answer_of(self, cluster: int) -> str:
         """Returns a cluster's most probable response."""
+        if cluster == self.leading:
+            return self.measurement.answer
         inside = [
             response_text(response) if label == cluster else None
             for response, label in zip(self.responses, self.labels, strict=True)
@@ -120,17 +113,83 @@ def measured(
         texts = [[response_text(response) for response in question.responses] for question in batch]
         labels = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
         affinities = _affinities(batch, texts, labels, entailment)
-        for question, own, affinity in zip(batch, labels, affinities, strict=True):
+        rows = []
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for place, (question, own, affinity) in enumerate(zip(batch, labels, affinities, strict=True)):
             try:
                 measurement = measure(question.responses, own, weighting=weighting, n_resamples=0)
             except ValueError as error:
                 raise ValueError(f"question {question.id!r}: {error}") from error
-            yield Statistics(question, np.array(own), measurement, affinity)
+            rows.append(_Measured(question, own, measurement, affinity))
+            alike.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
+        found: dict[int, Statistics] = {}
+        for places in alike.values():
+            found.update(zip(places, _together([rows[place] for place in places], weighting), strict=True))
+        yield from (found[place] for place in range(len(batch)))
+
+
+class _Measured(NamedTuple):
+    question: Question
+    labels: list[int]
+    measurement: Measurement
+    affinity: FloatArray
+
+
+def _together(rows: Sequence[_Measured], weighting: Weighting) -> Iterator[Statistics]:
+    """Yields the statistics of questions with as many responses of the same agents: one array operation serves all.
+
+    Distributions are padded with clusters of probability 0, which change no figure.
+    """
+    numbers = {name: number for number, name in enumerate(rows[0].measurement.agents)}
+    agents = np.array([numbers[response["agent"]] for response in rows[0].question.responses])
+    clusters = np.array([row.labels for row in rows])
+    known = [log_probabilities(row.question.responses, "auto") for row in rows]
+    likely = np.array([log_probs for log_probs, _ in known])
+    frequencies = cluster_distributions(clusters, agents)
+    probabilities = cluster_distributions(clusters, agents, log_probs=likely)
+    log_probs, distributions = (
+        (np.zeros_like(likely), frequencies) if weighting == "frequency" else (likely, probabilities)
+    )
+    js, hellinger, total_variation = (
+        collaborative_entropy(distributions, divergence=name).total.tolist()
+        for name in ("js", "hellinger", "wasserstein")
+    )
+    by_frequency, by_probability = (
+        [CollaborativeEntropy(*parts) for parts in zip(*(part.tolist() for part in split), strict=True)]
+        for split in map(collaborative_entropy, (frequencies, probabilities))
+    )
+    pool = np.zeros_like(agents)
+    pooled_by_frequency, pooled_by_probability = (
+        entropy(cluster_distributions(clusters, pool, log_probs=each)[:, 0]).tolist() for each in (None, likely)
+    )
+    for i, row in enumerate(rows):
+        own = slice(len(row.affinity))
+        complete = all(known[i][1].values())
+        yield Statistics(
+            question=row.question,
+            labels=clusters[i],
+            measurement=row.measurement,
+            affinity=row.affinity,
+            agents=agents,
+            log_probs=log_probs[i],
+            distributions=distributions[i, :, own],
+            frequencies=frequencies[i, :, own],
+            probabilities=probabilities[i, :, own] if complete else None,
+            coe_js=js[i],
+            coe_hellinger=hellinger[i],
+            coe_total_variation=total_variation[i],
+            by_frequency=by_frequency[i],
+            by_probability=by_probability[i] if complete else None,
+            pooled_by_frequency=pooled_by_frequency[i],
+            pooled_by_probability=pooled_by_probability[i] if complete else None,
+        )
 
 
 def _with_answers(question: Question) -> Question:
+    texts = {response["text"] for response in question.responses if response["answer"] is None}
+    answers = {text: canonical_answer(text) for text in texts}
     responses = [
-        response if response["answer"] is not None else {**response, "answer": canonical_answer(response["text"])}
+        response if response["answer"] is not None else {**response, "answer": answers[response["text"]]}
         for response in question.responses
     ]
     return Question(

@@ -5,6 +5,7 @@ come from the same code, and rows that tie can never be told apart by their orde
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,13 +14,18 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
+CountArray = npt.NDArray[np.int32]
+"""Half the memory of an `IntArray`; two billion rows are enough."""
 
 
 class Tally(NamedTuple):
-    """Counts by group of equal uncertainty, the most certain group first; shape `(n_resamples, n_groups)` each."""
+    """Running counts behind each group of equal uncertainty, the most certain group first.
 
-    answers: IntArray
-    right: IntArray
+    Shape `(n_resamples, n_groups + 1)` each; the first column is 0, the last counts all.
+    """
+
+    answers: CountArray
+    right: CountArray
 
 
 RankingMetric = Callable[[Tally], FloatArray]
@@ -36,24 +42,34 @@ class Ranking:
 
     def __init__(self, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> None:
         right, scores = checked(correct, uncertainty, name="uncertainty")
-        self._order = np.argsort(scores, kind="stable")
-        ordered = scores[self._order]
-        self._starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-        self._right = right[self._order]
+        order = np.argsort(scores, kind="stable")
+        ordered = scores[order]
+        starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
+        self._order, self._starts = order.astype(np.int32), starts.astype(np.int32)
+        self._right = right[order]
 
-    def tally(self, counts: IntArray | None = None) -> Tally:
+    def ranks_like(self, other: "Ranking") -> bool:
+        """Whether another ranking of the same answers has the same order and ties, and so the same tallies."""
+        return np.array_equal(self._starts, other._starts) and np.array_equal(self._order, other._order)
+
+    def tally(self, counts: CountArray | None = None) -> Tally:
         """Tallies the answers, or resamples in which row i stands `counts[:, i]` times."""
-        drawn = np.ones((1, self._right.size), dtype=np.int64) if counts is None else counts[:, self._order]
-        answers = np.add.reduceat(drawn, self._starts, axis=1)
-        return Tally(answers, np.add.reduceat(drawn * self._right, self._starts, axis=1))
+        n = self._right.size
+        drawn = np.ones((1, n), dtype=np.int32) if counts is None else counts.take(self._order, axis=1)
+        return Tally(self._running(drawn), self._running(drawn * self._right))
+
+    def _running(self, drawn: CountArray) -> CountArray:
+        sums = np.zeros((len(drawn), self._right.size + 1), dtype=np.int32)
+        np.cumsum(drawn, axis=1, out=sums[:, 1:])
+        return sums if self._starts.size == sums.shape[1] else sums.take(self._starts, axis=1)
 
 
 def area_under_roc(tally: Tally) -> FloatArray:
     """P(wrong less sure than right) + P(tie) / 2; NaN where all are right or all are wrong."""
-    right_before = tally.right.cumsum(axis=1) - tally.right
     wrong = tally.answers - tally.right
-    wins = (wrong * (right_before + tally.right / 2.0)).sum(axis=1)
-    pairs = wrong.sum(axis=1) * tally.right.sum(axis=1)
+    # in doubles, which hold every such integer: the sum is exact
+    wins = np.einsum("rg,rg->r", np.diff(wrong), tally.right[:, 1:] + tally.right[:, :-1], dtype=np.float64) / 2.0
+    pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
     return np.asarray(np.divide(wins, pairs, where=pairs > 0, out=np.full(wins.shape, np.nan)))
 
 
@@ -63,28 +79,29 @@ def area_under_accuracy(tally: Tally) -> FloatArray:
     Within a group of g after N answers with C right, sum_j (C + r j) / (N + j) = g r + (C - r N) (H(N + g) - H(N)) with
     the group's accuracy r and the harmonic numbers H.
     """
-    before, right_before, rate = _before(tally)
-    total = int(tally.answers[0].sum())
-    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, total + 1))])
-    spans = harmonic[before + tally.answers] - harmonic[before]
-    sums = tally.right + (right_before - rate * before) * spans
-    return np.asarray(sums.sum(axis=1) / total)
+    rate = np.diff(tally.right) / np.maximum(np.diff(tally.answers), 1)
+    n = int(tally.answers[0, -1])
+    spans = np.diff(_harmonic_numbers(n).take(tally.answers))
+    excess = tally.right[:, :-1] - rate * tally.answers[:, :-1]
+    return np.asarray((tally.right[:, -1] + np.einsum("rg,rg->r", excess, spans)) / n)
 
 
 def accuracy_at(tally: Tally, retention: float) -> FloatArray:
     """Expected accuracy of the ceil(retention n) most certain."""
-    total = int(tally.answers[0].sum())
-    kept = max(1, int(np.ceil(retention * total - 1e-9)))
-    before, right_before, rate = _before(tally)
-    last = (before + tally.answers >= kept).argmax(axis=1)[:, None]
-    at = [np.take_along_axis(values, last, axis=1)[:, 0] for values in (before, right_before, rate)]
-    return np.asarray((at[1] + at[2] * (kept - at[0])) / kept)
+    kept = max(1, int(np.ceil(retention * int(tally.answers[0, -1]) - 1e-9)))
+    wanted = np.int32(kept)  # of another type, the search would convert all rows
+    last = np.array([[row.searchsorted(wanted)] for row in tally.answers])
+    (before, right_before), (after, right_after) = (
+        [np.take_along_axis(counts, place, axis=1)[:, 0] for counts in tally] for place in (last - 1, last)
+    )
+    rate = (right_after - right_before) / (after - before)
+    return np.asarray((right_before + rate * (kept - before)) / kept)
 
 
-def _before(tally: Tally) -> tuple[IntArray, IntArray, FloatArray]:
-    """Answers and right answers before each group, and the group's accuracy (0 where a resample has none of it)."""
-    rate = np.divide(tally.right, tally.answers, where=tally.answers > 0, out=np.zeros(tally.answers.shape))
-    return tally.answers.cumsum(axis=1) - tally.answers, tally.right.cumsum(axis=1) - tally.right, rate
+@lru_cache(maxsize=1)
+def _harmonic_numbers(n: int) -> FloatArray:
+    """H(0), ..., H(n)."""
+    return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
 
 
 def checked(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[BoolArray, FloatArray]:

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, measured
 from coe_agents.evaluation.estimators import CONFIDENCES, ESTIMATORS
 from coe_agents.testing import TableEntailment
-from coe_agents.uncertainty import collaborative_entropy, entropy
+from coe_agents.uncertainty import collaborative_entropy, entropy, semantic_entropy
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)
@@ -131,6 +132,78 @@ def test_kernel_entropy_equals_the_matrix_formula(statistics):
     eigenvalues = np.linalg.eigvalsh(kernel)
     expected = -(eigenvalues * np.log(eigenvalues)).sum()
     assert ESTIMATORS["kernel_language_entropy"](one) == pytest.approx(expected)
+
+
+def dense(one):
+    """The graph scores from the m x m matrix of edges, as the papers write them; the oracle."""
+    edges = one.affinity[np.ix_(one.labels, one.labels)]
+    degrees = edges.sum(axis=1)
+    scaled = np.linalg.eigvalsh(np.eye(len(edges)) - edges / np.sqrt(np.outer(degrees, degrees)))
+    heat = np.exp(-0.3 * np.linalg.eigvalsh(np.diag(degrees) - edges))
+    return {
+        "degree_matrix": np.trace(len(edges) * np.eye(len(edges)) - np.diag(degrees)) / len(edges) ** 2,
+        "graph_eigenvalues": np.maximum(0.0, 1.0 - scaled).sum(),
+        "kernel_language_entropy": entropy(heat / heat.sum()),
+    }
+
+
+def test_graph_scores_equal_those_of_the_whole_matrix(statistics):
+    generator = np.random.default_rng(0)
+    for one in statistics(group(10, n_samples=7)):
+        drawn = generator.random(one.affinity.shape)
+        blurred = replace(one, affinity=np.where(np.eye(len(drawn)), 1.0, (drawn + drawn.T) / 2.0))
+        for each in (one, blurred):
+            found = values(each)
+            for name, expected in dense(each).items():
+                assert found[name] == pytest.approx(expected, abs=1e-12), name
+
+
+def plain_figures(one):
+    """What is computed for several questions at once, from this question's rows alone; the oracle."""
+    by_probability = one.by_probability and collaborative_entropy(one.probabilities)
+    return {
+        "coe_js": collaborative_entropy(one.distributions, divergence="js").total,
+        "coe_hellinger": collaborative_entropy(one.distributions, divergence="hellinger").total,
+        "coe_wasserstein": collaborative_entropy(one.distributions, divergence="wasserstein").total,
+        "coe_by_frequency": collaborative_entropy(one.frequencies).total,
+        "coe_by_probability": by_probability and by_probability.total,
+        "semantic_entropy": np.mean(semantic_entropy(one.distributions)),
+        "semantic_entropy_by_frequency": np.mean(semantic_entropy(one.frequencies)),
+        "semantic_entropy_by_probability": by_probability and by_probability.aleatoric,
+        "divergence_subset": compatible_subset(one),
+    }
+
+
+def compatible_subset(one):
+    entropies = np.atleast_1d(semantic_entropy(one.distributions))
+    order = sorted(range(len(entropies)), key=lambda i: (round(entropies[i], 12), one.names[i]))
+    chosen = order[:1]
+    for agent in order[1:]:
+        before, after = (collaborative_entropy(one.distributions[rows]) for rows in (chosen, [*chosen, agent]))
+        if after.epistemic - before.epistemic <= 0.05:
+            chosen = [*chosen, agent]
+    return collaborative_entropy(one.distributions[chosen]).total
+
+
+@pytest.mark.parametrize("weighting", ["auto", "frequency"])
+def test_questions_measured_together_equal_each_alone(statistics, weighting):
+    rows = group(60, agents=("a", "b", "c", "d"))
+    lacking = [each for each in rows if each["agent"] != "b" or int(each["id"][1:]) % 3]  # two plans
+    for each in lacking[::97]:
+        each["logprob"] = None
+    found = statistics(lacking, weighting=weighting)
+    assert [one.question.id for one in found] == sorted({each["id"] for each in lacking})
+    assert len({one.distributions.shape for one in found}) > 4
+    for one in found:
+        measured_alone = one.measurement.agents.values()
+        by_cluster = [
+            [agent.distribution.get(each, 0.0) for each in one.measurement.representatives] for agent in measured_alone
+        ]
+        np.testing.assert_array_equal(one.distributions, by_cluster)
+        assert (one.probabilities is None) == any(response["logprob"] is None for response in one.responses)
+        own = values(one)
+        for name, expected in plain_figures(one).items():
+            assert own[name] == pytest.approx(expected, abs=1e-12), name
 
 
 def test_one_agent_alone(statistics):

@@ -39,6 +39,12 @@ def test_auroc_agrees_with_scikit_learn(digits):
         assert auroc(**rows) == pytest.approx(roc_auc_score(~rows["correct"], rows["uncertainty"]), abs=1e-12)
 
 
+def test_auroc_counts_more_pairs_than_fit_into_32_bits():
+    rows = drawn(0, n=120_000, digits=3)
+    assert rows["correct"].sum() * (~rows["correct"]).sum() > 2**31
+    assert auroc(**rows) == pytest.approx(roc_auc_score(~rows["correct"], rows["uncertainty"]), abs=1e-12)
+
+
 @pytest.mark.parametrize("right", [True, False])
 def test_auroc_of_one_class_is_nan(right):
     assert math.isnan(auroc(correct=[right] * 3, uncertainty=[1, 2, 3]))

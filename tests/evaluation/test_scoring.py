@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -85,6 +86,20 @@ def test_one_class_is_null_and_no_questions_are_no_scores(tmp_path):
     assert figures["scores"]["coe"]["aurac"] == [1.0, 1.0, 1.0]
     empty = report(scored(tmp_path, [row("q")]), n_resamples=5)
     assert (empty["n_scored"], empty["accuracy"], empty["scores"]) == (0, None, {})
+
+
+def test_memory_holds_no_question(tmp_path):
+    def peak(n_questions):
+        path = write(tmp_path / "s.jsonl", group(n_questions, n_samples=2, remark="long " * 100))
+        tracemalloc.start()
+        with Samples([path]) as samples:
+            report(score(samples, clusterer=NormalizedMatch()), n_resamples=3)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    few, more = peak(150), peak(450)
+    assert (more - few) / 300 < 1000  # bytes; a question's samples are ten times as large
 
 
 def test_the_order_of_lines_changes_nothing(tmp_path):

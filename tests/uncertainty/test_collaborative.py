@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -216,3 +217,15 @@ def test_ensemble_mean():
     assert ensemble_mean([OPPOSITE] * 3, weights=[0.25, 0.75]) == pytest.approx(np.tile([0.25, 0.75], (3, 1)))
     with pytest.raises(ValueError, match='every row of "distributions" must sum to 1'):
         ensemble_mean([[0.2, 0.2]])
+
+
+@pytest.mark.parametrize("by_probability", [False, True])
+def test_many_questions_take_little_memory(by_probability):
+    generator = np.random.default_rng(0)
+    labels, log_probs = generator.integers(5, size=(20_000, 30)), -generator.exponential(size=(20_000, 30))
+    tracemalloc.start()
+    rows = cluster_distributions(labels, np.repeat([0, 1, 2], 10), log_probs=log_probs if by_probability else None)
+    collaborative_entropy(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak / 20_000 < 1000  # bytes a question, whose labels are 240

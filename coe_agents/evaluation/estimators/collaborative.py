@@ -13,12 +13,12 @@ def coe(statistics: Statistics) -> float:
 
 def coe_js(statistics: Statistics) -> float:
     """CoE under the Jensen-Shannon divergence; higher = less sure."""
-    return float(collaborative_entropy(statistics.distributions, divergence="js").total)
+    return statistics.coe_js
 
 
 def coe_hellinger(statistics: Statistics) -> float:
     """CoE under the Hellinger distance; higher = less sure."""
-    return float(collaborative_entropy(statistics.distributions, divergence="hellinger").total)
+    return statistics.coe_hellinger
 
 
 def coe_wasserstein(statistics: Statistics) -> float:
@@ -26,22 +26,21 @@ def coe_wasserstein(statistics: Statistics) -> float:
 
     The ground metric is 1 - the clusters' affinity: 0/1, and so total variation, without an entailment model.
     """
-    n_clusters = len(statistics.affinity)
-    metric = None if np.array_equal(statistics.affinity, np.eye(n_clusters)) else 1.0 - statistics.affinity
+    metric = 1.0 - statistics.affinity
+    if np.count_nonzero(metric == 1.0) == metric.size - len(metric):
+        return statistics.coe_total_variation
     split = collaborative_entropy(statistics.distributions, divergence="wasserstein", ground_metric=metric)
     return float(split.total)
 
 
 def coe_by_frequency(statistics: Statistics) -> float:
     """CoE with each response counting 1; higher = less sure."""
-    return float(collaborative_entropy(statistics.frequencies).total)
+    return float(statistics.by_frequency.total)
 
 
 def coe_by_probability(statistics: Statistics) -> float | None:
     """CoE with responses counting by length-normalised probability; higher = less sure. None if one has none."""
-    if statistics.probabilities is None:
-        return None
-    return float(collaborative_entropy(statistics.probabilities).total)
+    return None if statistics.by_probability is None else float(statistics.by_probability.total)
 
 
 def aleatoric(statistics: Statistics) -> float:

@@ -1,8 +1,7 @@
 """Owns the estimators that read log-probabilities alone and no meaning; higher = less sure."""
 
 from collections.abc import Callable
-
-import numpy as np
+from statistics import fmean
 
 from coe_agents.evaluation.samples import Sample
 from coe_agents.evaluation.statistics import Statistics
@@ -32,11 +31,10 @@ def _per_token(sample: Sample) -> float | None:
 
 
 def _mean_over_agents(statistics: Statistics, value: Callable[[Sample], float | None]) -> float | None:
-    means = []
-    for name in statistics.names:
-        values = [value(sample) for sample in statistics.responses if sample["agent"] == name]
-        known = [each for each in values if each is not None]
-        if not known:
-            return None
-        means.append(np.mean(known))
-    return float(np.mean(means)) + 0.0
+    by_agent: dict[str, list[float]] = {name: [] for name in statistics.names}
+    for sample in statistics.responses:
+        if (known := value(sample)) is not None:
+            by_agent[sample["agent"]].append(known)
+    if not all(by_agent.values()):
+        return None
+    return fmean(map(fmean, by_agent.values())) + 0.0

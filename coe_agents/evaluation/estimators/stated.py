@@ -1,8 +1,7 @@
 """Owns the estimators that came with the data: what the agents say about their own answers; higher = less sure."""
 
+from statistics import fmean
 from typing import Any
-
-import numpy as np
 
 from coe_agents.evaluation.statistics import Statistics
 
@@ -31,4 +30,4 @@ def _mean_of_field(statistics: Statistics, field: str) -> float | None:
         value: Any = sample.get(field)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
             by_agent.setdefault(sample["agent"], []).append(float(value))
-    return float(np.mean([np.mean(values) for values in by_agent.values()])) if by_agent else None
+    return fmean(map(fmean, by_agent.values())) if by_agent else None

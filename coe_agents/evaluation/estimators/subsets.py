@@ -1,9 +1,7 @@
 """Owns uncertainty from a subset of the agents that is chosen per question by Jensen-Shannon divergence."""
 
-import numpy as np
-
 from coe_agents.evaluation.statistics import Statistics
-from coe_agents.uncertainty import collaborative_entropy, semantic_entropy
+from coe_agents.uncertainty.entropies import shannon
 
 _TOLERANCE = 0.05
 """How much divergence, in nats, one more agent may add."""
@@ -19,11 +17,13 @@ def divergence_subset(statistics: Statistics) -> float:
     U_A + U_E of the subset. It is the spirit of the method, not a reproduction of its figures.
     """
     rows = statistics.distributions
-    entropies = np.atleast_1d(semantic_entropy(rows))
-    order = sorted(range(len(rows)), key=lambda agent: (round(float(entropies[agent]), 12), statistics.names[agent]))
-    chosen, split = order[:1], collaborative_entropy(rows[order[:1]])
+    entropies: list[float] = shannon(rows).tolist()
+    order = sorted(range(len(rows)), key=lambda agent: (round(entropies[agent], 12), statistics.names[agent]))
+    chosen, total, epistemic = order[:1], entropies[order[0]], 0.0
     for agent in order[1:]:
-        larger = collaborative_entropy(rows[[*chosen, agent]])
-        if larger.epistemic - split.epistemic <= _TOLERANCE:
-            chosen, split = [*chosen, agent], larger
-    return float(split.total)
+        larger = [*chosen, agent]
+        mixed = float(shannon(rows[larger].mean(axis=0)))
+        divergence = mixed - sum(entropies[each] for each in larger) / len(larger)
+        if divergence - epistemic <= _TOLERANCE:
+            chosen, total, epistemic = larger, mixed, divergence
+    return total

@@ -1,0 +1,100 @@
+"""Prints what the measure costs: 100,000 questions at once, and bootstrap intervals of one question; README shows it.
+
+    python benchmarks/core.py [QUESTIONS]
+
+Three agents answer each question ten times, in up to five clusters. Each row is a process of its own; its memory is the
+peak beyond what the process held with its input in place. One thread; the best of five repetitions.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy
+
+AGENTS = np.repeat(np.arange(3), 10)
+REPEATED, N_INTERVALS = 5, 200
+Figures = dict[str, float]
+
+
+def drawn(n_questions: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns labels and length-normalised log-probabilities; which clusters are likely differs by question."""
+    generator = np.random.default_rng(0)
+    labels, log_probs = np.empty((n_questions, AGENTS.size), dtype=np.int64), np.empty((n_questions, AGENTS.size))
+    for own, likely in zip(labels, log_probs, strict=True):  # one by one, so that drawing them leaves no peak
+        own[:] = generator.choice(5, size=AGENTS.size, p=generator.dirichlet(np.full(5, 0.5)))
+        likely[:] = -generator.exponential(size=AGENTS.size)
+    return labels, log_probs
+
+
+def measure_all(n_questions: int, *, by_probability: bool) -> Figures:
+    labels, log_probs = drawn(n_questions)
+
+    def once() -> None:
+        collaborative_entropy(cluster_distributions(labels, AGENTS, log_probs=log_probs if by_probability else None))
+
+    return best(once)
+
+
+def intervals(n_resamples: int, *, by_probability: bool) -> Figures:
+    labels, log_probs = drawn(N_INTERVALS)
+
+    def once() -> None:
+        for own, likely in zip(labels, log_probs, strict=True):
+            coe_interval(own, AGENTS, log_probs=likely if by_probability else None, n_resamples=n_resamples)
+
+    return best(once)
+
+
+def best(once: Callable[[], None]) -> Figures:
+    held, walls, cpus = peak(), [], []
+    for _ in range(REPEATED):
+        wall, cpu = time.perf_counter(), time.process_time()
+        once()
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return {"seconds": min(walls), "cpu": min(cpus), "megabytes": peak() - held}
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def in_a_process(*case: object) -> Figures:
+    """Runs a case in a process of its own, that no other case's memory hides what it takes."""
+    done = subprocess.run([sys.executable, __file__, json.dumps(case)], stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    if len(sys.argv) > 1 and sys.argv[1].startswith("["):
+        name, amount, by_probability = json.loads(sys.argv[1])
+        found = {"all": measure_all, "intervals": intervals}[name](amount, by_probability=by_probability)
+        print(json.dumps(found))
+        return
+    n_questions = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    ways = {"frequency": False, "probability": True}
+    print(f"{n_questions:,} questions in one call each          seconds   CPU s      MB")
+    for way, by_probability in ways.items():
+        cost = in_a_process("all", n_questions, by_probability)
+        print(
+            f"  distributions and CoE, by {way:11} {cost['seconds']:15.2f} {cost['cpu']:7.2f} {cost['megabytes']:7.0f}"
+        )
+    print("\nintervals, one question a call              a second  a CPU second")
+    for n_resamples in (200, 1000):
+        for way, by_probability in ways.items():
+            cost = in_a_process("intervals", n_resamples, by_probability)
+            a_second = f"{N_INTERVALS / cost['seconds']:12.0f} {N_INTERVALS / cost['cpu']:13.0f}"
+            print(f"  {n_resamples:5,} resamples, by {way:11} {a_second:>32}")
+
+
+if __name__ == "__main__":
+    main()

@@ -136,6 +136,11 @@ class ModelAgent:
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
 
+    @property
+    def n_servers(self) -> int:
+        """How many servers share its requests; 1 for a model in this process."""
+        return len(self._given)
+
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
 

@@ -104,6 +104,24 @@ def test_the_one_with_the_fewest_requests_is_next_and_ties_go_in_turn():
         assert stack.enter_context(servers.taken(deadline, [])).replica.address == "http://1"
 
 
+def test_a_request_goes_to_a_server_that_has_not_failed_it():
+    servers = replicas()
+    with servers.all[1].places.taken(5), servers.all[2].places.taken(5):
+        with servers.taken(Deadline(5), []) as visit:
+            assert visit.replica.address == "http://0"
+        with servers.taken(Deadline(5), [servers.all[0], servers.all[1]]) as visit:
+            assert visit.replica.address == "http://2"
+
+
+def test_one_request_alone_tries_a_server_again(clock):
+    servers = replicas()
+    servers.all[0].places.outage.failed()
+    clock.now += 1
+    with ExitStack() as stack:
+        visits = [stack.enter_context(servers.taken(Deadline(5), [])) for _ in range(5)]
+    assert [visit.replica.address[-1] for visit in visits].count("0") == 1
+
+
 async def test_who_waits_at_a_server_that_fails_goes_to_another_without_having_asked():
     servers = replicas(n=2, size=1)
     entered, order = asyncio.Event(), []

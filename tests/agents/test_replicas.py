@@ -122,6 +122,15 @@ def test_one_request_alone_tries_a_server_again(clock):
     assert [visit.replica.address[-1] for visit in visits].count("0") == 1
 
 
+def test_only_who_was_set_aside_is_not_waited_for_and_only_if_another_is_up():
+    servers = replicas(n=2)
+    assert not servers.is_another_ready(servers.all[0])
+    servers.all[0].places.outage.failed()
+    assert servers.is_another_ready(servers.all[0])
+    servers.all[1].places.outage.failed()
+    assert not servers.is_another_ready(servers.all[0])
+
+
 async def test_who_waits_at_a_server_that_fails_goes_to_another_without_having_asked():
     servers = replicas(n=2, size=1)
     entered, order = asyncio.Event(), []

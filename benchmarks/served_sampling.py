@@ -7,8 +7,8 @@ shows the cost of requests, a random Llama of 41 million parameters that of comp
 `ModelAgent`; the ways of many requests are those of servers that ignore `n`. The runs are interleaved, and a ratio is
 the median of the ratios to "one request" of the same repeat.
 
-Last, the same questions are put to one server and to two. Each computes with one thread, and they share the cores of one
-machine with each other, the client and whatever else runs there; so two are not twice as fast as one.
+Last, the same questions are put to one server and to two. Each computes with one thread, and they share the cores of
+one machine with each other, the client and whatever else runs there; so two are not twice as fast as one.
 """
 
 import argparse
@@ -122,9 +122,7 @@ async def main() -> None:
     parser.add_argument("--vllm-python", required=True, help="the interpreter of an environment with vLLM")
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
-    print(
-        f"{N_SAMPLES} samples of at most {MAX_TOKENS} tokens a question; medians of {args.repeats}, in seconds and tokens"
-    )
+    print(f"{N_SAMPLES} samples of at most {MAX_TOKENS} tokens a question; medians of {args.repeats}: seconds, tokens")
     print(f"{'':22}{'wall':>8}{'server CPU':>12}{'client CPU':>12}{'prompts':>9}    ratios of these")
     await compare_all("tiny-llama, 1 M", model_folder("tiny-llama"), args.vllm_python, args.repeats)
     with tempfile.TemporaryDirectory() as folder:

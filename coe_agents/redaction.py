@@ -1,6 +1,7 @@
 """Owns keeping keys out of texts: what a model was given as a secret is blotted out of what is written about it."""
 
 import json
+import re
 import traceback
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ BLOT = "[redacted]"
 _SHORTEST = 8
 """Placeholders such as "none" or "EMPTY" are no secrets, and blotting them out would spoil texts."""
 _DEEPEST = 4
+_PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
 _SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
 
 
@@ -17,8 +19,8 @@ def secrets_of(holder: object) -> set[str]:
     """Returns the secrets that an agent or a chat model holds.
 
     A secret is what a field keeps as pydantic's `SecretStr`, or as a string under a name that ends in "key", "token",
-    "secret", "password" or "authorization". Looked through are the holder's own attributes, and the pydantic models,
-    parts of coe-agents, mappings and lists in them.
+    "secret", "password" or "authorization", and the password in an address. Looked through are the holder's own
+    attributes, and the pydantic models, parts of coe-agents, mappings and lists in them.
 
     Example:
         >>> class Model:
@@ -59,6 +61,7 @@ def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:
     elif isinstance(value, str):
         if name.lower().endswith(_SECRET_ENDS):
             yield value.removeprefix("Bearer ")
+        yield from _PASSWORD.findall(value)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _walk(item, name=str(key), depth=depth + 1)

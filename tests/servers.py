@@ -41,6 +41,7 @@ class Served:
         self.refuses, self.seconds = refuses, seconds
         self.requests: list[dict[str, Any]] = []
         self.url = ""
+        self.offers: list[dict[str, Any]] = [{"id": "served", "object": "model", "created": 1, "owned_by": "us"}]
         self.closing = threading.Event()
         self.n_busy = self.most_busy = 0
         self.lock = threading.Lock()
@@ -178,6 +179,10 @@ def running(state: S) -> Iterator[S]:
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *args: Any) -> None:
             pass
+
+        def do_GET(self) -> None:
+            content = json.dumps({"object": "list", "data": state.offers}).encode()
+            write(self, 200 if self.path.endswith("/models") else 404, content)
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -1,4 +1,4 @@
-"""Owns one request to a model: its place at the endpoint, its time, its retries, and its failure as one of our errors.
+"""Owns one request to a model: its place at a server, its time, its retries, and its failure as one of our errors.
 
 Retries are here and nowhere else: only here the deadline, what the server asks to wait, and the responses that other
 requests have already brought are known. So a client's own retries are turned off where they can be.
@@ -6,17 +6,19 @@ requests have already brought are known. So a client's own retries are turned of
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
 
-from coe_agents.agents.failures import to_agent_error
+from coe_agents.agents.failures import is_outage, status_of, to_agent_error
 from coe_agents.agents.ladder import ModelCall
-from coe_agents.agents.limits import Deadline, Places, call_within
+from coe_agents.agents.limits import Deadline, call_within
+from coe_agents.agents.replicas import Replica, Replicas, Visit
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError
 from coe_agents.redaction import is_told
 
@@ -31,16 +33,14 @@ class Asker:
 
     Attributes:
         name: The agent's, for errors.
-        address: The server's address, for hints; "" if there is none.
-        places: At the endpoint.
-        retries: How often a request that failed is sent again.
+        replicas: Its servers, or the model itself.
+        retries: How often a request that failed is sent again, to whichever server.
         request_timeout: Seconds for one attempt; None leaves it to the deadline.
         secrets: What no error may tell.
     """
 
     name: str
-    address: str
-    places: Places
+    replicas: Replicas
     retries: int
     request_timeout: float | None
     secrets: Collection[str]
@@ -56,19 +56,23 @@ class Asker:
             observed: Callbacks, tags and metadata.
             deadline: Of the agent, all attempts and waits included.
         """
+        failed = list[Replica]()
 
         def attempt() -> LLMResult:
-            try:
-                with self.places.taken(deadline.left()):
-                    seconds = deadline.left(self.request_timeout)
-                    arguments = {**observed, **call.arguments(seconds)}
-                    return self._spoken(call_within(seconds, lambda: call.model.generate([messages], **arguments)))
-            except Exception as error:
-                self._fail(error, call.refusable)
-                raise
+            with self.replicas.taken(deadline, failed) as visit:
+                seconds, model = deadline.left(self.request_timeout), call.on(visit.replica.model)
+                arguments = {**observed, **call.arguments(seconds)}
+                try:
+                    result = self._spoken(call_within(seconds, lambda: model.generate([messages], **arguments)))
+                except Exception as error:
+                    failed.append(visit.replica)
+                    self._fail(error, visit, call.refusable)
+                    raise
+                visit.answered()
+                return result
 
         try:
-            result: LLMResult = Retrying(**self._rules(deadline))(attempt)
+            result: LLMResult = Retrying(**self._rules(deadline, failed))(attempt)
         except CoEError as error:
             return _final(error)
         return result
@@ -78,9 +82,9 @@ class Asker:
     ) -> LLMResult | CoEError:
         """Returns the model's reply, or what went wrong; see `ask`."""
 
-        async def send(seconds: float | None) -> LLMResult:
+        async def send(model: BaseChatModel, seconds: float | None) -> LLMResult:
             arguments = {**observed, **call.arguments(seconds)}
-            return self._spoken(await call.model.agenerate([messages], **arguments))
+            return self._spoken(await call.on(model).agenerate([messages], **arguments))
 
         try:
             return await self.atry(send, deadline, call.refusable)
@@ -88,33 +92,42 @@ class Asker:
             return error
 
     async def atry(
-        self, send: Callable[[float | None], Awaitable[_T]], deadline: Deadline, options: Collection[str] = ()
+        self,
+        send: Callable[[BaseChatModel, float | None], Awaitable[_T]],
+        deadline: Deadline,
+        options: Collection[str] = (),
     ) -> _T:
-        """Calls `send` with the seconds that an attempt has, at a place of the endpoint; again if it may yet succeed.
+        """Calls `send` with a server's model and the seconds that an attempt has; again if it may yet succeed.
 
         Raises:
             CoEError: What went wrong in the end.
         """
+        failed = list[Replica]()
 
         async def attempt() -> _T:
-            try:
-                async with self.places.ataken(deadline.left()):
-                    seconds = deadline.left(self.request_timeout)
+            async with self.replicas.ataken(deadline, failed) as visit:
+                seconds = deadline.left(self.request_timeout)
+                try:
                     async with asyncio.timeout(seconds):
-                        return await send(seconds)
-            except Exception as error:
-                self._fail(error, options)
-                raise
+                        result = await send(visit.replica.model, seconds)
+                except Exception as error:
+                    failed.append(visit.replica)
+                    self._fail(error, visit, options)
+                    raise
+                visit.answered()
+                return result
 
         try:
-            result: _T = await AsyncRetrying(**self._rules(deadline))(attempt)
+            result: _T = await AsyncRetrying(**self._rules(deadline, failed))(attempt)
         except CoEError as error:
             _final(error)
             raise
         return result
 
-    def _rules(self, deadline: Deadline) -> dict[str, Any]:
+    def _rules(self, deadline: Deadline, failed: Sequence[Replica]) -> dict[str, Any]:
         def wait(state: RetryCallState) -> float:
+            if self.replicas.is_another_ready(failed[-1]):
+                return 0.0
             longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
             return max(random.uniform(longest / 2, longest), getattr(_error(state), "retry_after", None) or 0.0)
 
@@ -134,11 +147,16 @@ class Asker:
             raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint="Ask it directly")
         return result
 
-    def _fail(self, error: Exception, options: Collection[str]) -> None:
+    def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:
         """Raises `error` as one of ours; what LangGraph raises for its own ends is left alone."""
         if any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__):
             return
-        found = to_agent_error(error, address=self.address, options=options, secrets=self.secrets)
+        found = to_agent_error(error, address=visit.replica.address, options=options, secrets=self.secrets)
+        if is_outage(error, found):
+            visit.replica.places.outage.failed()
+            found = self.replicas.with_addresses(found)
+        elif status_of(error) is not None:
+            visit.answered()
         if found is error:
             raise found
         # a cause is printed with a traceback, and must then tell nothing either

@@ -18,10 +18,10 @@ _REFUSABLE = ("stream", "logprobs", "n", "seed", "temperature")
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One request.
+    """One request, to whichever server of the model.
 
     Attributes:
-        model: The model to ask, with its settings.
+        settings: Fields of the model that are other than it was set up with.
         options: What only a call can say.
         timeout: The most seconds that the call can be given; None if it cannot say how long it may take.
         n: How many responses are asked for.
@@ -29,12 +29,16 @@ class ModelCall:
         refusable: The options that the model may refuse, and that can be left out then.
     """
 
-    model: BaseChatModel
+    settings: Mapping[str, Any]
     options: Mapping[str, Any]
     timeout: float | None
     n: int
     offset: int
     refusable: tuple[str, ...]
+
+    def on(self, model: BaseChatModel) -> BaseChatModel:
+        """Returns the model with the call's settings; a copy, if there are some."""
+        return model.model_copy(update=self.settings) if self.settings else model
 
     def arguments(self, seconds: float | None) -> dict[str, Any]:
         """Returns the call's options, with the seconds that it may take."""
@@ -57,7 +61,7 @@ class Drawn:
 
 
 class Ladder:
-    """What one model takes; shared by all that ask it, and remembered.
+    """What one model takes; shared by all that ask it and by all servers that have it, and remembered.
 
     The rungs: all responses in one request with log-probabilities; in one request without; one request each with; one
     request each without. A rung is left when the model refuses the option, or answers a request for several with one.
@@ -72,6 +76,7 @@ class Ladder:
         self._by_call = next(
             (_CALL_ONLY[kind.__name__] for kind in type(model).__mro__ if kind.__name__ in _CALL_ONLY), ()
         )
+        self._unset = dict[str, Any]()
         self._takes_several = "n" in self._fields
         self._is_proven = False
         self._lock = threading.Lock()
@@ -92,9 +97,9 @@ class Ladder:
         return [self._call(1, place, seed_of(place), temperature) for place in places]
 
     def _call(self, n: int, offset: int, seed: int | None, temperature: float | None) -> ModelCall:
-        model, options = self._model, dict[str, Any]()
+        settings, options = dict(self._unset), dict[str, Any]()
         if temperature is not None and self._has("temperature") and "temperature" not in self.refused:
-            model = model.model_copy(update={"temperature": temperature})
+            settings["temperature"] = temperature
         if self._takes_several:
             options["n"] = n
         if self._has("streaming") and "stream" not in self.refused:
@@ -105,11 +110,13 @@ class Ladder:
             if "seed" in self._by_call:
                 options["seed"] = seed
             else:  # a setting of the model's own, since not every client takes a seed by the call
-                model = model.model_copy(update={"seed": seed})
-        used = [name for name in _REFUSABLE if name in options or getattr(model, name, None) is not None]
+                settings["seed"] = seed
+        said = {name: settings.get(name, getattr(self._model, name, None)) for name in _REFUSABLE}
+        used = [name for name in _REFUSABLE if name in options or said[name] is not None]
         refusable = tuple(name for name in used if name not in self.refused)
-        timeout = None if "timeout" in self.refused else _longest_timeout(model)
-        return ModelCall(model, options, timeout, n, offset, refusable if timeout is None else (*refusable, "timeout"))
+        timeout = None if "timeout" in self.refused else _longest_timeout(self._model)
+        refusable = refusable if timeout is None else (*refusable, "timeout")
+        return ModelCall(settings, options, timeout, n, offset, refusable)
 
     def proven(self) -> None:
         """Notes that the model answers requests of this kind."""
@@ -125,7 +132,7 @@ class Ladder:
             if option not in self.refused:
                 self.refused.append(option)
                 unset = {name: self._fields[name].default for name in (option, f"top_{option}") if name in self._fields}
-                self._model = self._model.model_copy(update=unset)
+                self._unset = {**self._unset, **unset}
             if option == "n":
                 self._takes_several = False
             self._is_proven = False

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
+from coe_agents.agents.outages import Outage
 from coe_agents.errors import AgentTimeoutError
 
 _T = TypeVar("_T")
@@ -44,18 +45,35 @@ class Places:
     """The places at one endpoint: so many requests at a time, from whatever thread or event loop they come.
 
     Who comes first is served first. Waiting blocks a thread, never an event loop.
+
+    Attributes:
+        outage: Whether the endpoint can be reached, as far as all who ask there know.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.outage = Outage()
         self._n_taken = 0
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()
 
+    @property
+    def load(self) -> int:
+        """How many requests are under way or wait."""
+        return self._n_taken + len(self._waiting)
+
+    def queue(self) -> Future[None]:
+        """Returns a turn, for `taken` or `ataken`."""
+        turn: Future[None] = Future()
+        with self._lock:
+            self._waiting.append(turn)
+            self._admit()
+        return turn
+
     @contextmanager
-    def taken(self, seconds: float | None) -> Iterator[None]:
+    def taken(self, seconds: float | None, turn: Future[None] | None = None) -> Iterator[None]:
         """Takes a place for as long as the context lasts; raises `AgentTimeoutError` if none is free in time."""
-        turn = self._queue()
+        turn = turn or self.queue()
         try:
             try:
                 turn.result(seconds)
@@ -66,9 +84,9 @@ class Places:
             self._leave(turn)
 
     @asynccontextmanager
-    async def ataken(self, seconds: float | None) -> AsyncIterator[None]:
+    async def ataken(self, seconds: float | None, turn: Future[None] | None = None) -> AsyncIterator[None]:
         """Takes a place for as long as the context lasts; see `taken`."""
-        turn = self._queue()
+        turn = turn or self.queue()
         try:
             try:
                 async with asyncio.timeout(seconds):
@@ -78,13 +96,6 @@ class Places:
             yield
         finally:
             self._leave(turn)
-
-    def _queue(self) -> Future[None]:
-        turn: Future[None] = Future()
-        with self._lock:
-            self._waiting.append(turn)
-            self._admit()
-        return turn
 
     def _leave(self, turn: Future[None]) -> None:
         if turn.cancel():  # it never had its turn

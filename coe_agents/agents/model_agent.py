@@ -17,7 +17,8 @@ from coe_agents.agents.choice import achoice_probability
 from coe_agents.agents.choice_steps import ChoiceProbabilities
 from coe_agents.agents.ladder import Drawn, Ladder, draw
 from coe_agents.agents.limits import Deadline, places_at
-from coe_agents.agents.preparation import address_of, check_model, create_model, prepare, without_input
+from coe_agents.agents.preparation import address_of, check_models, create_model, prepare, without_input
+from coe_agents.agents.replicas import Replica, Replicas
 from coe_agents.agents.replies import to_reply
 from coe_agents.errors import CoEError
 from coe_agents.redaction import secrets_of
@@ -39,7 +40,9 @@ class ModelAgent:
 
     Args:
         name: Its name in the graph and in reports.
-        model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use.
+        model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use. Several
+            chat models are servers of the same one: a request goes to the one with the fewest under way, and to another
+            where one cannot be reached, which is set aside for a while.
         n_samples: How many responses a round draws, at most 500.
         temperature: Above 0 unless `n_samples` is 1.
         weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; 0 hears it without
@@ -53,20 +56,20 @@ class ModelAgent:
         request_timeout: Seconds for one attempt at one request; `timeout` alone if None.
         retries: How often a request is sent again after a failure that may pass, with growing, random waits, or as long
             as the server asks for. OpenAI's client has its own retries turned off.
-        max_concurrency: The most requests at a time at the model's address, or at the model object where it has none,
-            for all agents and graph runs of the process together; the smallest of theirs counts. Unless given, 16 at an
-            address, and 64 at a model object, which joins what comes together.
+        max_concurrency: The most requests at a time at each address of the model, or at the model object where it has
+            none, for all agents and graph runs of the process together; the smallest of theirs counts. Unless given, 16
+            at an address, and 64 at a model object, which joins what comes together.
         max_response_chars: A longer response is cut, and says so at its end.
 
     Raises:
-        TypeError: If `model` is neither a chat model nor a string.
+        TypeError: If `model` is neither a chat model nor a string, nor chat models of one class.
         ValueError: If an option cannot work, or `model` is a pipeline of langchain-huggingface.
     """
 
     def __init__(
         self,
         name: str,
-        model: BaseChatModel | str,
+        model: BaseChatModel | str | Sequence[BaseChatModel],
         *,
         n_samples: int = 5,
         temperature: float = 1.0,
@@ -111,7 +114,8 @@ class ModelAgent:
         _check(
             max_response_chars >= 1, '"max_response_chars" must be at least 1', max_response_chars, "20,000 are usual"
         )
-        check_model(model, model_options or {})
+        models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else [*model]
+        check_models(models, model_options or {})
         self.name = name
         self.n_samples = n_samples
         self.temperature = temperature
@@ -124,13 +128,18 @@ class ModelAgent:
         self.retries = retries
         self.max_concurrency = max_concurrency
         self.max_response_chars = max_response_chars
-        self._given = model
+        self._given: list[BaseChatModel | str] = models
         self._model_options = dict(model_options or {})
         self._ready: BaseChatModel | None = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
+
+    @property
+    def n_servers(self) -> int:
+        """How many servers share its requests; 1 for a model in this process."""
+        return len(self._given)
 
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
@@ -176,43 +185,48 @@ class ModelAgent:
     ) -> ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices; see `choice_probability`.
 
-        The system prompt is left out. All requests of it have one place at the model's address, `timeout` seconds, and
-        the retries of samples.
+        The system prompt is left out. All requests of it have one place at one server of the model, `timeout` seconds,
+        and the retries of samples.
 
         Raises:
             CoEError: If the model fails, or chooses none of them.
         """
-        model = await asyncio.to_thread(self._prepared_model)
-        return await self._asker.atry(lambda _: achoice_probability(model, messages, choices), Deadline(self.timeout))
+        await asyncio.to_thread(self._prepared_model)
+        return await self._asker.atry(
+            lambda model, _: achoice_probability(model, messages, choices), Deadline(self.timeout)
+        )
 
     def model(self) -> BaseChatModel:
-        """Returns a copy of the chat model, set up for sampling; from "provider:model" it is made at the first call.
+        """Returns a copy of the chat model (of several, the first), set up for sampling; made at the first call.
 
         Raises:
             ImportError: If a package that the provider needs is not installed.
         """
         with self._lock:
             if self._ready is None:
-                given = self._given
-                made = given if isinstance(given, BaseChatModel) else create_model(given, self._model_options)
-                wanted = {
-                    "temperature": self.temperature,
-                    "logprobs": True,
-                    "max_tokens": self.max_tokens,
-                    "streaming": False,
-                }
-                self._ready = prepare(made, wanted)
-                address = address_of(made)
+                replicas = [self._replica(given) for given in self._given]
+                self._ready = replicas[0].model
                 self._ladder = Ladder(self._ready)
                 self._asker = Asker(
                     name=self.name,
-                    address=address,
-                    places=places_at(address or id(given), self.max_concurrency or (16 if address else 64)),
+                    replicas=Replicas(replicas),
                     retries=self.retries,
                     request_timeout=self.request_timeout,
                     secrets=secrets_of(self),
                 )
             return self._ready
+
+    def _replica(self, given: BaseChatModel | str) -> Replica:
+        made = given if isinstance(given, BaseChatModel) else create_model(given, self._model_options)
+        wanted = {
+            "temperature": self.temperature,
+            "logprobs": True,
+            "max_tokens": self.max_tokens,
+            "streaming": False,
+        }
+        address = address_of(made)
+        places = places_at(address or id(given), self.max_concurrency or (16 if address else 64))
+        return Replica(prepare(made, wanted), address, places)
 
     def _prepared(
         self, request: AgentRequest, config: Mapping[str, Any] | None

@@ -1,12 +1,44 @@
 """Owns what is done to a chat model before it is sampled: which models are refused, their settings, their address."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from langchain_core.language_models import BaseChatModel
 
 _ADDRESSES = ("openai_api_base", "azure_endpoint", "anthropic_api_url", "base_url", "endpoint_url", "api_base")
+
+
+def check_models(models: Sequence[object], model_options: Mapping[str, Any]) -> None:
+    """Refuses what cannot be sampled, or is not one model on several servers.
+
+    Raises:
+        TypeError: If one is neither a chat model nor a string, or they are of several classes.
+        ValueError: If there is none; if they are several models; or if one is a pipeline of langchain-huggingface, or
+            `model_options` go with a model object.
+    """
+    if not models:
+        raise ValueError('"model" in ModelAgent must be a chat model or several servers of one; none came. Name one')
+    for model in models:
+        check_model(model, model_options)
+    if len(models) > 1 and (len({type(model) for model in models}) > 1 or isinstance(models[0], str)):
+        raise TypeError(
+            'the servers of one "model" in ModelAgent must be chat models of one class; '
+            f"{', '.join(type(model).__name__ for model in models)} came. Make an agent of each other model"
+        )
+    if len(names := {_name_of(model) for model in models}) > 1:
+        raise ValueError(
+            'the servers of one "model" in ModelAgent must have the same model; '
+            f"{', '.join(sorted(map(str, names)))} came. Make an agent of each"
+        )
+    addresses = [address_of(model) for model in models if isinstance(model, BaseChatModel)]
+    twice = [address for place, address in enumerate(addresses) if address and address in addresses[:place]]
+    if twice:
+        raise ValueError(f'each server of one "model" in ModelAgent must stand once; {twice[0]} came twice. Drop one')
+
+
+def _name_of(model: object) -> object:
+    return getattr(model, "model_name", None) or getattr(model, "model", None)
 
 
 def check_model(model: object, model_options: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from coe_agents.cli.config import (
     NormalizedClusterer,
     ThresholdConfig,
 )
-from coe_agents.cli.models import FieldError, create_chat_model, create_embeddings
+from coe_agents.cli.models import FieldError, create_chat_model, create_embeddings, replicas_of
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
@@ -177,7 +177,8 @@ def _agent(config: AgentConfig, n_samples: int | None) -> ModelAgent:
     sampling = config.model_dump(exclude={"name", *ModelSection.model_fields})
     if n_samples is not None:
         sampling["n_samples"] = n_samples if config.temperature > 0 else 1
-    return ModelAgent(config.name, create_chat_model(config, owner=f'agent "{config.name}"'), **sampling)
+    models = [create_chat_model(replica, owner=f'agent "{config.name}"') for replica in replicas_of(config)]
+    return ModelAgent(config.name, models, **sampling)
 
 
 def _clusterer(config: Config) -> Clusterer:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from coe_agents.errors import ConfigurationError
 from coe_agents.rounds import MOST_SAMPLES, AdaptiveSampling
 from coe_agents.types import Action, Regime
 
 _ADAPTIVE = AdaptiveSampling()
+_VARIABLE = 'an environment variable with "api_key_env"'
 
 
 class _Section(BaseModel):
@@ -28,37 +29,37 @@ class ModelSection(_Section):
         provider: "transformers" (a local folder or hub id), "tinyworld" (a shipped model), or any provider of
             LangChain's `init_chat_model`, such as "openai" for OpenAI-compatible servers, vLLM among them.
         model: The model's name for that provider.
-        base_url: Of the server; no password stands in it.
+        base_url: Of the server, or of each that serves the model to an agent; no password stands in it.
         api_key_env: The *name* of the environment variable with the key; without one no key is sent to a `base_url`.
         options: Passed to the model as they are; no key stands in them.
     """
 
     provider: str = Field(default="transformers", min_length=1)
     model: str = Field(min_length=1)
-    base_url: str | None = None
+    base_url: Annotated[list[str], BeforeValidator(lambda url: [url] if isinstance(url, str) else url)] = []
     api_key_env: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("base_url")
     @classmethod
-    def _check_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError('it must be an address such as "http://127.0.0.1:8000/v1"')
-        if parts.username or parts.password:
-            raise ValueError('no password may stand in the file. Name an environment variable with "api_key_env"')
+    def _check_addresses(cls, value: list[str]) -> list[str]:
+        if len(value) > 1 and not issubclass(cls, AgentConfig):
+            raise ValueError("only an agent may have several addresses. Leave one of them")
+        if len({address.rstrip("/") for address in value}) < len(value):
+            raise ValueError("an address stands there twice. Leave one of them")
+        for address in value:
+            parts = urlsplit(address)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError('it must be an address such as "http://127.0.0.1:8000/v1", or a list of some')
+            if parts.username or parts.password:
+                raise ValueError(f"no password may stand in the file. Name {_VARIABLE}")
         return value
 
     @field_validator("options")
     @classmethod
     def _check_no_key(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for name in value:
-            if name.lower().endswith("api_key"):
-                raise ValueError(
-                    f'"{name}": no key may stand in the file. Name an environment variable with "api_key_env"'
-                )
+        if keys := [name for name in value if name.lower().endswith("api_key")]:
+            raise ValueError(f'"{keys[0]}": no key may stand in the file. Name {_VARIABLE}')
         return value
 
 
@@ -245,7 +246,7 @@ def _said(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
         case "union_tag_invalid":
             return f"there is no kind '{fault['ctx']['tag']}'. Choose one of {fault['ctx']['expected_tags']}"
         case "extra_forbidden" if name.endswith("key"):
-            return 'no key may stand in the file. Name an environment variable with "api_key_env"'
+            return f"no key may stand in the file. Name {_VARIABLE}"
         case "extra_forbidden":
             fields = list(_SECTIONS[tuple(part for part in place[:-1] if isinstance(part, str))].model_fields)
             near = difflib.get_close_matches(name, fields, n=1)

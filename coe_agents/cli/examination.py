@@ -7,7 +7,7 @@ from functools import partial
 from importlib import metadata
 from typing import Any
 
-from coe_agents import __version__
+from coe_agents import ModelAgent, __version__
 from coe_agents.cli import probes
 from coe_agents.cli.assemble import create_agents, create_clusterer
 from coe_agents.cli.checks import check
@@ -20,7 +20,9 @@ from coe_agents.cli.clusterer_probes import (
     probe_of,
 )
 from coe_agents.cli.config import Config
+from coe_agents.cli.models import replicas_of
 from coe_agents.cli.probes import AgentReport, Failure
+from coe_agents.cli.replica_probes import is_other, offers
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 
 _PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-openai")
@@ -37,7 +39,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """All findings. `late` says whether something still runs that was not waited for."""
+    """All findings, of agents by server. `late` says whether something still runs that was not waited for."""
 
     agents: Mapping[str, AgentReport | None]
     clusterer: EntailmentReport | EmbeddingReport | None
@@ -67,38 +69,39 @@ class Examination:
 
 
 def examine(config: Config | None, *, timeout: float) -> Examination:
-    """Asks all agents and what clusters at once, each for at most `timeout` seconds.
+    """Asks all agents, at each of their servers, and what clusters at once, each for at most `timeout` seconds.
 
     Raises:
         ConfigurationError: If the configuration cannot work.
     """
     if config is not None:
         check(config)
-    n_samples = probes.N_SAMPLES
-    agents = tinyworld_agents(n_samples=n_samples) if config is None else create_agents(config, n_samples=n_samples)
+    agents = _agents(config)
     clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
     clustering, probe = probe_of(clusterer) or ("", None)
 
-    tasks: dict[str, Any] = {f"agent {agent.name}": partial(probes.probe_agent, agent) for agent in agents}
+    tasks: dict[str, Any] = {f"agent {name}": partial(probes.probe_agent, agent) for name, (agent, _) in agents.items()}
     if probe is not None:
         tasks[clustering] = probe
     found = probes.all_within(timeout, tasks)
     late = {name for name, result in found.items() if result is None}
     results = {name: _late(timeout) if result is None else result for name, result in found.items()}
 
-    places = {} if config is None else {f"agent {agent.name}": agent.base_url for agent in config.agents}
+    places = {f"agent {name}": address for name, (_, address) in agents.items()}
     if config is not None:
-        places[clustering] = getattr(config.clusterer, "base_url", None)
+        places[clustering] = "".join(getattr(config.clusterer, "base_url", ()))
     needs_logprobs = config is not None and config.graph.weighting == "probability"
     problems, notes = list[Problem](), list[str]()
     for part, result in results.items():
-        place = f"{part} at {places[part]}" if places.get(part) else part
+        place = f"{part} at {places[part]}" if places.get(part) and not part.endswith(places[part]) else part
         problems += _problems(place, result, needs_logprobs=needs_logprobs)
         notes += _notes(part, result)
+    if config is not None:
+        notes += is_other(config, offers(config))
     reports = {name: None if isinstance(result, Failure) else result for name, result in results.items()}
     devices = sorted({report.device for report in reports.values() if report is not None and report.device})
     return Examination(
-        agents={agent.name: reports[f"agent {agent.name}"] for agent in agents},
+        agents={name: reports[f"agent {name}"] for name in agents},
         clusterer=reports.get(clustering),
         versions=versions(),
         device=", ".join(devices) or "none: no model runs in this process",
@@ -106,6 +109,20 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         notes=notes,
         late=bool(late),
     )
+
+
+def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str]]:
+    """Returns an agent of each server, and its address, by the agent's name; of several, with the address."""
+    n_samples = probes.N_SAMPLES
+    if config is None:
+        return {agent.name: (agent, "") for agent in tinyworld_agents(n_samples=n_samples)}
+    sections = [(agent, replica) for agent in config.agents for replica in replicas_of(agent)]
+    each = config.model_copy(update={"agents": [replica for _, replica in sections]})
+    found = {}
+    for (section, replica), agent in zip(sections, create_agents(each, n_samples=n_samples), strict=True):
+        address = "".join(replica.base_url)
+        found[f"{agent.name} at {address}" if len(section.base_url) > 1 else agent.name] = agent, address
+    return found
 
 
 def versions() -> dict[str, str | None]:

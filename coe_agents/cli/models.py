@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
 from coe_agents.agents.preparation import create_model
-from coe_agents.cli.config import ModelSection
+from coe_agents.cli.config import AgentConfig, ModelSection
 from coe_agents.redaction import redacted
 from coe_agents.tinyworld import MODELS, model_folder
 
@@ -26,8 +26,13 @@ class FieldError(ValueError):
         self.field = field
 
 
+def replicas_of(section: AgentConfig) -> list[AgentConfig]:
+    """Returns a section for each address; the section itself where it has none."""
+    return [section.model_copy(update={"base_url": [address]}) for address in section.base_url] or [section]
+
+
 def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[str, Any] | None = None) -> BaseChatModel:
-    """Returns the chat model of a section.
+    """Returns the chat model of a section, at its first address.
 
     Args:
         section: The agent's, or the clusterer's.
@@ -66,7 +71,7 @@ def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
         raise ImportError(f'the embeddings of {owner} need langchain; pip install "coe-agents[openai]"') from error
     key = _key(section, owner)
     options = {**section.options, **_access(section, key)}
-    if section.provider == "openai" and section.base_url is not None:
+    if section.provider == "openai" and section.base_url:
         # or the client would send numbers of tokens, in an encoding that it downloads
         options.setdefault("check_embedding_ctx_length", False)
 
@@ -78,7 +83,7 @@ def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
 
 def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> BaseChatModel:
     for field in ("base_url", "api_key_env"):
-        if getattr(section, field) is not None:
+        if getattr(section, field):
             raise FieldError(
                 field,
                 f'"base_url" and "api_key_env" go with a server; {owner} is of the provider '
@@ -100,8 +105,8 @@ def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> Bas
 def _access(section: ModelSection, key: str | None) -> dict[str, str]:
     """Returns the options that lead to the server, and in."""
     access: dict[str, str] = {}
-    if section.base_url is not None:
-        access["base_url"] = section.base_url
+    if section.base_url:
+        access["base_url"] = section.base_url[0]
         access["api_key"] = "none"  # or the client would send the user's own key there
     if key:
         access["api_key"] = key

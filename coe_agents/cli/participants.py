@@ -4,7 +4,6 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
-from urllib.parse import urlsplit, urlunsplit
 
 import coe_agents
 from coe_agents.agents import ModelAgent, ask_p_false, ask_verbal_confidence
@@ -33,7 +32,7 @@ class Group:
         participants: As the runner sees them.
         ask: Asks one of them.
         annotate: Asks one of them about its own answers; None where nothing is asked.
-        settings: All of them that responses hang on, without keys.
+        settings: All of them that responses hang on, without keys; not where a model is served.
         secrets: What no error may tell.
     """
 
@@ -59,7 +58,7 @@ def create_group(
         config: The configuration.
         prompts: What is said to each agent, by question id.
         seed: For samples.
-        at_once: Questions put at once to an agent behind a server. A model in this process takes one at a time: in a
+        at_once: Questions put at once to each server of an agent. A model in this process takes one at a time: in a
             batch the last digits of its log-probabilities would hang on who shares it, and a run
             that was stopped must end with the same file.
         self_checks: What each agent is asked about its own answers: these fields of the samples.
@@ -80,7 +79,6 @@ def create_group(
             {
                 "provider": section.provider,
                 "model": section.model,
-                "base_url": _without_query(section.base_url),
                 "options": section.options,
             }
             for section in config.agents
@@ -117,7 +115,11 @@ def create_group(
         settings["self_checks"] = list(self_checks)
     return Group(
         participants=tuple(
-            Participant(agent.name, agent.n_samples, 1 if model["provider"] in LOCAL_PROVIDERS else at_once)
+            Participant(
+                agent.name,
+                agent.n_samples,
+                1 if model["provider"] in LOCAL_PROVIDERS else at_once * agent.n_servers,
+            )
             for agent, model in zip(agents, models, strict=True)
         ),
         ask=ask,
@@ -130,8 +132,3 @@ def create_group(
 def _sampling(agent: ModelAgent) -> dict[str, Any]:
     names = ("name", "n_samples", "temperature", "seed", "max_tokens", "system_prompt", "max_response_chars")
     return {name: getattr(agent, name) for name in names}
-
-
-def _without_query(address: str | None) -> str | None:
-    """Returns an address without what may hold a key."""
-    return None if address is None else urlunsplit((*urlsplit(address)[:3], "", ""))

@@ -31,7 +31,7 @@ SeedOption = Annotated[int, typer.Option(help="Draws questions and examples; sam
 ContextOption = Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")]
 ShotsOption = Annotated[int, typer.Option(min=0, help="Examples shown before each question.")]
 PromptOption = Annotated[Path | None, typer.Option(help="TOML file: instruction, question, with_context.")]
-AtOnceOption = Annotated[int, typer.Option(min=1, help="Questions put at once to an agent behind a server.")]
+AtOnceOption = Annotated[int, typer.Option(min=1, help="Questions put at once to each server of an agent.")]
 PFalseOption = Annotated[
     bool, typer.Option("--p-false", help="Ask each agent about its own answers: its probability that one is false.")
 ]

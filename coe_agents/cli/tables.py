@@ -25,6 +25,8 @@ from coe_agents.cli.probes import AgentReport
 from coe_agents.cli.render import clean
 from coe_agents.policy import RegimePolicy
 
+_NOTHING = "Nothing was called and no model was loaded"
+
 
 def show_config(config: Config, notes: Sequence[str], *, path: str, console: Console | None = None) -> None:
     """Prints what a configuration was understood to say."""
@@ -61,9 +63,9 @@ def show_config(config: Config, notes: Sequence[str], *, path: str, console: Con
     )
     show_remarks("note", "yellow", notes, console=console)
     console.print()
-    console.print(
-        Text(f"Nothing was called and no model was loaded. Next: coe-agents doctor --config {clean(path)}", style="dim")
-    )
+    shared = any(len(agent.base_url) > 1 for agent in config.agents)
+    done = "Servers were asked for their models; none was called or loaded" if shared else _NOTHING
+    console.print(Text(f"{done}. Next: coe-agents doctor --config {clean(path)}", style="dim"))
 
 
 def show_examination(examination: Examination, *, console: Console | None = None) -> None:
@@ -146,8 +148,8 @@ def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[t
 
 
 def _model(section: ModelSection) -> str:
-    if section.base_url is not None:
-        return f"{section.model} at {section.base_url}"
+    if section.base_url:
+        return f"{section.model} at {', '.join(section.base_url)}"
     return f"{section.model} ({_source(section.model)})" if section.provider == "transformers" else section.model
 
 
@@ -160,7 +162,7 @@ def _key(section: ModelSection) -> str:
         return f"${section.api_key_env}, set"
     if section.provider in LOCAL_PROVIDERS:
         return "not needed"
-    return "none sent" if section.base_url is not None else "the provider's own variable"
+    return "none sent" if section.base_url else "the provider's own variable"
 
 
 def _clusterer(config: Config) -> str:

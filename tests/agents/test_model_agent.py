@@ -141,7 +141,7 @@ def test_a_temperature_that_the_model_refused_is_not_sent():
     agent = ModelAgent("a", CountingModel(), n_samples=2, temperature=0.7)
     agent.sample(REQUEST)
     agent._ladder.refuse("temperature")
-    assert agent._ladder.calls(2, 0, lambda number: None, 1.5)[0].model.temperature is None
+    assert agent._ladder.calls(2, 0, lambda number: None, 1.5)[0].settings["temperature"] is None
 
 
 @pytest.mark.parametrize(("own", "wished"), [(60, 0.001), (None, 0.001), (0.001, 60)])

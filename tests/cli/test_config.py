@@ -6,6 +6,7 @@ from coe_agents import AdaptiveSampling
 from coe_agents.cli.assemble import assemble, create_agents
 from coe_agents.cli.checks import check
 from coe_agents.cli.config import line_of, load_config
+from coe_agents.cli.models import replicas_of
 from coe_agents.errors import ConfigurationError
 
 GOOD = """\
@@ -143,6 +144,34 @@ def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "own")
     model = create_agents(load_config(written(tmp_path, GOOD)))[1].model()
     assert model.openai_api_key.get_secret_value() == "none"
+
+
+def test_an_agent_may_have_several_addresses(tmp_path):
+    two = GOOD.replace('base_url = "http://127.0.0.1:9/v1"', 'base_url = ["http://a/v1", "http://b/v1"]')
+    config = load_config(written(tmp_path, two))
+    assert [replica.base_url for replica in replicas_of(config.agents[1])] == [["http://a/v1"], ["http://b/v1"]]
+    assert replicas_of(config.agents[0]) == [config.agents[0]]
+    assert [agent.n_servers for agent in create_agents(config)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "says"),
+    [
+        ('["http://a/v1", "b"]', r"coe.toml:10: agents\[1\].base_url: it must be an address"),
+        ('["http://a/v1", "http://u:p@b/v1"]', r"coe.toml:10: agents\[1\].base_url: no password may stand"),
+        ('["http://a/v1", "http://a/v1/"]', r"coe.toml:10: agents\[1\].base_url: an address stands there twice"),
+        ("3", r"coe.toml:10: agents\[1\].base_url: Input should be a valid list"),
+    ],
+)
+def test_each_address_is_checked(tmp_path, addresses, says):
+    with pytest.raises(ConfigurationError, match=says):
+        load_config(written(tmp_path, GOOD.replace('"http://127.0.0.1:9/v1"', addresses)))
+
+
+def test_only_agents_have_several_addresses(tmp_path):
+    judge = '[judge]\nprovider = "openai"\nmodel = "m"\nbase_url = ["http://a/v1", "http://b/v1"]\n'
+    with pytest.raises(ConfigurationError, match=r"judge\.base_url: only an agent may have several addresses"):
+        load_config(written(tmp_path, f"{GOOD}\n{judge}"))
 
 
 def test_a_model_that_tinyworld_lacks_is_said(tmp_path):

@@ -1,0 +1,255 @@
+"""Prints what a hundred million questions would cost on paper, from figures measured on saved responses of real models.
+
+    python benchmarks/plan.py FOLDER [--questions 100000000] [--replicas 16] [options]
+
+FOLDER holds the sets named here, as `gen_*.dev.jsonl.gz`. Of each question of NQ and TriviaQA 30 responses are drawn
+and dealt to three agents of ten. They come from twelve models in several prompt styles, so that they differ more than
+ten samples of three models would: texts, clusters and pairs are rather too many. What is printed is
+
+- measured: here and now on those responses, or by the benchmark that is named;
+- ASSUMED: a number that was given, or its default. No GPU could be measured here. The defaults for models follow from
+  their size (so many tokens a second, divided by billions of weights). To measure yours, run `vllm bench serve` against
+  a server under as many requests as it will have, and `benchmarks/entailment.py` where the entailment model will run;
+- computed from both.
+
+The adaptive plans draw as few responses as `AdaptiveSampling` did on tinyworld, or does here on the one set with ten
+samples of each of three models and their tokens: 49 sentences judged subjective or not. Pairs, scoring and storage are
+left as they are for all samples.
+"""
+
+import argparse
+import gzip
+import io
+import json
+import math
+import random
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+from adaptive_sampling import CHOSEN, RULES, Replay
+from calibn import EQUALS, to_samples
+
+from coe_agents import ThresholdPolicy
+from coe_agents.backends import TransformersEntailment
+from coe_agents.clustering import (
+    BidirectionalEntailment,
+    CountingEntailment,
+    NormalizedMatch,
+    cluster_many,
+    normalize_answer,
+)
+from coe_agents.evaluation import Samples, score
+from coe_agents.policy.measurement import response_text
+from coe_agents.prompts import BRIEF_ANSWER
+from coe_agents.tinyworld import ENTAILMENT_MODEL, MAX_COE, model_folder
+
+SETS, TEN_SAMPLES = ("nq_calibn", "triviaqa_calibn"), "subjectivity"
+AGENTS, N_SAMPLES, N_JUDGED = ("a", "b", "c"), 10, 25
+
+MEASURED = {"client_ms": "served_sampling.py", "adaptive_output": "adaptive_sampling.py, tinyworld"}
+MEASURED["adaptive_prompts"] = MEASURED["adaptive_output"]
+ASSUMED = (
+    "tokens_per_second",
+    "prompt_tokens_per_second",
+    "pairs_per_second",
+    "batch",
+    "gpu_gb",
+    "headroom",
+    "template_tokens",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How sampling is done: the shares of output and of prompts that are paid, and of decisions that it changes."""
+
+    head: str
+    output: float = 1.0
+    prompts: float = 1.0
+    changed: float = 0.0
+
+
+class Unlike:
+    """Takes no two texts for one meaning; those equal but for form are not asked about at all."""
+
+    def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        return np.tile([0.0, 1.0, 0.0], (len(pairs), 1))
+
+
+def records(folder: Path, names: Sequence[str]) -> Iterator[dict]:
+    for name in names:
+        with gzip.open(folder / f"gen_{name}.dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+            yield from map(json.loads, lines)
+
+
+def dealt(record: dict, rng: random.Random) -> list[dict]:
+    """Returns a question's 30 responses as a run of ours would keep them."""
+    rows = list(to_samples(record, tuple(record["responses"])))
+    drawn = rng.sample(rows, len(AGENTS) * N_SAMPLES)
+    return [
+        {**row, "agent": AGENTS[place % len(AGENTS)], "round": 0, "index": place // len(AGENTS), "error": None}
+        for place, row in enumerate(drawn)
+    ]
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Returns figures of a question."""
+    rng = random.Random(0)
+    found = list(records(folder, SETS))
+    questions = [dealt(record, rng) for record in found]
+    n, rows = len(questions), [row for question in questions for row in question]
+    texts = [[response_text(row) for row in question] for question in questions]
+    asked = [record["question"] for record in found]
+    unlike = CountingEntailment(Unlike())
+    start = time.process_time()
+    labels = cluster_many(texts, questions=asked, clusterer=BidirectionalEntailment(unlike))
+    clustering = time.process_time() - start
+    judge = CountingEntailment(TransformersEntailment(str(model_folder(ENTAILMENT_MODEL))))
+    cluster_many(texts[:N_JUDGED], questions=asked[:N_JUDGED], clusterer=BidirectionalEntailment(judge))
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "run.samples.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        start = time.process_time()
+        with Samples([path]) as opened:
+            score(opened, clusterer=NormalizedMatch())
+        scoring = time.process_time() - start
+        plain = path.read_bytes()
+    table = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), table, compression="zstd")
+    spoken = [row for record in found for row in to_samples(record, EQUALS)]
+    figures = {
+        "questions": n,
+        "characters of a question": np.mean([len(record["question"]) for record in found]),
+        "characters of a token": sum(len(row["text"]) for row in spoken) / sum(row["n_tokens"] for row in spoken),
+        "texts": np.mean([len(set(each)) for each in texts]),
+        "texts but for form": np.mean([len(set(map(normalize_answer, each))) for each in texts]),
+        "clusters, if no two of these mean the same": np.mean([max(each) + 1 for each in labels]),
+        "entailment pairs, if so": unlike.n_pairs / n,
+        f"entailment pairs, as tiny-nli judges {N_JUDGED} questions": judge.n_pairs / N_JUDGED,
+        "CPU ms to cluster, without the entailment model": 1000 * clustering / n,
+        "CPU ms to read, cluster by match and score": 1000 * scoring / n,
+        "bytes as JSON lines": len(plain) / n,
+        "bytes as JSON lines, gzip": len(gzip.compress(plain, 6)) / n,
+        "bytes as Parquet, zstd": len(table.getvalue()) / n,
+    }
+    for model in EQUALS:
+        figures[f"tokens of a response, {model}"] = np.mean([r["n_tokens"] for r in spoken if r["agent"] == model])
+    return {name: float(value) for name, value in figures.items()}
+
+
+def billions(model: str) -> float:
+    """Returns how many weights a model's name says it has: "70B" 70, "8x7B" 56, all experts of a mixture together."""
+    experts, size = re.findall(r"(?:(\d+)x)?(\d+(?:\.\d+)?)b\b", model.lower())[0]
+    return float(experts or 1) * float(size)
+
+
+def adaptive(folder: Path) -> Plan:
+    """Returns what adaptive sampling pays for on the real responses."""
+    replays = [
+        Replay(
+            [{**row, "round": 0, "error": None} for row in to_samples(record, tuple(record["responses"]))],
+            NormalizedMatch(),
+        )
+        for record in records(folder, [TEN_SAMPLES])
+    ]
+    policy = ThresholdPolicy(MAX_COE)
+    drawn = [(replay, replay.askings((RULES[0], CHOSEN), policy)) for replay in replays]
+    spent = sum(row["n_tokens"] for replay, given in drawn for row in replay.seen(given[-1])[0])
+    full = sum(row["n_tokens"] for replay in replays for row in replay.rows)
+    n_asked, n_agents = sum(replay.n_asked(given) for replay, given in drawn), sum(len(replay.n) for replay in replays)
+    changed = [replay.decided(given[-1], policy) != replay.decided(replay.most, policy) for replay, given in drawn]
+    return Plan(f"on {TEN_SAMPLES}", spent / full, n_asked / n_agents, float(np.mean(changed)))
+
+
+def totals(args: argparse.Namespace, per: dict[str, float], plan: Plan) -> dict[str, float]:
+    """Returns what all questions cost."""
+    thousand_hours = args.questions / 3600 / 1000
+    prompt = per["characters of a prompt"] / per["characters of a token"] + args.template_tokens
+    found, days = {}, []
+    for model in EQUALS:
+        size = billions(model)
+        n_gpus = 2 ** max(0, math.ceil(math.log2(size * 2 * args.headroom / args.gpu_gb)))
+        spoken = N_SAMPLES * per[f"tokens of a response, {model}"] * plan.output
+        seconds = spoken * size / args.tokens_per_second + prompt * plan.prompts * size / args.prompt_tokens_per_second
+        days.append(seconds * thousand_hours * 1000 / n_gpus / args.replicas / 24)
+        found |= {
+            f"{model}: output tokens, billions": spoken * args.questions / 1e9,
+            f"{model}: prompt tokens, billions": prompt * plan.prompts * args.questions / 1e9,
+            f"{model}: GPU hours, thousands": seconds * thousand_hours,
+            f"{model}: days on {args.replicas} replicas of {n_gpus} GPUs": days[-1],
+        }
+    pairs = args.questions * max(value for name, value in per.items() if name.startswith("entailment pairs"))
+    scoring = per["CPU ms to read, cluster by match and score"] + per["CPU ms to cluster, without the entailment model"]
+    requests = len(EQUALS) * args.questions * plan.prompts
+    return found | {
+        "days for all, side by side": max(days),
+        "requests, millions": requests / 1e6,
+        "requests a second, to all models": requests / max(days) / 86_400,
+        "CPU hours of clients, thousands": requests * args.client_ms / 3.6e6 / 1000,
+        "entailment: pairs, billions": pairs / 1e9,
+        f"entailment: passes of {args.batch} pairs, millions": pairs / args.batch / 1e6,
+        "entailment: GPU hours, thousands": pairs / args.pairs_per_second / 3.6e6,
+        "entailment: GPUs that keep up with sampling": pairs / args.pairs_per_second / max(days) / 86_400,
+        "CPU hours to cluster and score, thousands": scoring / 1000 * thousand_hours,
+        "samples as JSON lines, gzip, TB": per["bytes as JSON lines, gzip"] * args.questions / 1e12,
+        "samples as Parquet, TB": per["bytes as Parquet, zstd"] * args.questions / 1e12,
+    }
+
+
+def line(name: str, *values: float) -> None:
+    cells = (f"{value:,.0f}" if value >= 1000 else f"{value:,.4g}" for value in values)
+    print(f"{name:54}" + "".join(f"{cell:>16}" for cell in cells))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    number = {"type": float, "metavar": "N"}
+    parser.add_argument("--questions", type=int, default=10**8, metavar="N")
+    parser.add_argument("--replicas", type=int, default=16, metavar="R", help="servers of each model")
+    parser.add_argument(
+        "--tokens-per-second", default=40_000, **number, help="output of a GPU, times billions of weights"
+    )
+    parser.add_argument("--prompt-tokens-per-second", default=150_000, **number, help="read by a GPU, likewise")
+    parser.add_argument("--pairs-per-second", default=2_000, **number, help="judged by a GPU with the entailment model")
+    parser.add_argument("--batch", type=int, default=64, metavar="N", help="pairs of a pass")
+    parser.add_argument("--headroom", default=1.3, **number, help="memory of a server, in sizes of its 16-bit weights")
+    parser.add_argument("--gpu-gb", default=80, **number, help="memory of a GPU")
+    parser.add_argument("--template-tokens", default=15, **number, help="of a prompt, around what is said")
+    parser.add_argument("--client-ms", default=5, **number, help="CPU of a request, as served_sampling.py prints it")
+    parser.add_argument("--adaptive-output", default=0.57, **number, help="output saved, by adaptive_sampling.py")
+    parser.add_argument("--adaptive-prompts", default=0.44, **number, help="prompts added, by adaptive_sampling.py")
+    args = parser.parse_args()
+
+    per = measure(args.folder)
+    print(f"MEASURED, of a question with {len(AGENTS)} agents of {N_SAMPLES} samples; {', '.join(SETS)}")
+    for name, value in per.items():
+        line(name, value)
+    per["characters of a prompt"] = per["characters of a question"] + len(BRIEF_ANSWER)
+    on_real = adaptive(args.folder)
+    line("output that adaptive sampling pays for, subjectivity", on_real.output)
+    line("prompts that it sends, for one", on_real.prompts)
+    line("decisions that it changes", on_real.changed)
+    print("\nMEASURED by the benchmark that is named")
+    for name, source in MEASURED.items():
+        line(f"{name}, {source}", getattr(args, name))
+    print("\nASSUMED")
+    for name in ASSUMED:
+        line(name, getattr(args, name))
+    plans = [Plan("all at once"), Plan("on tinyworld", 1 - args.adaptive_output, 1 + args.adaptive_prompts), on_real]
+    print(f"\nCOMPUTED for {args.questions:,} questions; adaptive sampling saves as on ...")
+    print(f"{'':54}" + "".join(f"{plan.head:>16}" for plan in plans))
+    columns = [totals(args, per, plan) for plan in plans]
+    for name in columns[0]:
+        line(name, *(column[name] for column in columns))
+
+
+if __name__ == "__main__":
+    main()

@@ -242,11 +242,10 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         )
 
     def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
-        decode = loaded.tokenizer.decode
         content = [
             {
-                **spelled(decode([token.id]), token.logprob),
-                "top_logprobs": [spelled(decode([other]), logprob) for other, logprob in token.top],
+                **spelled(loaded.shown(token.id), token.logprob),
+                "top_logprobs": [spelled(loaded.shown(other), logprob) for other, logprob in token.top],
             }
             for token in row.tokens
         ]

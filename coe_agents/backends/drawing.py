@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 from transformers import GenerationConfig, StoppingCriteria
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
@@ -15,7 +16,7 @@ from coe_agents.backends.sampling import DrawnToken, SeededSampler
 _LOG = logging.getLogger(__name__)
 _FEWEST_THINNED = 8
 """Among fewer rows, ended ones cost less than starting anew without them."""
-_FEWEST_SAVED = 256
+_FEWEST_SAVED = 64
 """Fewer tokens of prompts are sooner read again for each row than in a pass of their own."""
 
 
@@ -94,14 +95,23 @@ def _drawn_at_once(
     asked = sorted({row.prompt for row in rows})
     ends, padding = loaded.end_tokens, loaded.tokenizer.pad_token_id
     padding = padding if padding is not None else (ends or [0])[0]
-    ids, mask = _left_padded([prompts[prompt] for prompt in asked], padding, loaded.model.device)
-    n_saved = (len(rows) - len(asked)) * ids.shape[1]
-    cache = _read(loaded, ids, mask, padding) if n_saved >= _FEWEST_SAVED else None
-    owners = torch.tensor([asked.index(row.prompt) for row in rows], device=ids.device)
-    ids, mask, cache = ids[owners], mask[owners], _selected(cache, owners)
-    sampler = SeededSampler([row.seed for row in rows], settings.temperature, settings.top_p, settings.n_top)
+    prompt_ids, prompt_mask = _left_padded([prompts[prompt] for prompt in asked], padding, loaded.model.device)
+    owners = torch.tensor([asked.index(row.prompt) for row in rows], device=prompt_ids.device)
+    ids, mask, cache = prompt_ids[owners], prompt_mask[owners], None
     end = ids.shape[1] + settings.n_new
-    while len(rows) and ids.shape[1] < end:
+    sampler = SeededSampler([row.seed for row in rows], settings.temperature, settings.top_p, settings.n_top)
+    if (len(rows) - len(asked)) * ids.shape[1] >= _FEWEST_SAVED:
+        logits, cache = _read(loaded, prompt_ids, prompt_mask, padding)
+        first = sampler(ids, logits[owners]).argmax(-1)
+        going = [
+            place
+            for place, (row, token) in enumerate(zip(rows, first.tolist(), strict=True))
+            if row.is_wanted() and not _is_end(loaded, token, settings.stop)
+        ]
+        ids, mask = torch.cat([ids, first[:, None]], 1)[going], pad(mask, (0, 1), value=1)[going]
+        rows, cache = [rows[place] for place in going], _selected(cache, owners[going])
+        sampler.keep(going)
+    while rows and ids.shape[1] < end:
         stop = _Stop(rows, ends)
         out = loaded.model.generate(
             input_ids=ids,
@@ -123,7 +133,7 @@ def _drawn_at_once(
             break
         kept = stop.unended()
         n_more = out.sequences.shape[1] - mask.shape[1]
-        ids, mask = out.sequences[kept], torch.nn.functional.pad(mask[kept], (0, n_more), value=1)
+        ids, mask = out.sequences[kept], pad(mask[kept], (0, n_more), value=1)
         cache = _selected(out.past_key_values, kept)
         rows = [rows[place] for place in kept.tolist()]
         sampler.keep(kept.tolist())
@@ -138,17 +148,21 @@ def _left_padded(prompts: Sequence[Sequence[int]], padding: int, device: Any) ->
     return ids, mask
 
 
-def _read(loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int) -> Any:
-    """Returns the cache of all but each prompt's last token; None where there is nothing else."""
-    if ids.shape[1] == 1:
-        return None
-    return loaded.model.generate(
-        input_ids=ids[:, :-1],
-        attention_mask=mask[:, :-1],
+def _read(loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int) -> tuple[torch.Tensor, Any]:
+    """Returns the logits of what follows each prompt, shape (n_prompts, n_tokens), and the cache."""
+    out = loaded.model.generate(
+        input_ids=ids,
+        attention_mask=mask,
         generation_config=GenerationConfig(
-            do_sample=False, max_new_tokens=1, pad_token_id=padding, return_dict_in_generate=True
+            do_sample=False, max_new_tokens=1, pad_token_id=padding, return_dict_in_generate=True, output_logits=True
         ),
-    ).past_key_values
+    )
+    return out.logits[0], out.past_key_values
+
+
+def _is_end(loaded: Loaded, token: int, stop: Sequence[str]) -> bool:
+    """Whether a response ends with this token as its first."""
+    return token in loaded.end_tokens or any(string in loaded.shown(token) for string in stop)
 
 
 def _selected(cache: Any, rows: torch.Tensor) -> Any:

@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from transformers import LogitsProcessor
 
+from coe_agents.errors import InvalidReplyError
 
-@dataclass(frozen=True, slots=True)
-class DrawnToken:
+_AHEAD = 32
+"""How many numbers are taken from each stream at a time."""
+
+
+class DrawnToken(NamedTuple):
     """A token, its natural log-probability under the model's own law, and the likeliest ones (id, log-probability)."""
 
     id: int
@@ -21,8 +26,8 @@ class DrawnToken:
 class SeededSampler(LogitsProcessor):
     """Draws one token for each row by inverting its cumulative distribution at a uniform number from the row's stream.
 
-    `generate` then takes the token greedily, since all others are given no score. The recorded log-probabilities are
-    those of the raw logits, before temperature and top-p, as vLLM reports them.
+    `generate` then takes the token greedily, since none has a higher score. The recorded log-probabilities are those of
+    the raw logits, before temperature and top-p, as vLLM reports them.
 
     Attributes:
         seeds: One for each row.
@@ -40,33 +45,43 @@ class SeededSampler(LogitsProcessor):
 
     def __post_init__(self) -> None:
         self._streams = [np.random.default_rng(seed) for seed in self.seeds]
+        self._ahead: list[torch.Tensor] = []  # the numbers of the next steps, the last one first
         self.drawn = [[] for _ in self.seeds]
         self._drawing = list(self.drawn)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Goes on with these rows of the batch only."""
         self._streams = [self._streams[row] for row in rows]
+        self._ahead = [numbers[rows] for numbers in self._ahead]
         self._drawing = [self._drawing[row] for row in rows]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        logprobs = scores.float().log_softmax(-1)
-        tokens = self._draw(scores)
-        chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
+        scores = scores.float()
+        logprobs = scores.log_softmax(-1)
+        if logprobs[:, 0].isnan().any():  # then the whole row is
+            raise InvalidReplyError("the model's logits are no numbers", hint='Load it with dtype="float32"')
+        tokens = self._draw(scores)[:, None]
+        chosen = logprobs.gather(1, tokens)[:, 0].tolist()
         top = torch.topk(logprobs, self.n_top) if self.n_top else None
-        for row, token in enumerate(tokens.tolist()):
+        for row, token in enumerate(tokens[:, 0].tolist()):
             ranked = () if top is None else tuple(zip(top.indices[row].tolist(), top.values[row].tolist(), strict=True))
             self._drawing[row].append(DrawnToken(token, chosen[row], ranked))
-        return torch.full_like(scores, -torch.inf).scatter_(1, tokens[:, None], 0.0)
+        return scores.scatter_(1, tokens, torch.inf)  # they are `generate`'s own copy of the logits
 
     def _draw(self, scores: torch.Tensor) -> torch.Tensor:
         if self.temperature == 0:
             return scores.argmax(-1)
-        probabilities = (scores.double() / self.temperature).softmax(-1)
+        probabilities = (scores if self.temperature == 1 else scores / self.temperature).softmax(-1)
         if self.top_p < 1:
             ranked, order = probabilities.sort(-1, descending=True)
-            ranked = ranked.masked_fill(ranked.cumsum(-1) - ranked >= self.top_p, 0.0)
-            probabilities = torch.zeros_like(probabilities).scatter_(1, order, ranked)
-        cumulative = probabilities.cumsum(-1)
-        uniform = torch.tensor([stream.random() for stream in self._streams], dtype=torch.float64, device=scores.device)
+            above = ranked.cumsum(-1, dtype=torch.float64) - ranked
+            probabilities = torch.zeros_like(probabilities).scatter_(
+                1, order, ranked.masked_fill(above >= self.top_p, 0.0)
+            )
+        cumulative = probabilities.double().cumsum_(-1)
+        if not self._ahead:
+            numbers = np.stack([stream.random(_AHEAD) for stream in self._streams], axis=1)
+            self._ahead = list(torch.from_numpy(numbers).to(scores.device).flipud())
+        uniform = self._ahead.pop()
         # the first token whose cumulative probability exceeds the number: never one of probability 0
         return torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[:, 0]

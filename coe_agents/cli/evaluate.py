@@ -32,7 +32,7 @@ def evaluate(
     shots: ShotsOption = 0,
     prompt: PromptOption = None,
     config: ConfigOption = None,
-    at_once: AtOnceOption = 8,
+    at_once: AtOnceOption = None,
     p_false: PFalseOption = False,
     verbal_confidence: VerbalOption = False,
     clusterer: ClustererOption = None,

@@ -48,7 +48,7 @@ def create_group(
     prompts: Mapping[str, str],
     *,
     seed: int,
-    at_once: int,
+    at_once: int | None = None,
     self_checks: Collection[SelfCheck] = (),
     passages: bool = False,
 ) -> Group:
@@ -58,9 +58,9 @@ def create_group(
         config: The configuration.
         prompts: What is said to each agent, by question id.
         seed: For samples.
-        at_once: Questions put at once to each server of an agent. A model in this process takes one at a time: in a
-            batch the last digits of its log-probabilities would hang on who shares it, and a run
-            that was stopped must end with the same file.
+        at_once: Questions put at once to each server of an agent; by default 8, and 1 to a model in this process: in a
+            batch the last digits of its log-probabilities hang on who shares it, and a run that was stopped must end
+            with the same file.
         self_checks: What each agent is asked about its own answers: these fields of the samples.
         passages: Whether the passage is shown with those questions.
 
@@ -118,7 +118,7 @@ def create_group(
             Participant(
                 agent.name,
                 agent.n_samples,
-                1 if model["provider"] in LOCAL_PROVIDERS else at_once * agent.n_servers,
+                agent.n_servers * (at_once or (1 if model["provider"] in LOCAL_PROVIDERS else 8)),
             )
             for agent, model in zip(agents, models, strict=True)
         ),

@@ -89,18 +89,16 @@ def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = (
     """
     if patterns == () and not _MARK.search(text):
         return text.strip()
-    spoken = strip_reasoning(text)
-    if "<" in spoken:
-        spoken = _SPECIAL_TOKENS.sub("", spoken)
+    spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text))
     spoken = _ROLE_HEADER.sub("", spoken).strip()
     found = _by_patterns(spoken, patterns)
     if found:
         return found
     spoken = _own_turn(spoken)
     for find in (_json_field, _boxed, _after_hashes, _after_marker, _after_sentence_marker):
-        found = find(spoken)
-        if found and (answer := _unwrapped(found)):
-            return answer
+        found = _unwrapped(find(spoken))
+        if found:
+            return found
     return _without_tail(spoken)
 
 
@@ -113,8 +111,6 @@ def strip_reasoning(text: str) -> str:
         >>> strip_reasoning("<think>France, so</think>Paris"), strip_reasoning("France, so</think>Paris")
         ('Paris', 'Paris')
     """
-    if "<" not in text:
-        return text.strip()
     spoken: list[str] = []
     start, inside = 0, False
     for tag in _REASONING_TAG.finditer(text):
@@ -163,8 +159,6 @@ def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
 
 
 def _boxed(text: str) -> str:
-    if "{" not in text:
-        return ""
     opened: list[int | None] = []
     start, answer = -1, ""
     for brace in _BRACES.finditer(text):
@@ -181,8 +175,6 @@ def _boxed(text: str) -> str:
 
 
 def _after_hashes(text: str) -> str:
-    if "####" not in text:
-        return ""
     lines = list(_HASHES.finditer(text))
     if lines and not text[lines[-1].end() :].strip():
         return lines[-1][1]
@@ -190,8 +182,6 @@ def _after_hashes(text: str) -> str:
 
 
 def _json_field(text: str) -> str:
-    if '"answer"' not in text:
-        return ""
     answer = ""
     for field in _JSON_FIELD.finditer(text):
         answer = _unescaped(field[1]) if field[1] is not None else field[2]

@@ -1,5 +1,7 @@
 """A row hangs on its prompt and its seed, whatever the architecture keeps between tokens."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers import (
@@ -15,6 +17,7 @@ from transformers import (
 from coe_agents.backends import drawing
 from coe_agents.backends.drawing import DrawSettings, Row, draw_rows
 from coe_agents.backends.loading import Loaded
+from coe_agents.errors import InvalidReplyError
 from coe_agents.tinyworld import model_folder
 
 SIZES = {"vocab_size": 100, "hidden_size": 32, "num_attention_heads": 2}
@@ -31,6 +34,13 @@ MODELS = {
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], [7, 8, 9], [3]]
 ENDS = list(range(90, 100))  # of 100 tokens: rows end at all lengths, and leave the batch
 SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=30, stop=(), max_batch=256)
+
+
+def small(ends):
+    torch.manual_seed(0)
+    model = MODELS["learned positions"]().eval()
+    model.generation_config.eos_token_id = None
+    return Loaded(model, AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, ends)
 
 
 def drawn(loaded, rows):
@@ -51,11 +61,28 @@ def test_rows_are_what_they_are_alone(name, monkeypatch):
 
 
 def test_a_row_that_nobody_wants_is_not_drawn_to_its_end():
-    torch.manual_seed(0)
-    model = MODELS["learned positions"]().eval()
-    model.generation_config.eos_token_id = None
-    loaded = Loaded(model, AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, [])
+    loaded = small([])
     rows = [Row(0, number, lambda number=number: number < 4) for number in range(10)]
     with torch.inference_mode():
         lengths = [len(tokens) for tokens in draw_rows(loaded, PROMPTS, rows, SETTINGS)]
     assert lengths == [30] * 4 + [1] * 6
+
+
+@pytest.mark.parametrize("ends_by", ["a token", "a stop string"])
+def test_responses_that_end_with_their_first_token_take_no_step(ends_by):
+    loaded = small(list(range(100)) if ends_by == "a token" else [])
+    stop = tuple(loaded.shown(token) for token in range(100)) if ends_by == "a stop string" else ()
+    n_read = []
+    loaded.model.register_forward_pre_hook(lambda module, args: n_read.append(1))
+    with torch.inference_mode():
+        tokens = draw_rows(loaded, PROMPTS, [Row(0, seed) for seed in range(10)], replace(SETTINGS, stop=stop))
+    assert [len(row) for row in tokens] == [1] * 10
+    assert len(n_read) == 1
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_are_no_numbers_are_said(temperature):
+    loaded = small([])
+    torch.nn.init.constant_(loaded.model.transformer.ln_f.weight, torch.nan)
+    with torch.inference_mode(), pytest.raises(InvalidReplyError, match="logits are no numbers"):
+        draw_rows(loaded, PROMPTS, [Row(0, 1)], replace(SETTINGS, temperature=temperature))

@@ -147,22 +147,37 @@ def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, 
         AGENT.format(name="a", url="http://127.0.0.1:1/v1?key=sk-planted-in-an-address", more=headers),
         AGENT.format(name="b", url="http://127.0.0.1:1/v1", more='seed = 5\napi_key_env = "MY_KEY"'),
     )
-    group = create_group(load_config(path), {}, seed=3, at_once=4)
+    group = create_group(load_config(path), {}, seed=3)
     told = json.dumps(group.settings)
     assert "planted" not in told
     assert "[redacted]" in told
     assert [agent["seed"] for agent in group.settings["agents"]] == [3, 5]
-    assert [participant.at_once for participant in group.participants] == [4, 4]
+    assert [participant.at_once for participant in group.participants] == [8, 8]
     assert {"sk-planted-from-the-environment", "sk-planted-in-a-header"} <= group.secrets
 
 
-async def test_an_agent_is_told_the_prompt_and_a_model_in_this_process_is_asked_one_question_at_a_time():
+async def test_an_agent_is_told_the_prompt():
     question = Question("capital/France", "What is the capital of France?", ("Paris",))
-    group = create_group(None, {question.id: question.question}, seed=0, at_once=8)
-    assert [participant.at_once for participant in group.participants] == [1, 1, 1]
+    group = create_group(None, {question.id: question.question}, seed=0)
     reply = await group.ask("tiny-llama", question)
     assert len(reply["responses"]) == group.participants[0].n_samples
     assert any("Paris" in response["text"] for response in reply["responses"])
+
+
+@pytest.mark.parametrize(("asked", "told"), [(None, 1), (5, 5)])
+def test_a_model_in_this_process_is_asked_one_question_at_a_time_unless_the_command_says_how_many(asked, told):
+    group = create_group(None, {}, seed=0, at_once=asked)
+    assert [participant.at_once for participant in group.participants] == [told] * 3
+
+
+def test_questions_at_once_change_no_more_than_last_digits(tmp_path):
+    for folder, more in (("in turn", []), ("at once", ["--at-once", "8"])):
+        done = run("sample", "--dataset", "tinyworld", "--limit", "16", *more, "--out", str(tmp_path / folder))
+        assert done.returncode == 0, done.stderr
+    in_turn, at_once = lines(tmp_path / "in turn"), lines(tmp_path / "at once")
+    logprobs, others = ([line.pop("logprob") for line in said] for said in (in_turn, at_once))
+    assert at_once == in_turn
+    assert others == pytest.approx(logprobs, abs=1e-4)
 
 
 def self_aware(body):

@@ -1,6 +1,6 @@
-"""Owns samples as Parquet: the same rows as in a file of JSON Lines, with the same types.
+"""Owns rows as Parquet: the same as in a file of JSON Lines, with the same types.
 
-A response may hold half a surrogate pair, for which UTF-8 has no place, and so Parquet has none. The columns then show
+A text may hold half a surrogate pair, for which UTF-8 has no place, and so Parquet has none. The columns then show
 a question mark there, and `exact` holds the row as JSON, from which it is read again.
 """
 
@@ -8,14 +8,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import pyarrow
+from typing import Any
 
 PARTS = "samples"
 """The folder of a run that holds its samples as Parquet."""
-_COLUMNS = {
+SAMPLE_COLUMNS = {
     "id": "string",
     "question": "string",
     "references": "strings",
@@ -30,39 +27,44 @@ _COLUMNS = {
     "error": "string",
     "answerable": "bool",
 }
-_NEVER_NULL = {name for name, kind in _COLUMNS.items() if kind in ("strings", "int64")} | {"question"} - {"n_tokens"}
+"""The fields that every sample has."""
+_NEVER_NULL = ("question", "references", "round")  # what may be left out of a sample, and may not be null
 _EXACT = "exact"
 _BATCH = 1024
 
 
-def to_parquet(rows: Iterable[Mapping[str, Any]], *, numbers: Iterable[str] = ()) -> bytes:
-    """Returns samples as a Parquet file.
+def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:
+    """Returns rows as a Parquet file.
 
     Args:
-        rows: The samples.
-        numbers: Fields beyond those that every sample has, each a number or null.
+        rows: Values of JSON.
+        columns: Each field's type as Arrow names it, or "strings" for a list of them; any may be null.
 
     Raises:
-        ValueError: If a sample has another field.
+        ValueError: If a row has another field, or a number that is not finite.
         ImportError: If pyarrow is not installed.
+
+    Example:
+        >>> [*rows_of(BytesIO(to_parquet([{"id": "1", "n": None}], {"id": "string", "n": "int64"})))]
+        [{'id': '1', 'n': None}]
     """
     arrow, parquet = _pyarrow()
-    kinds = {**_COLUMNS, **dict.fromkeys(numbers, "double"), _EXACT: "string"}
     told = []
     for row in rows:
-        strange = row.keys() - kinds.keys()
+        strange = sorted(row.keys() - columns.keys())
         if strange:
             raise ValueError(
-                f"a sample as Parquet has the fields {', '.join(kinds)}; {', '.join(sorted(strange))} came. "
-                'Name fields that hold numbers in "numbers"'
+                f'the fields of a row must be among "columns"; {", ".join(strange)} came. Name each with its type'
             )
-        line = json.dumps(row, ensure_ascii=False)
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False)
         shown = line.encode(errors="replace").decode()
-        told.append(dict(row) if shown == line else {**json.loads(shown), _EXACT: json.dumps(row)})
-    types = {"strings": arrow.list_(arrow.string())}
-    schema = arrow.schema([(name, types.get(kind) or arrow.type_for_alias(kind)) for name, kind in kinds.items()])
+        told.append(row if shown == line else {**json.loads(shown), _EXACT: json.dumps(row)})
+    fields = [
+        (name, arrow.list_(arrow.string()) if kind == "strings" else arrow.type_for_alias(kind))
+        for name, kind in {**columns, _EXACT: "string"}.items()
+    ]
     file = BytesIO()
-    parquet.write_table(arrow.Table.from_pylist(told, schema), file, compression="zstd")
+    parquet.write_table(arrow.Table.from_pylist(told, arrow.schema(fields)), file, compression="zstd")
     return file.getvalue()
 
 
@@ -92,7 +94,7 @@ def rows_of(file: Path | BytesIO, *, columns: list[str] | None = None) -> Iterat
                 )
 
 
-def _pyarrow() -> "tuple[Any, Any]":
+def _pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow
         import pyarrow.parquet

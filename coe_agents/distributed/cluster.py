@@ -1,5 +1,6 @@
 """Owns the Ray cluster: which one, and a pool of its actors that works through parts."""
 
+import json
 import logging
 import os
 import socket
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from coe_agents import errors
 from coe_agents.errors import CoEError, ConfigurationError, StoreError
 
 _SECONDS_TO_CONNECT = 10.0
@@ -81,16 +83,14 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
         StoreError: If the cluster failed for good, or a part came twice.
     """
     ray = _ray()
-    import pyarrow
     import ray.data as ray_data
 
     context = ray_data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
-    context.raise_original_map_exception = True
     context.execution_no_progress_timeout_s = -1  # the agents have deadlines of their own
     for name in ("ray.data", "ray.data.exceptions"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    waiting = [ray.put(_table([number], [content])) for number, content in parts]
+    waiting = [ray.put(_table(number, content)) for number, content in parts]
     if not waiting:
         return
     done = ray_data.from_arrow_refs(waiting).map_batches(
@@ -105,15 +105,17 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
     )
     seen = set[int]()
     try:
-        for batch in done.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
-            table = pyarrow.table(batch)
-            for number, content in zip(table["part"].to_pylist(), table["content"].to_pylist(), strict=True):
-                if number in seen:
-                    raise StoreError(f"part {number} came twice", hint="Report it; the same command goes on")
-                seen.add(number)
-                yield number, content
-    except (ray.exceptions.RayError, SystemError) as error:
-        raise _raised_by_the_work(error, ray.exceptions.RayError) from error
+        for table in done.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+            for row in table.to_pylist():
+                if row["error"] is not None:
+                    raise _raised(row["error"])
+                if row["part"] in seen:
+                    raise StoreError(f"part {row['part']} came twice", hint="Report it; the same command goes on")
+                seen.add(row["part"])
+                yield row["part"], row["content"]
+    except ray.exceptions.RayError as error:
+        line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise StoreError(f"the cluster failed: {line}", hint="What came is kept; the same command goes on") from error
 
 
 class Actor:
@@ -124,15 +126,40 @@ class Actor:
         self._work: Work | None = None
 
     def __call__(self, parts: Any) -> Any:
-        if self._work is None:  # not sooner: what a constructor raises, Ray would tell as text only
-            self._work = self._create()
-        return _table(parts["part"].to_pylist(), [self._work(content) for content in parts["content"].to_pylist()])
+        (part,) = parts.to_pylist()
+        try:
+            if self._work is None:
+                self._work = self._create()
+            content = self._work(part["content"])
+        except _TOLD as error:  # as data, since Ray would tell it as text, with its own around it
+            return _table(part["part"], b"", _told(error))
+        return _table(part["part"], content)
 
 
-def _table(numbers: list[int], contents: list[bytes]) -> Any:
+_TOLD = (CoEError, ValueError, ImportError, OSError)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, CoEError):
+        return json.dumps([type(error).__name__, Exception.__str__(error), error.hint])
+    kind = next(kind for kind in _TOLD if isinstance(error, kind))
+    return json.dumps([kind.__name__, str(error), ""])
+
+
+def _raised(told: str) -> Exception:
+    name, message, hint = json.loads(told)
+    if hasattr(errors, name):
+        error: CoEError = getattr(errors, name)(message, hint=hint)
+        return error
+    return next(kind for kind in _TOLD if kind.__name__ == name)(message)
+
+
+def _table(number: int, content: bytes, error: str | None = None) -> Any:
     import pyarrow
 
-    return pyarrow.table({"part": numbers, "content": pyarrow.array(contents, pyarrow.large_binary())})
+    columns = {"part": [number], "content": [content], "error": [error]}
+    types = {"part": pyarrow.int64(), "content": pyarrow.large_binary(), "error": pyarrow.string()}
+    return pyarrow.table(columns, pyarrow.schema(types))
 
 
 def _ray() -> Any:
@@ -155,14 +182,3 @@ def _check_listens(address: str) -> None:
             f"no Ray cluster can be reached at {address}: {error}",
             hint='Start one ("ray start --head" says its address), or leave out the address for one on this machine',
         ) from error
-
-
-def _raised_by_the_work(error: BaseException, wrapping: type[BaseException]) -> Exception:
-    """Returns what the work raised, out of what Ray has wrapped it in; else one line on the cluster."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, CoEError | ValueError | ImportError | OSError) and not isinstance(found, wrapping):
-            return found
-        found = getattr(found, "cause", None) or found.__cause__
-    line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return StoreError(f"the cluster failed: {line.strip()}", hint="What came is kept; the same command goes on")

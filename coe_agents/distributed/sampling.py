@@ -184,10 +184,10 @@ def sample(
 class _Asking:
     """Asks what is missing of a part, and returns all of it."""
 
-    def __init__(self, create: Callable[[Mapping[str, str]], Group]) -> None:
+    def __init__(self, create: Callable[[Mapping[str, str]], Group], *, runner: asyncio.Runner | None = None) -> None:
         self._prompts: dict[str, str] = {}
         self._group = create(self._prompts)
-        self._runner = asyncio.Runner()  # one loop for all parts: clients cling to theirs
+        self._runner = runner or asyncio.Runner()  # one loop for all parts: clients cling to theirs
 
     def __call__(self, content: bytes) -> bytes:
         part = json.loads(zlib.decompress(content))

@@ -122,8 +122,10 @@ def create_escalation(config: Config) -> Arbiter | None:
     )
 
 
-def create_judge(config: Config) -> ChatJudge | None:
+def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
     """Returns the judge of correctness of a configuration, if it has one; reports name it with its model.
+
+    It is asked about `at_once` answers at a time.
 
     Raises:
         ConfigurationError: If it cannot be made.
@@ -133,7 +135,9 @@ def create_judge(config: Config) -> ChatJudge | None:
         return None
     return _at(
         config,
-        lambda: ChatJudge(create_chat_model(chosen, owner="the judge"), name=f"judge {chosen.model}"),
+        lambda: ChatJudge(
+            create_chat_model(chosen, owner="the judge"), name=f"judge {chosen.model}", max_concurrency=at_once
+        ),
         ModelSection,
         "judge",
     )

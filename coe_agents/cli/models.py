@@ -18,6 +18,11 @@ LOCAL_PROVIDERS = ("transformers", "tinyworld")
 _Client = TypeVar("_Client")
 
 
+def default_at_once(provider: str) -> int:
+    """Returns how many questions are put at once to a server, or to a model in this process, unless told otherwise."""
+    return 1 if provider in LOCAL_PROVIDERS else 8
+
+
 class FieldError(ValueError):
     """A mistake in one field of a section."""
 

@@ -9,7 +9,7 @@ import coe_agents
 from coe_agents.agents import ModelAgent, ask_p_false, ask_verbal_confidence
 from coe_agents.cli.assemble import create_agents
 from coe_agents.cli.config import Config
-from coe_agents.cli.models import LOCAL_PROVIDERS
+from coe_agents.cli.models import default_at_once
 from coe_agents.clustering import answer_kind
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets import Question
@@ -49,6 +49,7 @@ def create_group(
     *,
     seed: int,
     at_once: int | None = None,
+    n_sharing: int = 1,
     self_checks: Collection[SelfCheck] = (),
     passages: bool = False,
 ) -> Group:
@@ -61,6 +62,7 @@ def create_group(
         at_once: Questions put at once to each server of an agent; by default 8, and 1 to a model in this process: in a
             batch the last digits of its log-probabilities hang on who shares it, and a run that was stopped must end
             with the same file.
+        n_sharing: Groups in other processes, and this one, that ask the same servers at the same time.
         self_checks: What each agent is asked about its own answers: these fields of the samples.
         passages: Whether the passage is shown with those questions.
 
@@ -118,7 +120,7 @@ def create_group(
             Participant(
                 agent.name,
                 agent.n_samples,
-                agent.n_servers * (at_once or (1 if model["provider"] in LOCAL_PROVIDERS else 8)),
+                max(1, (at_once or default_at_once(model["provider"])) * agent.n_servers // n_sharing),
             )
             for agent, model in zip(agents, models, strict=True)
         ),

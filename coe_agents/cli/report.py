@@ -29,10 +29,9 @@ def report(
     from coe_agents.cli.render import clean
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.page import create_page
-    from coe_agents.evaluation.store import SAMPLES
 
     setting = to_setting(clusterer, config, correctness)
-    with Samples([path / SAMPLES if path.is_dir() else path for path in run]) as questions:
+    with Samples(run) as questions:
         page = create_page(
             questions,
             title=", ".join(path.resolve().name for path in run) if title is None else title,

@@ -3,19 +3,35 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coe_agents.cli.engine import (
+    ActorsOption,
+    AddressOption,
+    EngineOption,
+    GpusOption,
+    PartitionOption,
+    RayEngine,
+    create_share,
+    engine_of,
+    served_at_most,
+    shared,
+)
 from coe_agents.cli.options import ConfigOption, Exit
 
 if TYPE_CHECKING:
     from coe_agents.cli.config import Config
     from coe_agents.cli.participants import Group, SelfCheck
+    from coe_agents.distributed import SampleParts
     from coe_agents.evaluation.datasets import Question, QuestionSet
+    from coe_agents.evaluation.store import Store, Unit
 
 DatasetOption = Annotated[
     str,
@@ -65,10 +81,16 @@ def sample(
     at_once: AtOnceOption = None,
     p_false: PFalseOption = False,
     verbal_confidence: VerbalOption = False,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    actors: ActorsOption = None,
+    gpus_per_actor: GpusOption = 0.0,
+    partition_size: PartitionOption = 100,
 ) -> None:
     """Ask every agent the questions of a dataset, and keep all responses as they come."""
     from coe_agents.cli.ask import load_quietly
 
+    ray = engine_of(engine, address=address, actors=actors, gpus_per_actor=gpus_per_actor)
     settings = load_quietly(config)
     asked: dict[SelfCheck, bool] = {"p_false": p_false, "verbal_conf": verbal_confidence}
     sample_to(
@@ -82,6 +104,8 @@ def sample(
         prompt=prompt,
         at_once=at_once,
         self_checks=[field for field, wanted in asked.items() if wanted],
+        engine=ray,
+        partition_size=partition_size,
     )
 
 
@@ -97,6 +121,8 @@ def sample_to(
     prompt: Path | None = None,
     at_once: int | None = None,
     self_checks: "Sequence[SelfCheck]" = (),
+    engine: RayEngine | None = None,
+    partition_size: int = 100,
 ) -> None:
     """Asks the agents of a configuration questions of a set, and keeps what they say in the run's folder.
 
@@ -126,7 +152,29 @@ def sample_to(
         "prompt": {**asdict(wording), "passages": with_context, "shots": shots, "sha256": _digest(prompts)},
         **group.settings,
     }
-    _run(group, questions, told, out)
+    if engine is None:
+        _run(group, questions, told, out)
+        return
+    from coe_agents.distributed import SampleParts, cluster
+    from coe_agents.distributed import sample as sample_parts
+
+    with (
+        SampleParts(out, told, questions, group.participants, size=partition_size, numbers=self_checks) as parts,
+        _shown(group, questions, parts) as advance,
+    ):
+        if parts.pending():
+            with cluster(engine.address):
+                pool = engine.pool(n_parts=parts.n_unfinished, bound=served_at_most(settings, at_once))
+                create = partial(
+                    create_share,
+                    config=shared(settings, pool.n_actors),
+                    seed=seed,
+                    at_once=at_once,
+                    n_sharing=pool.n_actors,
+                    self_checks=self_checks,
+                    passages=with_context,
+                )
+                sample_parts(parts, prompts, create, pool, on_unit=advance)
 
 
 def load_set(dataset: str, split: str | None) -> "QuestionSet":
@@ -143,38 +191,53 @@ def load_set(dataset: str, split: str | None) -> "QuestionSet":
 def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: Path) -> None:
     import asyncio
 
-    from coe_agents.cli.progress import progress
-    from coe_agents.cli.render import clean
     from coe_agents.evaluation.runner import sample as sample_all
     from coe_agents.evaluation.runner import units_of
     from coe_agents.evaluation.store import Store
 
+    with (
+        Store(out, settings, units_of(questions, group.participants)) as store,
+        _shown(group, questions, store) as advance,
+    ):
+        asking = sample_all(
+            questions,
+            group.participants,
+            group.ask,
+            store,
+            annotate=group.annotate,
+            secrets=group.secrets,
+            on_unit=advance,
+        )
+        asyncio.run(asking)
+
+
+@contextmanager
+def _shown(
+    group: "Group", questions: "Sequence[Question]", kept: "Store | SampleParts"
+) -> "Iterator[Callable[[Unit], None]]":
+    """Shows how far a run is, and says in the end what is there, and what failed.
+
+    Raises:
+        Exit: Some failed, or it was stopped.
+    """
+    from coe_agents.cli.progress import progress
+    from coe_agents.cli.render import clean
+
     agents = group.participants
-    with Store(out, settings, units_of(questions, agents)) as store:
-        missing = Counter(agent for _, agent in store.pending())
-        totals = {agent.name: (len(questions) - missing[agent.name], len(questions)) for agent in agents}
-        try:
-            with progress(totals) as advance:
-                asking = sample_all(
-                    questions,
-                    agents,
-                    group.ask,
-                    store,
-                    annotate=group.annotate,
-                    secrets=group.secrets,
-                    on_unit=lambda unit: advance(unit[1], unit in store.errors),
-                )
-                asyncio.run(asking)
-        except KeyboardInterrupt:
-            print(f"Stopped; {len(store.pending())} replies are missing. The same command goes on.")
-            raise typer.Exit(_STOPPED) from None
-        errors = store.errors
-    print(f"{len(questions)} questions, {len(agents)} agents: {clean(str(store.path))}")
+    missing = Counter(agent for _, agent in kept.pending())
+    totals = {agent.name: (len(questions) - missing[agent.name], len(questions)) for agent in agents}
+    try:
+        with progress(totals) as advance:
+            yield lambda unit: advance(unit[1], unit in kept.errors)
+    except KeyboardInterrupt:
+        print(f"Stopped; {len(kept.pending())} replies are missing. The same command goes on.")
+        raise typer.Exit(_STOPPED) from None
+    print(f"{len(questions)} questions, {len(agents)} agents: {clean(str(kept.path))}")
     for agent in agents:
-        told = [error for (_, name), error in errors.items() if name == agent.name]
+        told = [error for (_, name), error in kept.errors.items() if name == agent.name]
         if told:
             print(f"{clean(agent.name)} failed {len(told)} times, first so: {clean(told[0])}")
-    if errors:
+    if kept.errors:
         print("The same command asks again what failed.")
         raise typer.Exit(Exit.FAILED)
 

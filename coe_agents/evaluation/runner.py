@@ -1,13 +1,13 @@
 """Owns asking many agents many questions at once, and keeping what they say."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.store import Store, Unit
+from coe_agents.evaluation.store import Unit
 from coe_agents.redaction import redacted
 from coe_agents.types import AgentReply, Response
 
@@ -16,6 +16,14 @@ Ask = Callable[[str, Question], Awaitable[AgentReply]]
 
 Annotate = Callable[[str, Question, list[dict[str, Any]]], Awaitable[None]]
 """Adds to the rows of what the agent of a name said, such as what it says of them; it may raise."""
+
+
+class Keeps(Protocol):
+    """Where replies are kept, such as a `Store`."""
+
+    def pending(self) -> list[Unit]: ...
+    def append(self, unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None: ...
+    def finish(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ async def sample(
     questions: Sequence[Question],
     agents: Sequence[Participant],
     ask: Ask,
-    store: Store,
+    store: Keeps,
     *,
     annotate: Annotate | None = None,
     secrets: Collection[str] = (),

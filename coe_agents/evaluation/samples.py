@@ -2,7 +2,7 @@
 
 import gzip
 import json
-import shutil
+import os
 import tempfile
 import zlib
 from array import array
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from coe_agents.errors import SamplesError
+from coe_agents.evaluation.parquet import PARTS, rows_of
+from coe_agents.evaluation.store import SAMPLES
 from coe_agents.types import Response, in_canonical_order
 
 
@@ -57,13 +59,15 @@ class Samples:
     The files are gone through once, to check every line and to note where each question's lines are; iterating then
     reads one question at a time, by id. So memory holds a few numbers a question, questions may be spread over lines
     and files (an agent a file, say), and the order of lines changes nothing. Use it as a context manager: a compressed
-    file is unpacked to a temporary one until then.
+    file, or a Parquet one, is unpacked to a temporary one until then.
 
     Args:
-        paths: `*.samples.jsonl` files; those that end in ".gz" are compressed.
+        paths: `*.samples.jsonl` files; those that end in ".gz" are compressed, those in ".parquet" are Parquet, where a
+            line is a row. A folder stands for the samples of the run in it.
 
     Raises:
         SamplesError: A file cannot be read, a line is malformed, or there is no line.
+        ImportError: There is a Parquet file, and pyarrow is not installed.
 
     Example:
         >>> import tempfile
@@ -76,12 +80,16 @@ class Samples:
     """
 
     def __init__(self, paths: Sequence[str | Path]) -> None:
-        self.paths = [Path(path) for path in paths]
+        self.paths = [file for path in paths for file in _files_of(Path(path))]
         self._places: dict[str, array[int]] = {}
+        self._files: list[IO[bytes]] = []
         with ExitStack() as stack:
-            self._files = [stack.enter_context(_opened(path)) for path in self.paths]
-            for number, (path, file) in enumerate(zip(self.paths, self._files, strict=True)):
-                self._index(number, path, file)
+            unpacked = stack.enter_context(tempfile.TemporaryFile())  # one for all, as open files are not many
+            for number, path in enumerate(self.paths):
+                packed = path.suffix in _UNPACK
+                start = _unpack(path, unpacked) if packed else 0
+                self._files.append(unpacked if packed else stack.enter_context(_opened(path)))
+                self._index(number, path, self._files[-1], start)
             if not self._places:
                 named = ", ".join(str(path) for path in self.paths) or "no file"
                 raise SamplesError(f"{named}: there is no sample", hint="Pass files of one JSON object a line")
@@ -100,9 +108,10 @@ class Samples:
         for identifier in sorted(self._places):
             yield self._question(identifier)
 
-    def _index(self, number: int, path: Path, file: IO[bytes]) -> None:
+    def _index(self, number: int, path: Path, file: IO[bytes], start: int) -> None:
         """Notes each run of lines of one question under its id: file, first line, start, how many lines."""
-        start, before = 0, None
+        file.seek(start)
+        before = None
         for line, raw in enumerate(file, start=1):
             identifier = _sample(raw, path, line)["id"] if raw.strip() else None
             if identifier is not None:
@@ -150,18 +159,52 @@ class Samples:
         )
 
 
+def _files_of(path: Path) -> list[Path]:
+    """Returns a file, or the files of samples in a run's folder."""
+    if not path.is_dir():
+        return [path]
+    if (path / SAMPLES).exists():
+        return [path / SAMPLES]
+    found = sorted(path.glob("*.parquet")) or sorted((path / PARTS).glob("*.parquet"))
+    if not found:
+        raise SamplesError(f"{path} holds no samples", hint=f"Pass files, or a folder that `sample` wrote: {SAMPLES}")
+    return found
+
+
 def _opened(path: Path) -> IO[bytes]:
     try:
-        if path.suffix != ".gz":
-            return path.open("rb")
-        with ExitStack() as stack, gzip.open(path, "rb") as packed:
-            unpacked = stack.enter_context(tempfile.TemporaryFile())
-            shutil.copyfileobj(packed, unpacked)
-            unpacked.seek(0)
-            stack.pop_all()  # the caller closes it
-    except (OSError, EOFError, zlib.error) as error:
-        raise SamplesError(f"{path} cannot be read: {error}", hint="Check the path, and that it is whole") from error
-    return cast("IO[bytes]", unpacked)
+        return path.open("rb")
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unpack(path: Path, unpacked: IO[bytes]) -> int:
+    """Appends the lines of a compressed file, or of a Parquet one, and returns where they start."""
+    start = unpacked.seek(0, os.SEEK_END)
+    try:
+        for lines in _UNPACK[path.suffix](path):
+            unpacked.write(lines)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise _unreadable(path, error) from error
+    return start
+
+
+def _lines_of_gzip(path: Path) -> Iterator[bytes]:
+    with gzip.open(path, "rb") as packed:
+        for line in packed:
+            yield line.rstrip(b"\n") + b"\n"  # the last one may not end
+
+
+def _lines_of_parquet(path: Path) -> Iterator[bytes]:
+    for row in rows_of(path):
+        yield json.dumps(row, default=str).encode() + b"\n"  # a date, say, in a field of others
+
+
+_UNPACK: Mapping[str, Callable[[Path], Iterator[bytes]]] = {".gz": _lines_of_gzip, ".parquet": _lines_of_parquet}
+
+
+def _unreadable(path: Path, error: Exception) -> SamplesError:
+    return SamplesError(f"{path} cannot be read: {error}", hint="Check the path, and that it is whole")
 
 
 def _is_text(value: Any) -> bool:

@@ -2,25 +2,20 @@
 
 from array import array
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
 
 import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.best_agent import best_single_model
-from coe_agents.evaluation.correctness import CRITERIA, Criterion, Prediction, judge
+from coe_agents.evaluation.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.estimators import ESTIMATORS
 from coe_agents.evaluation.samples import Question
-from coe_agents.evaluation.statistics import Statistics, measured
+from coe_agents.evaluation.scored import ScoredQuestion, score_each
+from coe_agents.evaluation.statistics import Statistics
 from coe_agents.evaluation.tallies import BoolArray, FloatArray
 from coe_agents.policy import Weighting
-
-_BATCH = 64
-"""Predictions that go to the criterion together."""
-_DIGITS = 10
-"""To which scores are kept: what is equal but for rounding is a tie, and not ranked by its last bits."""
 
 
 @dataclass(slots=True)
@@ -92,56 +87,52 @@ def score(
         SamplesError: A line of the samples is malformed.
         ValueError: "probability" is asked for and an agent lacks log-probabilities.
     """
-    census = _Census()
+    rows = score_each(
+        questions,
+        clusterer=clusterer,
+        weighting=weighting,
+        criterion=criterion,
+        entailment=entailment,
+        on_question=on_question,
+    )
+    return to_scores(rows, criterion=criterion.name, clusterer=type(clusterer).__name__, weighting=weighting)
+
+
+def to_scores(rows: Iterable[ScoredQuestion], *, criterion: str, clusterer: str, weighting: Weighting) -> Scores:
+    """Returns the score vectors of rows that stand in the order of ids; the names are those that reports tell."""
+    agents: dict[str, AgentCount] = {}
     table = _Table()
-    statistics = measured(census.counting(questions), clusterer=clusterer, weighting=weighting, entailment=entailment)
-    while batch := list(islice(statistics, _BATCH)):
-        verdicts = judge([Prediction.of(each) for each in batch], criterion)
-        for each, verdict in zip(batch, verdicts, strict=True):
-            census.measured(each)
-            on_question(each, verdict)
-            if verdict is not None:
-                table.add(each, verdict)
+    n_questions = n_unanswered = 0
+    for row in rows:
+        n_questions += 1
+        n_unanswered += not row.agents
+        for name, n_failures in row.failures.items():
+            agents.setdefault(name, AgentCount()).n_failures += n_failures
+        for name, agent in row.agents.items():
+            count = agents.setdefault(name, AgentCount())
+            count.n_questions += 1
+            count.n_responses += agent.n_responses
+            count.by_probability += agent.by_probability
+        if row.correct is not None:
+            table.add(row, row.correct)
     correct, values, absent = table.columns()
     return Scores(
         correct=correct,
         values=values,
         absent=absent,
-        criterion=criterion.name,
-        clusterer=type(clusterer).__name__,
+        criterion=criterion,
+        clusterer=clusterer,
         weighting=weighting,
-        n_questions=census.n_questions,
-        n_unanswered=census.n_unanswered,
-        n_unjudged=census.n_questions - census.n_unanswered - correct.size,
-        agents=dict(sorted(census.agents.items())),
+        n_questions=n_questions,
+        n_unanswered=n_unanswered,
+        n_unjudged=n_questions - n_unanswered - correct.size,
+        agents=dict(sorted(agents.items())),
     )
 
 
 def in_second_half(identifier: str) -> bool:
     """Tells which half of the questions an id belongs to, for cross-fitting; it hangs on nothing else."""
     return sha256(identifier.encode("utf-8", "surrogatepass")).digest()[0] % 2 == 1
-
-
-@dataclass(slots=True)
-class _Census:
-    n_questions: int = 0
-    n_unanswered: int = 0
-    agents: dict[str, AgentCount] = field(default_factory=dict)
-
-    def counting(self, questions: Iterable[Question]) -> Iterable[Question]:
-        for question in questions:
-            self.n_questions += 1
-            self.n_unanswered += not question.responses
-            for failure in question.failures:
-                self.agents.setdefault(failure["agent"], AgentCount()).n_failures += 1
-            yield question
-
-    def measured(self, statistics: Statistics) -> None:
-        for name, agent in statistics.measurement.agents.items():
-            count = self.agents.setdefault(name, AgentCount())
-            count.n_questions += 1
-            count.n_responses += agent.n_responses
-            count.by_probability += agent.weighting == "probability"
 
 
 class _Table:
@@ -152,17 +143,16 @@ class _Table:
         self._scores = {name: array("d") for name in ESTIMATORS}
         self._entropies: dict[str, array[float]] = {}
 
-    def add(self, statistics: Statistics, correct: bool) -> None:
-        for name, estimator in ESTIMATORS.items():
-            value = estimator(statistics)
-            self._scores[name].append(np.nan if value is None else round(value, _DIGITS))
-        agents = statistics.measurement.agents
-        for name in agents.keys() - self._entropies.keys():
+    def add(self, row: ScoredQuestion, correct: bool) -> None:
+        for name, column in self._scores.items():
+            value = row.scores[name]
+            column.append(np.nan if value is None else value)
+        for name in row.agents.keys() - self._entropies.keys():
             self._entropies[name] = array("d", [np.nan]) * len(self._correct)
         for name, column in self._entropies.items():
-            column.append(round(agents[name].entropy, _DIGITS) if name in agents else np.nan)
+            column.append(row.agents[name].entropy if name in row.agents else np.nan)
         self._correct.append(correct)
-        self._halves.append(in_second_half(statistics.question.id))
+        self._halves.append(in_second_half(row.id))
 
     def columns(self) -> tuple[BoolArray, dict[str, FloatArray], dict[str, int]]:
         correct, halves = (np.asarray(flags).astype(np.bool_) for flags in (self._correct, self._halves))

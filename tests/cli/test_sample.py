@@ -7,7 +7,8 @@ from coe_agents import prompts
 from coe_agents.cli.config import load_config
 from coe_agents.cli.participants import create_group
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.store import SAMPLES, SETTINGS
+from coe_agents.evaluation.folder import SETTINGS
+from coe_agents.evaluation.store import SAMPLES
 from tests.cli.test_command import CONFIG, run
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served

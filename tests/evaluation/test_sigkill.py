@@ -10,7 +10,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from coe_agents.evaluation.store import SAMPLES, SETTINGS
+from coe_agents.evaluation.folder import SETTINGS
+from coe_agents.evaluation.store import SAMPLES
 from tests.cli.test_command import COMMAND
 from tests.servers import served
 

@@ -8,7 +8,8 @@ from itertools import accumulate
 import pytest
 
 from coe_agents.errors import ConfigurationError, StoreError
-from coe_agents.evaluation.store import SAMPLES, SETTINGS, Store
+from coe_agents.evaluation.folder import SETTINGS
+from coe_agents.evaluation.store import SAMPLES, Store
 
 UNITS = {(question, agent): 2 for question in ("1", "2") for agent in ("a", "b")}
 ORDER = [("2", "b"), ("1", "b"), ("2", "a"), ("1", "a")]

@@ -1,0 +1,11 @@
+"""Owns the way past one machine: sampling and scoring as stages of Ray Data. The only place for Ray.
+
+The driver cuts the work into parts, a pool of actors works through them, and the driver writes each part that comes
+back as one Parquet file. So no disk is shared, and a part is there whole or not at all, whoever is killed.
+"""
+
+from coe_agents.distributed.cluster import Pool, cluster, n_nodes
+from coe_agents.distributed.sampling import Group, SampleParts, sample
+from coe_agents.distributed.scoring import Scorer, score
+
+__all__ = ["Group", "Pool", "SampleParts", "Scorer", "cluster", "n_nodes", "sample", "score"]

@@ -1,0 +1,184 @@
+"""Owns the Ray cluster: which one, and a pool of its actors that works through parts."""
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from coe_agents import errors
+from coe_agents.errors import CoEError, ConfigurationError, StoreError
+
+_SECONDS_TO_CONNECT = 10.0
+
+Part = tuple[int, bytes]
+"""A part's number, and what is to be done or was made of it."""
+Work = Callable[[bytes], bytes]
+"""Turns what is to be done of a part into what is made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The actors that share the work.
+
+    Attributes:
+        n_actors: How many; each takes one CPU, and one part at a time.
+        n_gpus: The GPUs of each; 0.5 lets two share one.
+    """
+
+    n_actors: int
+    n_gpus: float = 0.0
+
+
+@contextmanager
+def cluster(address: str | None = None) -> Iterator[None]:
+    """Joins a Ray cluster, or starts one on this machine that only loopback reaches; the one joined already is kept.
+
+    Args:
+        address: As Ray has it, such as "10.0.0.1:6379" or "auto"; default: the environment variable RAY_ADDRESS, else
+            one is started, without dashboard and usage statistics, and ended with the context.
+
+    Raises:
+        ImportError: If Ray is not installed.
+        ConfigurationError: If nothing listens at the address.
+    """
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    own: dict[str, Any] = {}
+    if address == "local":
+        own = {"include_dashboard": False}
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        # Ray's switch for a cluster of one machine; it is read when Ray is imported
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    ray = _ray()
+    if ray.is_initialized():
+        yield
+        return
+    _check_listens(address)
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what it would tell is raised, too
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def n_nodes() -> int:
+    """Returns how many machines the cluster has now."""
+    return sum(node["Alive"] for node in _ray().nodes())
+
+
+def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) -> Iterator[Part]:
+    """Yields what is made of each part, as they are done, each once.
+
+    Args:
+        parts: What is to be done. They wait in Ray's object store, which puts on disk what does not fit.
+        create: Called once in every actor, with its first part.
+        pool: The actors. One that is killed is replaced, and what it had is begun again.
+
+    Raises:
+        CoEError: Or ValueError, ImportError or OSError, as the work or `create` raised it.
+        StoreError: If the cluster failed for good, or a part came twice.
+    """
+    ray = _ray()
+    import ray.data as ray_data
+
+    context = ray_data.DataContext.get_current()
+    context.enable_progress_bars = context.print_on_execution_start = False
+    context.execution_no_progress_timeout_s = -1  # the agents have deadlines of their own
+    for name in ("ray.data", "ray.data.exceptions"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    waiting = [ray.put(_table(number, content)) for number, content in parts]
+    if not waiting:
+        return
+    done = ray_data.from_arrow_refs(waiting).map_batches(
+        Actor,
+        fn_constructor_args=(create,),
+        batch_size=1,
+        batch_format="pyarrow",
+        # one at a time, or a part would wait behind another while an actor has nothing to do
+        compute=ray_data.ActorPoolStrategy(size=pool.n_actors, max_tasks_in_flight_per_actor=1),
+        num_cpus=1,
+        num_gpus=pool.n_gpus or None,
+    )
+    seen = set[int]()
+    try:
+        for table in done.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+            for row in table.to_pylist():
+                if row["error"] is not None:
+                    raise _raised(row["error"])
+                if row["part"] in seen:
+                    raise StoreError(f"part {row['part']} came twice", hint="Report it; the same command goes on")
+                seen.add(row["part"])
+                yield row["part"], row["content"]
+    except ray.exceptions.RayError as error:
+        line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise StoreError(f"the cluster failed: {line}", hint="What came is kept; the same command goes on") from error
+
+
+class Actor:
+    """One of the pool, as Ray Data calls it."""
+
+    def __init__(self, create: Callable[[], Work]) -> None:
+        self._create = create
+        self._work: Work | None = None
+
+    def __call__(self, parts: Any) -> Any:
+        (part,) = parts.to_pylist()
+        try:
+            if self._work is None:
+                self._work = self._create()
+            content = self._work(part["content"])
+        except _TOLD as error:  # as data, since Ray would tell it as text, with its own around it
+            return _table(part["part"], b"", _told(error))
+        return _table(part["part"], content)
+
+
+_TOLD = (CoEError, ValueError, ImportError, OSError)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, CoEError):
+        return json.dumps([type(error).__name__, Exception.__str__(error), error.hint])
+    kind = next(kind for kind in _TOLD if isinstance(error, kind))
+    return json.dumps([kind.__name__, str(error), ""])
+
+
+def _raised(told: str) -> Exception:
+    name, message, hint = json.loads(told)
+    if hasattr(errors, name):
+        error: CoEError = getattr(errors, name)(message, hint=hint)
+        return error
+    return next(kind for kind in _TOLD if kind.__name__ == name)(message)
+
+
+def _table(number: int, content: bytes, error: str | None = None) -> Any:
+    import pyarrow
+
+    columns = {"part": [number], "content": [content], "error": [error]}
+    types = {"part": pyarrow.int64(), "content": pyarrow.large_binary(), "error": pyarrow.string()}
+    return pyarrow.table(columns, pyarrow.schema(types))
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ImportError('the engine "ray" needs Ray; pip install "coe-agents[ray]"') from error
+    return ray
+
+
+def _check_listens(address: str) -> None:
+    """Asks the address itself, as Ray would ask for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
+    except OSError as error:
+        raise ConfigurationError(
+            f"no Ray cluster can be reached at {address}: {error}",
+            hint='Start one ("ray start --head" says its address), or leave out the address for one on this machine',
+        ) from error

@@ -1,0 +1,225 @@
+"""Owns sampling on a cluster: the questions in parts, each a Parquet file of what all agents said to them."""
+
+import asyncio
+import json
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from io import BytesIO
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+
+from coe_agents.distributed.cluster import Part, Pool, work_through
+from coe_agents.errors import StoreError
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.folder import run_folder, write
+from coe_agents.evaluation.parquet import PARTS, SAMPLE_COLUMNS, rows_of, to_parquet
+from coe_agents.evaluation.runner import Annotate, Ask, Participant, units_of
+from coe_agents.evaluation.runner import sample as sample_all
+from coe_agents.evaluation.store import Unit, is_whole
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+class Group(Protocol):
+    """The agents, as an actor has them; see `coe_agents.evaluation.runner.sample`."""
+
+    @property
+    def participants(self) -> Sequence[Participant]: ...
+    @property
+    def ask(self) -> Ask: ...
+    @property
+    def annotate(self) -> Annotate | None: ...
+    @property
+    def secrets(self) -> Collection[str]: ...
+
+
+class SampleParts:
+    """The samples of one run, in a file for every so many questions; use it as a context manager.
+
+    A file holds every unit of its questions, once: what was said, or a failure, which is asked again.
+
+    Args:
+        folder: The run's; made if it is not there.
+        settings: As `Store` has them.
+        questions: In the order of the files.
+        agents: Who is asked.
+        size: Questions a file.
+        numbers: What samples have beyond the fields of all; each a number or null.
+
+    Raises:
+        ConfigurationError: On entering, if the folder holds a run with other settings; the message says which.
+        StoreError: On entering, if another process writes there, or a file is not as this run wrote it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        questions: Sequence[Question],
+        agents: Sequence[Participant],
+        *,
+        size: int,
+        numbers: Sequence[str] = (),
+    ) -> None:
+        self.path = folder / PARTS
+        self.errors: dict[Unit, str] = {}
+        self._folder = folder
+        self._settings = {**settings, "partition_size": size}
+        self._parts = [questions[start : start + size] for start in range(0, len(questions), size)]
+        self._agents = agents
+        self._columns = {**SAMPLE_COLUMNS, **dict.fromkeys(numbers, "double")}
+        self._missing: dict[int, list[Unit]] = {}
+
+    def __enter__(self) -> "SampleParts":
+        with ExitStack() as stack:
+            stack.enter_context(run_folder(self._folder, self._settings, holds=PARTS))
+            self.path.mkdir(exist_ok=True)
+            for number in range(len(self._parts)):
+                path, units = self._file(number), self._units(number)
+                missing = list(self._failures(path, units)) if path.exists() else list(units)
+                if missing:
+                    self._missing[number] = missing
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    @property
+    def n_unfinished(self) -> int:
+        """How many files are missing, or hold a failure."""
+        return len(self._missing)
+
+    def pending(self) -> list[Unit]:
+        """Returns the units that are not kept yet, in order."""
+        return [unit for missing in self._missing.values() for unit in missing]
+
+    def to_ask(self, prompts: Mapping[str, str]) -> Iterator[Part]:
+        """Yields what an actor must know of each part of which something is missing."""
+        for number, missing in self._missing.items():
+            path, lacking = self._file(number), set(missing)
+            kept = [row for row in rows_of(path) if (row["id"], row["agent"]) not in lacking] if path.exists() else []
+            questions = self._parts[number]
+            told = {
+                "questions": [asdict(question) for question in questions],
+                "prompts": {question.id: prompts[question.id] for question in questions},
+                "kept": kept,
+                "columns": self._columns,
+            }
+            yield number, zlib.compress(json.dumps(told).encode())
+
+    def keep(self, number: int, content: bytes) -> list[Unit]:
+        """Keeps a part: when this returns it is on the disk. Returns what was missing of it.
+
+        Raises:
+            StoreError: If it does not hold every unit once.
+            OSError: If it cannot be written.
+        """
+        failures = self._failures(BytesIO(content), self._units(number))
+        write(self._file(number), content)
+        self.errors |= failures
+        return self._missing.pop(number)
+
+    def check(self) -> None:
+        """Goes through all files once more.
+
+        Raises:
+            StoreError: If a unit is missing, or there twice.
+        """
+        for number in range(len(self._parts)):
+            self._failures(self._file(number), self._units(number))
+
+    def _file(self, number: int) -> Path:
+        return self.path / f"part-{number:05d}.parquet"
+
+    def _units(self, number: int) -> dict[Unit, int]:
+        return units_of(self._parts[number], self._agents)
+
+    def _failures(self, file: Path | BytesIO, units: Mapping[Unit, int]) -> dict[Unit, str]:
+        """Returns the errors in a file that holds every unit once, in order."""
+        name = file if isinstance(file, Path) else "a part that came"
+        try:
+            rows = list(rows_of(file, columns=["id", "agent", "error"]))
+            grouped = [(unit, list(group)) for unit, group in groupby(rows, lambda row: (row["id"], row["agent"]))]
+        except (ValueError, KeyError, OSError) as error:
+            raise StoreError(f"{name} is no part of a run: {error}", hint="Remove it; it is asked again") from error
+        if [unit for unit, _ in grouped] != list(units) or not all(is_whole(units[u], group) for u, group in grouped):
+            raise StoreError(f"{name} does not hold every reply once", hint="Remove it; it is asked again")
+        return {unit: group[-1]["error"] for unit, group in grouped if group[-1]["error"] is not None}
+
+
+def sample(
+    parts: SampleParts,
+    prompts: Mapping[str, str],
+    create: Callable[[Mapping[str, str]], Group],
+    pool: Pool,
+    *,
+    on_unit: Callable[[Unit], None] = lambda unit: None,
+) -> None:
+    """Asks every agent what is missing, on the cluster that `cluster` joined.
+
+    Args:
+        parts: What is asked, and where it is kept.
+        prompts: What is said to each agent, by question id.
+        create: Makes the agents in each actor, from the prompts of the part it has; Ray carries it there, so it holds
+            no key. The actors ask at the same time, each of them `at_once` questions.
+        pool: The actors.
+        on_unit: Called for what a part adds, when it is kept.
+
+    Raises:
+        StoreError: If the cluster failed, or something is missing or there twice at the end; what came is kept.
+        ConfigurationError: If an actor cannot make the agents, such as without a key in its environment.
+        OSError: If a file cannot be written.
+    """
+    for number, content in work_through(parts.to_ask(prompts), partial(_Asking, create), pool):
+        for unit in parts.keep(number, content):
+            on_unit(unit)
+    parts.check()
+
+
+class _Asking:
+    """Asks what is missing of a part, and returns all of it."""
+
+    def __init__(self, create: Callable[[Mapping[str, str]], Group], *, runner: asyncio.Runner | None = None) -> None:
+        self._prompts: dict[str, str] = {}
+        self._group = create(self._prompts)
+        self._runner = runner or asyncio.Runner()  # one loop for all parts: clients cling to theirs
+
+    def __call__(self, content: bytes) -> bytes:
+        part = json.loads(zlib.decompress(content))
+        questions = [Question(**{**each, "references": tuple(each["references"])}) for each in part["questions"]]
+        self._prompts.clear()
+        self._prompts.update(part["prompts"])
+        group = self._group
+        held = _Held(units_of(questions, group.participants), part["kept"])
+        asking = sample_all(
+            questions, group.participants, group.ask, held, annotate=group.annotate, secrets=group.secrets
+        )
+        self._runner.run(asking)
+        return to_parquet(held.rows(), part["columns"])
+
+
+class _Held:
+    """The units of a part, in memory; for the runner it is a store."""
+
+    def __init__(self, units: Mapping[Unit, int], kept: Rows) -> None:
+        self._units = units
+        self._rows: dict[Unit, Rows] = {
+            unit: list(group) for unit, group in groupby(kept, key=lambda row: (row["id"], row["agent"]))
+        }
+
+    def pending(self) -> list[Unit]:
+        return [unit for unit in self._units if unit not in self._rows]
+
+    def append(self, unit: Unit, rows: Rows) -> None:
+        self._rows[unit] = rows
+
+    def finish(self) -> None:
+        pass
+
+    def rows(self) -> Iterator[Mapping[str, Any]]:
+        return (row for unit in self._units for row in self._rows[unit])

@@ -1,0 +1,93 @@
+"""Owns what scoring finds out about one question: a row that can be kept and read again, wherever it was computed."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from coe_agents.clustering import Clusterer, EntailmentModel
+from coe_agents.evaluation.correctness import Criterion, Prediction, judge
+from coe_agents.evaluation.estimators import ESTIMATORS
+from coe_agents.evaluation.samples import Question
+from coe_agents.evaluation.statistics import Statistics, measured
+from coe_agents.policy import Weighting
+
+BATCH = 64
+"""Questions with a response that go to the clusterer, and predictions that go to the criterion, together."""
+_DIGITS = 10
+"""To which scores are kept: what is equal but for rounding is a tie, and not ranked by its last bits."""
+
+
+class AgentScore(NamedTuple):
+    """One agent's responses to one question."""
+
+    entropy: float
+    n_responses: int
+    by_probability: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredQuestion:
+    """What scoring finds out about one question.
+
+    Attributes:
+        id: The question's id.
+        failures: Failed requests by agent.
+        agents: Of each agent that responded; empty where none did.
+        correct: Whether the group's answer was right; None where that cannot be said.
+        scores: By estimator, None where it could not be computed; empty unless `correct` is known.
+    """
+
+    id: str
+    failures: Mapping[str, int]
+    agents: Mapping[str, AgentScore] = field(default_factory=dict)
+    correct: bool | None = None
+    scores: Mapping[str, float | None] = field(default_factory=dict)
+
+
+def score_each(
+    questions: Iterable[Question],
+    *,
+    clusterer: Clusterer,
+    weighting: Weighting,
+    criterion: Criterion,
+    entailment: EntailmentModel | None,
+    on_question: Callable[[Statistics, bool | None], None] = lambda statistics, correct: None,
+) -> Iterator[ScoredQuestion]:
+    """Yields what is found out about each question; a few are held at a time. The options are those of `score`."""
+    unanswered: list[ScoredQuestion] = []
+
+    def answered() -> Iterator[Question]:
+        for question in questions:
+            if not question.responses:
+                unanswered.append(ScoredQuestion(question.id, _failures(question)))
+            yield question
+
+    statistics = measured(answered(), clusterer=clusterer, weighting=weighting, entailment=entailment)
+    while batch := list(islice(statistics, BATCH)):
+        verdicts = judge([Prediction.of(each) for each in batch], criterion)
+        for each, verdict in zip(batch, verdicts, strict=True):
+            on_question(each, verdict)
+            yield _scored(each, verdict)
+        yield from unanswered
+        unanswered.clear()
+    yield from unanswered
+
+
+def _scored(statistics: Statistics, correct: bool | None) -> ScoredQuestion:
+    scores = {name: estimator(statistics) for name, estimator in ESTIMATORS.items()} if correct is not None else {}
+    return ScoredQuestion(
+        statistics.question.id,
+        _failures(statistics.question),
+        {
+            name: AgentScore(round(agent.entropy, _DIGITS), agent.n_responses, agent.weighting == "probability")
+            for name, agent in statistics.measurement.agents.items()
+        },
+        correct,
+        {name: None if value is None else round(value, _DIGITS) for name, value in scores.items()},
+    )
+
+
+def _failures(question: Question) -> Mapping[str, int]:
+    return Counter(failure["agent"] for failure in question.failures)

@@ -1,0 +1,158 @@
+"""On two machines: a process, a machine and the driver are killed in the middle; the result is the local engine's."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from coe_agents.evaluation.parquet import PARTS, rows_of
+from coe_agents.evaluation.store import SAMPLES
+from tests.cli.test_command import COMMAND
+from tests.distributed.conftest import LOOPBACK, ROOT
+from tests.servers import served
+
+N_QUESTIONS, SIZE, AT_ONCE = 24, 4, 5
+NAMES = ("ada", "bea")
+N_UNITS = N_QUESTIONS * len(NAMES)
+CONFIG = """\
+{agents}
+[clusterer]
+kind = "entailment"
+model = "tinyworld"
+[policy]
+kind = "threshold"
+max_coe = 0.7
+"""
+AGENT = """\
+[[agents]]
+name = "{name}"
+provider = "openai"
+model = "served"
+base_url = "{url}"
+n_samples = 3
+max_concurrency = {at_once}
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with served(("Paris", "Answer: Lyon", "It is Rome.", "half a pair: \ud83d"), seconds=0.15) as state:
+        yield state
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory, server):
+    """The folder of a run in one process, and the options that every run shares."""
+    folder = tmp_path_factory.mktemp("local")
+    config, data = folder / "coe.toml", folder / "data.jsonl"
+    agents = "".join(AGENT.format(name=name, url=server.url, at_once=AT_ONCE) for name in NAMES)
+    config.write_text(CONFIG.format(agents=agents))
+    records = [
+        {"question": f"Question {number}?", "references": ["Lyon" if number % 3 else "Paris"]}
+        for number in range(N_QUESTIONS)
+    ]
+    data.write_text("".join(json.dumps(record) + "\n" for record in records))
+    options = ["--config", str(config), "--dataset", str(data)]
+    process = started("sample", *options, "--out", str(folder / "run"))
+    said, faults = process.communicate(timeout=120)
+    assert process.returncode == 0, said + faults
+    assert len(server.requests) == N_UNITS
+    return folder / "run", options
+
+
+@pytest.fixture(autouse=True)
+def counted(server, local):
+    server.requests.clear()
+    server.most_busy = 0
+
+
+def started(*arguments):
+    environment = {**os.environ, **LOOPBACK, "PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([COMMAND, *arguments], env=environment, text=True, start_new_session=True, **pipes)
+
+
+@contextmanager
+def running(*arguments):
+    process = started(*arguments)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def parts(run):
+    return sorted((run / PARTS).glob("*.parquet"))
+
+
+def wait_for(run, n_parts, process):
+    deadline = time.monotonic() + 120
+    while len(parts(run)) < n_parts:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def rows(run):
+    return [row for path in parts(run) for row in rows_of(path)]
+
+
+def expected(local):
+    return [json.loads(line) for line in (local[0] / SAMPLES).read_bytes().splitlines()]
+
+
+def test_a_killed_worker_changes_nothing(machines, server, local, tmp_path):
+    run = tmp_path / "run"
+    options = [*local[1], "--out", str(run), "--at-once", str(AT_ONCE), "--json"]
+    cluster = ["--engine", "ray", "--address", machines.address, "--partition-size", str(SIZE)]
+    with running("evaluate", *options, *cluster) as process:
+        wait_for(run, 1, process)
+        os.kill(machines.workers()[0], signal.SIGKILL)
+        said, faults = process.communicate(timeout=180)
+        assert process.returncode == 0, faults
+    assert rows(run) == expected(local)
+    # each of two processes has two of an address's five places; what the killed one had in hand is asked again
+    assert server.most_busy == 2 * (AT_ONCE // 2)
+    assert N_UNITS <= len(server.requests) <= N_UNITS + SIZE * len(NAMES)
+    assert len(parts(run)) == N_QUESTIONS // SIZE
+    assert "48 of 48 replies" in faults
+    assert json.loads(said) == scores(local)
+
+
+def scores(local):
+    process = started("score", str(local[0]), "--json", *local[1][:2])
+    said, faults = process.communicate(timeout=120)
+    assert process.returncode == 0, faults
+    return json.loads(said)
+
+
+def test_a_killed_driver_and_a_lost_machine_cost_what_was_in_hand(machines, server, local, tmp_path):
+    run = tmp_path / "run"
+    cluster = ["--engine", "ray", "--address", machines.address, "--partition-size", str(SIZE)]
+    command = ["sample", *local[1], "--out", str(run), "--at-once", str(AT_ONCE), *cluster]
+    with running(*command) as process:
+        wait_for(run, 2, process)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    kept = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in parts(run)}
+    assert 2 <= len(kept) < N_QUESTIONS // SIZE
+    with running(*command) as process:
+        wait_for(run, len(kept) + 1, process)
+        machines.replace_a_machine()
+        said, faults = process.communicate(timeout=180)
+        assert process.returncode == 0, faults
+    assert said == f"{N_QUESTIONS} questions, 2 agents: {run / PARTS}\n"
+    assert rows(run) == expected(local)
+    assert {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in kept} == kept
+    assert server.most_busy <= AT_ONCE
+    # two parts were in hand when the driver was killed, and at most two when the machine was lost
+    assert N_UNITS <= len(server.requests) <= N_UNITS + 4 * SIZE * len(NAMES)
+    other = started(*command[:-1], "5")
+    said, faults = other.communicate(timeout=120)
+    assert other.returncode == 2
+    assert f"partition_size: {SIZE} there, 5 here" in faults

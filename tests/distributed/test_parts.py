@@ -1,0 +1,159 @@
+"""What a run in parts holds, without a cluster."""
+
+import asyncio
+import json
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from coe_agents.distributed import SampleParts, cluster
+from coe_agents.distributed.cluster import Actor
+from coe_agents.distributed.sampling import _Asking
+from coe_agents.distributed.scoring import _in_parts, score
+from coe_agents.errors import ConfigurationError, StoreError
+from coe_agents.evaluation import Question as Saved
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.parquet import rows_of
+from coe_agents.evaluation.runner import Participant
+
+QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
+PROMPTS = {question.id: f"Please: {question.question}" for question in QUESTIONS}
+AGENTS = (Participant("a", 2), Participant("b", 1))
+
+
+class Speaking:
+    """Agents that repeat their prompt; those of `failing` fail at question 3."""
+
+    participants, annotate, secrets = AGENTS, None, ()
+
+    def __init__(self, prompts, failing=()):
+        self._prompts, self._failing = prompts, failing
+        self.asked = []
+
+    async def ask(self, name, question):
+        self.asked.append((question.id, name))
+        if name in self._failing and question.id == "3":
+            raise TimeoutError("too late")
+        n = 2 if name == "a" else 1
+        base = {"agent": name, "round": 0, "text": self._prompts[question.id], "answer": None}
+        return {
+            "responses": [{**base, "index": index, "logprob": -1.0, "n_tokens": 2, "error": None} for index in range(n)]
+        }
+
+
+def parts_in(folder, **options):
+    return SampleParts(folder, {"seed": 0}, QUESTIONS, AGENTS, **{"size": 2, **options})
+
+
+def ask_all(folder, failing=()):
+    groups = []
+
+    def create(prompts):
+        groups.append(Speaking(prompts, failing))
+        return groups[-1]
+
+    with parts_in(folder) as parts, asyncio.Runner() as runner:
+        work = _Asking(create, runner=runner)
+        for number, content in list(parts.to_ask(PROMPTS)):
+            parts.keep(number, work(content))
+        return parts.errors, [unit for group in groups for unit in group.asked]
+
+
+def test_only_what_failed_is_asked_again_and_the_rows_are_in_order(tmp_path):
+    errors, asked = ask_all(tmp_path, failing="b")
+    units = [(question.id, agent.name) for question in QUESTIONS for agent in AGENTS]
+    assert sorted(asked) == units
+    assert errors == {("3", "b"): "TimeoutError: too late"}
+    stood = [path.stat().st_ino for path in sorted((tmp_path / "samples").iterdir())]
+    errors, asked = ask_all(tmp_path)
+    assert (errors, asked) == ({}, [("3", "b")])
+    files = sorted((tmp_path / "samples").iterdir())
+    assert [file.name for file in files] == [f"part-0000{number}.parquet" for number in range(3)]
+    assert [file.stat().st_ino == before for file, before in zip(files, stood, strict=True)] == [True, False, True]
+    rows = [row for file in files for row in rows_of(file)]
+    assert [(row["id"], row["agent"], row["index"]) for row in rows] == [
+        (identifier, *said) for identifier in "01234" for said in (("a", 0), ("a", 1), ("b", 0))
+    ]
+    assert all(row["text"] == PROMPTS[row["id"]] for row in rows)
+    assert ask_all(tmp_path) == ({}, [])
+
+
+def test_a_file_that_lacks_a_reply_or_holds_one_twice_is_refused(tmp_path):
+    ask_all(tmp_path)
+    first, second = (tmp_path / "samples" / f"part-0000{number}.parquet" for number in (0, 1))
+    whole = first.read_bytes()
+    for content, told in ((second.read_bytes(), "every reply once"), (b"torn", "no part of a run")):
+        first.write_bytes(content)
+        with pytest.raises(StoreError, match=told), parts_in(tmp_path):
+            pass
+    first.write_bytes(whole)
+    with parts_in(tmp_path) as parts:
+        with pytest.raises(StoreError, match="every reply once"):
+            parts.keep(0, second.read_bytes())
+        first.unlink()
+        with pytest.raises(StoreError, match=r"part-00000.parquet"):
+            parts.check()
+
+
+def test_another_size_is_another_run(tmp_path):
+    ask_all(tmp_path)
+    with pytest.raises(ConfigurationError, match="partition_size: 2 there, 3 here"), parts_in(tmp_path, size=3):
+        pass
+    with parts_in(tmp_path), pytest.raises(StoreError, match="another process"), parts_in(tmp_path):
+        pass
+
+
+def test_parts_to_score_are_cut_where_batches_end():
+    def saved(number, n):
+        return Saved(str(number), "", (), ({"text": "x"},) * n, ())
+
+    questions = [saved(number, number % 3 > 0) for number in range(300)]
+    parts = list(_in_parts(questions, 64))
+    assert [question for part in parts for question in part] == questions
+    assert [sum(bool(question.responses) for question in part) for part in parts] == [64, 64, 64, 8]
+
+
+def test_a_size_between_batches_is_refused(tmp_path):
+    names = {"weighting": "auto", "criterion": "label", "clusterer": "none"}
+    with pytest.raises(ValueError, match="multiple of 64"):
+        score([], None, tmp_path, {}, None, size=100, **names)
+
+
+def test_what_the_work_raises_comes_back_with_its_hint():
+    pytest.importorskip("ray")
+    from coe_agents.distributed.cluster import _raised, _table
+
+    def create():
+        raise ConfigurationError("no key", hint="Export it")
+
+    (row,) = Actor(create)(_table(7, b"")).to_pylist()
+    error = _raised(row["error"])
+    assert (type(error), str(error), row["part"]) == (ConfigurationError, "no key. Export it", 7)
+    (row,) = Actor(lambda: lambda content: Path(content.decode()).read_bytes())(_table(7, b"/none")).to_pylist()
+    assert type(_raised(row["error"])) is OSError
+    (row,) = Actor(lambda: bytes.upper)(_table(7, b"x")).to_pylist()
+    assert row == {"part": 7, "content": b"X", "error": None}
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(ImportError, match=r'pip install "coe-agents\[ray\]"'), cluster():
+        pass
+
+
+def test_an_address_where_nobody_listens_is_told_at_once(monkeypatch):
+    pytest.importorskip("ray")
+    with (
+        pytest.raises(ConfigurationError, match=r"no Ray cluster can be reached at 127\.0\.0\.1:1"),
+        cluster("127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_a_part_carries_no_more_than_its_own_questions(tmp_path):
+    with parts_in(tmp_path) as parts:
+        told = [json.loads(zlib.decompress(content)) for _, content in parts.to_ask(PROMPTS)]
+    assert [list(part["prompts"]) for part in told] == [["0", "1"], ["2", "3"], ["4"]]

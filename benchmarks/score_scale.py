@@ -97,7 +97,7 @@ def plot(costs: Sequence[Cost], path: Path) -> None:
         (panels[1], "peak memory, MB", [each.megabytes for each in costs]),
     ):
         panel.plot(thousands, values, "o-", color="#2a6f97")
-        panel.set(xlabel="thousand questions", ylabel=label, xlim=(0, None), ylim=(0, None))
+        panel.set(xlabel="thousand questions", ylabel=label)
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.3)
     panels[1].plot(
@@ -108,6 +108,8 @@ def plot(costs: Sequence[Cost], path: Path) -> None:
         label="1 kB a question more",
     )
     panels[1].legend(frameon=False, loc="lower right")
+    for panel in panels:
+        panel.set(xlim=(0, None), ylim=(0, None))
     figure.suptitle(
         f"coe-agents score: {len(AGENTS)} agents, {N_RESPONSES} responses each, 1,000 resamples", fontsize=10
     )

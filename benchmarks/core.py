@@ -65,7 +65,7 @@ def best(once: Callable[[], None]) -> Figures:
 
 
 def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
 def in_a_process(*case: object) -> Figures:

@@ -63,7 +63,7 @@ def cost(folder: Path, n_questions: int) -> Cost:
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode or json.loads(printed.read_text())["n_scored"] != n_questions:
         raise SystemExit(f"the command ended with {child.returncode}")
-    return Cost(n_questions, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Cost(n_questions, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
 
 
 def tell(costs: Sequence[Cost]) -> None:
@@ -81,7 +81,7 @@ def slope(costs: Sequence[Cost]) -> float:
     n = len(costs)
     x, y = sum(each.n_questions for each in costs) / n, sum(each.megabytes for each in costs) / n
     above = sum((each.n_questions - x) * (each.megabytes - y) for each in costs)
-    return 1024 * above / sum((each.n_questions - x) ** 2 for each in costs)
+    return 1000 * above / sum((each.n_questions - x) ** 2 for each in costs)
 
 
 def plot(costs: Sequence[Cost], path: Path) -> None:
@@ -97,7 +97,7 @@ def plot(costs: Sequence[Cost], path: Path) -> None:
         (panels[1], "peak memory, MB", [each.megabytes for each in costs]),
     ):
         panel.plot(thousands, values, "o-", color="#2a6f97")
-        panel.set(xlabel="thousand questions", ylabel=label, xlim=(0, None), ylim=(0, None))
+        panel.set(xlabel="thousand questions", ylabel=label)
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.3)
     panels[1].plot(
@@ -108,6 +108,8 @@ def plot(costs: Sequence[Cost], path: Path) -> None:
         label="1 kB a question more",
     )
     panels[1].legend(frameon=False, loc="lower right")
+    for panel in panels:
+        panel.set(xlim=(0, None), ylim=(0, None))
     figure.suptitle(
         f"coe-agents score: {len(AGENTS)} agents, {N_RESPONSES} responses each, 1,000 resamples", fontsize=10
     )

@@ -13,11 +13,17 @@ from examples.vllm_three_servers import Server, serving
 DOOMED = "doomed"
 
 
-@pytest.fixture(scope="session")
-def servers() -> Iterator[dict[str, Server]]:
+def vllm_python() -> str:
+    """The interpreter of an environment with vLLM; without one the test is skipped."""
     python = os.environ.get("COE_VLLM_PYTHON")
     if not python:
         pytest.skip('COE_VLLM_PYTHON names no interpreter with vLLM; "make test-vllm" makes one and runs these tests')
+    return python
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[dict[str, Server]]:
+    python = vllm_python()
     models = {name: str(model_folder(name)) for name in MODELS} | {DOOMED: str(model_folder(MODELS[0]))}
     with (
         tempfile.TemporaryDirectory(prefix="coe") as folder,  # short: paths of sockets go under it

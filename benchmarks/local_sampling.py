@@ -3,7 +3,7 @@
     python benchmarks/local_sampling.py [--repeats 5]
 
 The runs of a ratio are interleaved. tinyworld's model shows the overhead, a random Llama of 41 million parameters the
-computing. No response ends early in the first two ratios, so that all have the same length.
+computing, with fewer tokens and pairs. In the first two ratios no response ends early, so that all are equally long.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from coe_agents.tinyworld import load_facts, model_folder
 from coe_agents.types import AgentRequest
 
 TINY = model_folder("tiny-llama")
-LENGTH, N_QUESTIONS = 32, 20
+N_QUESTIONS = 20
 Seconds = tuple[float, float]  # wall, CPU
 
 
@@ -75,30 +75,29 @@ async def measured(run: Callable[[], Awaitable[Any]]) -> Seconds:
 async def compared(
     what: str, one: Callable[[], Awaitable[Any]], other: Callable[[], Awaitable[Any]], repeats: int
 ) -> None:
-    """Prints the medians of both and of their ratios, `one` over `other`."""
-    await one(), await other()  # so that everything is loaded
+    """Prints the medians of both, and of their ratios, `one` over `other`."""
+    await other()  # so that everything is loaded
     pairs = [(await measured(one), await measured(other)) for _ in range(repeats)]
-    for place, clock in enumerate(("wall", "CPU")):
-        first, second = (statistics.median(pair[side][place] for pair in pairs) for side in (0, 1))
-        ratio = statistics.median(pair[0][place] / pair[1][place] for pair in pairs)
-        print(f"{what:58} {clock:4} {first:8.3f} {second:8.3f} {ratio:7.2f}")
+    ratios = [(first[0] / second[0], first[1] / second[1]) for first, second in pairs]
+    told = [(*first, *second, *ratio) for (first, second), ratio in zip(pairs, ratios, strict=True)]
+    print(f"{what:57}", *(f"{statistics.median(column):8.3f}" for column in zip(*told, strict=True)), flush=True)
 
 
-async def compare(name: str, folder: Path, repeats: int) -> None:
-    chat = ChatTransformers(str(folder), max_tokens=LENGTH, seed=1)
+async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
+    chat = ChatTransformers(str(folder), max_tokens=length, seed=1)
     loaded = chat.load()
     questions = [fact.question for fact in load_facts()][:N_QUESTIONS]
     asked = [HumanMessage(questions[0])]
     prompt = chat._prompt(loaded, asked)
     bare_settings = GenerationConfig(
-        do_sample=True, top_k=0, num_return_sequences=10, max_new_tokens=LENGTH, pad_token_id=0, eos_token_id=None
+        do_sample=True, top_k=0, num_return_sequences=10, max_new_tokens=length, pad_token_id=0, eos_token_id=None
     )
     piped = HuggingFacePipeline(
         pipeline=pipeline(
             "text-generation",
             model=loaded.model,
             tokenizer=loaded.tokenizer,
-            generation_config=GenerationConfig(do_sample=True, top_k=0, max_new_tokens=LENGTH, pad_token_id=0),
+            generation_config=GenerationConfig(do_sample=True, top_k=0, max_new_tokens=length, pad_token_id=0),
         )
     )
     text = chat._rendered(loaded, asked, tokenize=False)
@@ -116,7 +115,7 @@ async def compare(name: str, folder: Path, repeats: int) -> None:
 
     with endless(chat):
         await compared(f"{name}: n=10, ours / bare generate", ours, bare, repeats)
-        await compared(f"{name}: n=10, HuggingFacePipeline 10 times / ours", piped_ten_times, ours, repeats)
+        await compared(f"{name}: HuggingFacePipeline 10 times / ours, n=10", piped_ten_times, ours, repeats)
     for n in (1, 5, 10):
         agent = ModelAgent(name, chat, n_samples=n, seed=1)
 
@@ -138,10 +137,11 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
-    print(f"{'medians of ' + str(args.repeats) + ', seconds':58} {'':4} {'first':>8} {'second':>8} {'ratio':>7}")
-    await compare("tiny-llama, 1 M", TINY, args.repeats)
+    print(f"{f'medians of {args.repeats} pairs':57} {'first':>17} {'second':>17} {'ratio':>17}")
+    print(f"{'seconds':57}" + f" {'wall':>8} {'CPU':>8}" * 3)
+    await compare("tiny-llama, 1 M", TINY, 32, args.repeats)
     with tempfile.TemporaryDirectory() as folder:
-        await compare("random Llama, 41 M", random_llama(Path(folder)), args.repeats)
+        await compare("Llama, 41 M", random_llama(Path(folder)), 12, (args.repeats + 1) // 2)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,9 @@ class SeededSampler(LogitsProcessor):
     def _draw(self, scores: torch.Tensor) -> torch.Tensor:
         if self.temperature == 0:
             return scores.argmax(-1)
-        probabilities = (scores if self.temperature == 1 else scores / self.temperature).softmax(-1)
+        if self.temperature != 1:  # the highest becomes 0, so that none overflows
+            scores = (scores - scores.amax(-1, keepdim=True)) / self.temperature
+        probabilities = scores.softmax(-1)
         if self.top_p < 1:
             ranked, order = probabilities.sort(-1, descending=True)
             above = ranked.cumsum(-1, dtype=torch.float64) - ranked

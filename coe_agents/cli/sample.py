@@ -52,7 +52,7 @@ AtOnceOption = Annotated[
     typer.Option(
         min=1,
         help="Questions put at once to each server of an agent; default: 8, and 1 to a model in this process: in a "
-        "batch, some three times as fast, the last digits of its log-probabilities hang on who shares it.",
+        "batch, which is faster, the last digits of its log-probabilities hang on who shares it.",
     ),
 ]
 PFalseOption = Annotated[

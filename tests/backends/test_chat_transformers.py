@@ -4,6 +4,7 @@ import math
 import shutil
 import time
 
+import numpy as np
 import pytest
 import torch
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
@@ -85,6 +86,27 @@ def test_the_sampler_follows_the_law():
     sampler(torch.zeros(4000, 1), logits.repeat(4000, 1))
     counts = torch.bincount(torch.tensor([row[0].id for row in sampler.drawn]), minlength=4)
     assert chisquare(counts, 4000 * (logits / 2).softmax(-1)).pvalue > 0.01
+
+
+def test_a_row_takes_the_numbers_of_its_own_stream_in_order():
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
+    sampler = SeededSampler([7, 8, 9], temperature=1.0, top_p=1.0)
+    for n_rows in [3] * 5 + [2] * 70:
+        if n_rows < len(sampler._drawing):
+            sampler.keep([0, 2])
+        sampler(torch.zeros(n_rows, 1), logits.repeat(n_rows, 1))
+    bounds = logits.double().softmax(-1).cumsum(-1).numpy()
+    for row, (seed, count) in zip(sampler.drawn, [(7, 75), (8, 5), (9, 75)], strict=True):
+        assert [token.id for token in row] == np.searchsorted(
+            bounds, np.random.default_rng(seed).random(count)
+        ).tolist()
+
+
+def test_near_temperature_0_no_score_overflows():
+    logits = torch.tensor([[900.0, 800.0, -900.0]])
+    sampler = SeededSampler([1], temperature=1e-37, top_p=1.0)
+    sampler(torch.zeros(1, 1), logits)
+    assert sampler.drawn[0][0].id == 0
 
 
 def test_top_p_keeps_the_smallest_set_that_reaches_it():

@@ -4,8 +4,10 @@ import json
 import logging
 import os
 import socket
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,8 @@ from coe_agents import errors
 from coe_agents.errors import CoEError, ConfigurationError, StoreError
 
 _SECONDS_TO_CONNECT = 10.0
+_ATTEMPTS = 3
+"""How often a part is begun when the process or the machine that has it is lost."""
 
 Part = tuple[int, bytes]
 """A part's number, and what is to be done or was made of it."""
@@ -37,6 +41,8 @@ class Pool:
 def cluster(address: str | None = None) -> Iterator[None]:
     """Joins a Ray cluster, or starts one on this machine that only loopback reaches; the one joined already is kept.
 
+    What Ray says of lost processes and machines it prints; until the context ends, that goes to standard error.
+
     Args:
         address: As Ray has it, such as "10.0.0.1:6379" or "auto"; default: the environment variable RAY_ADDRESS, else
             one is started, without dashboard and usage statistics, and ended with the context.
@@ -58,11 +64,12 @@ def cluster(address: str | None = None) -> Iterator[None]:
         return
     _check_listens(address)
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what it would tell is raised, too
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    with redirect_stdout(sys.stderr):
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def n_nodes() -> int:
@@ -95,7 +102,7 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
         return
     done = ray_data.from_arrow_refs(waiting).map_batches(
         Actor,
-        fn_constructor_args=(create,),
+        fn_constructor_args=(create, ray.remote(num_cpus=0, max_restarts=-1)(Attempts).remote()),
         batch_size=1,
         batch_format="pyarrow",
         # one at a time, or a part would wait behind another while an actor has nothing to do
@@ -103,9 +110,10 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
         num_cpus=1,
         num_gpus=pool.n_gpus or None,
     )
+    batches: Iterator[Any] = iter(done.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0))
     seen = set[int]()
     try:
-        for table in done.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+        for table in batches:
             for row in table.to_pylist():
                 if row["error"] is not None:
                     raise _raised(row["error"])
@@ -118,16 +126,33 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
         raise StoreError(f"the cluster failed: {line}", hint="What came is kept; the same command goes on") from error
 
 
+class Attempts:
+    """Counts how often each part was begun, since Ray would begin one for ever that ends the process it is in."""
+
+    def __init__(self) -> None:
+        self._begun = Counter[int]()
+
+    def begin(self, number: int) -> int:
+        """Returns which attempt this is."""
+        self._begun[number] += 1
+        return self._begun[number]
+
+
 class Actor:
     """One of the pool, as Ray Data calls it."""
 
-    def __init__(self, create: Callable[[], Work]) -> None:
-        self._create = create
+    def __init__(self, create: Callable[[], Work], attempts: Any) -> None:
+        self._create, self._attempts = create, attempts
         self._work: Work | None = None
 
     def __call__(self, parts: Any) -> Any:
         (part,) = parts.to_pylist()
         try:
+            if _ray().get(self._attempts.begin.remote(part["part"])) > _ATTEMPTS:
+                raise StoreError(
+                    f"part {part['part']} ended {_ATTEMPTS} processes",
+                    hint="See Ray's logs; memory may not suffice. What came is kept; the same command goes on",
+                )
             if self._work is None:
                 self._work = self._create()
             content = self._work(part["content"])

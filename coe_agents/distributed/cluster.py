@@ -87,7 +87,7 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
 
     Raises:
         CoEError: Or ValueError, ImportError or OSError, as the work or `create` raised it.
-        StoreError: If the cluster failed for good, or a part came twice.
+        StoreError: If these raised something else, the cluster failed for good, or a part came twice.
     """
     ray = _ray()
     import ray.data as ray_data
@@ -100,9 +100,10 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
     waiting = [ray.put(_table(number, content)) for number, content in parts]
     if not waiting:
         return
+    attempts = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Attempts)
     done = ray_data.from_arrow_refs(waiting).map_batches(
         Actor,
-        fn_constructor_args=(create, ray.remote(num_cpus=0, max_restarts=-1)(Attempts).remote()),
+        fn_constructor_args=(create, attempts.remote()),
         batch_size=1,
         batch_format="pyarrow",
         # one at a time, or a part would wait behind another while an actor has nothing to do
@@ -156,19 +157,21 @@ class Actor:
             if self._work is None:
                 self._work = self._create()
             content = self._work(part["content"])
-        except _TOLD as error:  # as data, since Ray would tell it as text, with its own around it
+        except Exception as error:  # as data, since Ray would tell it as text, with its own around it
             return _table(part["part"], b"", _told(error))
         return _table(part["part"], content)
 
 
-_TOLD = (CoEError, ValueError, ImportError, OSError)
+_BUILT_IN = (ValueError, ImportError, OSError)
 
 
 def _told(error: Exception) -> str:
     if isinstance(error, CoEError):
         return json.dumps([type(error).__name__, Exception.__str__(error), error.hint])
-    kind = next(kind for kind in _TOLD if isinstance(error, kind))
-    return json.dumps([kind.__name__, str(error), ""])
+    for kind in _BUILT_IN:
+        if isinstance(error, kind):
+            return json.dumps([kind.__name__, str(error), ""])
+    return json.dumps([StoreError.__name__, f"{type(error).__name__}: {error}", "What came is kept"])
 
 
 def _raised(told: str) -> Exception:
@@ -176,7 +179,7 @@ def _raised(told: str) -> Exception:
     if hasattr(errors, name):
         error: CoEError = getattr(errors, name)(message, hint=hint)
         return error
-    return next(kind for kind in _TOLD if kind.__name__ == name)(message)
+    return next(kind for kind in _BUILT_IN if kind.__name__ == name)(message)
 
 
 def _table(number: int, content: bytes, error: str | None = None) -> Any:

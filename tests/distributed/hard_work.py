@@ -23,7 +23,7 @@ def work(content: bytes) -> bytes:
         os.kill(os.getpid(), signal.SIGKILL)
     if content == b"no folder":
         os.rmdir("/none/of/this")
-    return content.upper()
+    return content.upper() if content != b"odd" else content + 1
 
 
 def main(address: str | None) -> None:
@@ -31,6 +31,7 @@ def main(address: str | None) -> None:
         for contents, made in (
             ((b"a", b"b"), create),
             ((b"no folder",), create),
+            ((b"odd",), create),
             ((b"c",), create_without_key),
             ((b"end",), create),
         ):

@@ -26,7 +26,7 @@ from coe_agents.cli.sample import (
     VerbalOption,
     sample,
 )
-from coe_agents.cli.score import ClustererOption, CorrectnessOption, WeightingOption, score
+from coe_agents.cli.score import ClustererOption, CorrectnessOption, WeightingOption, figures_of, show
 
 
 def evaluate(
@@ -80,16 +80,13 @@ def evaluate(
                 gpus_per_actor=gpus_per_actor,
                 partition_size=partition_size,
             )
-        score(
+        figures = figures_of(
             [out],
             clusterer=clusterer or ("tinyworld" if config is None else None),
             config=config if clusterer is None or correctness == "judge" else None,
             weighting=weighting,
             correctness=correctness,
-            as_json=as_json,
-            engine=engine,
-            address=address,
-            actors=actors,
-            gpus_per_actor=gpus_per_actor,
-            out=None if ray is None else out / "scores",
+            engine=ray,
+            out=out / "scores",
         )
+    show(figures, as_json=as_json)

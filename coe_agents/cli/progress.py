@@ -18,18 +18,23 @@ Advance = Callable[[str, bool], None]
 
 @contextmanager
 def progress(
-    totals: Mapping[str, tuple[int, int]], *, console: Console | None = None, every: float = _SECONDS_BETWEEN_LINES
+    totals: Mapping[str, tuple[int, int]],
+    *,
+    what: str = "replies",
+    console: Console | None = None,
+    every: float = _SECONDS_BETWEEN_LINES,
 ) -> Iterator[Advance]:
     """Shows on standard error how many replies each agent has given, the rate, the time left, and the failures.
 
     Args:
         totals: How many each agent has given already, and how many it will have given.
+        what: What they give.
         console: Where to.
         every: Seconds between two lines, where there is no terminal.
     """
     console = console or Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield _lines(totals, console, every)
+        yield _lines(totals, what, console, every)
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -59,7 +64,7 @@ class _Rate(ProgressColumn):
         return Text("" if speed is None else f"{speed:.1f}/s")
 
 
-def _lines(totals: Mapping[str, tuple[int, int]], console: Console, every: float) -> Advance:
+def _lines(totals: Mapping[str, tuple[int, int]], what: str, console: Console, every: float) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
     start = told = time.monotonic()
     n_new = n_failed = 0
@@ -73,6 +78,6 @@ def _lines(totals: Mapping[str, tuple[int, int]], console: Console, every: float
         told = now
         rate = n_new / max(now - start, 1e-9)
         left = f"{(total - n_done) / rate:.0f} s left, {n_failed} failed"
-        console.print(f"{n_done} of {total} replies, {rate:.1f} a second, {left}", soft_wrap=True)
+        console.print(f"{n_done} of {total} {what}, {rate:.1f} a second, {left}", soft_wrap=True)
 
     return advance

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -71,16 +71,58 @@ def score(
     out: Annotated[Path | None, typer.Option(help="With --engine ray: the folder of the scores, as Parquet.")] = None,
 ) -> None:
     """Score saved samples: AUROC, AURAC and accuracy of every uncertainty, with 95 % intervals."""
-    from coe_agents.evaluation import Samples, report
-    from coe_agents.evaluation import score as score_samples
-
     ray = engine_of(engine, address=address, actors=actors, gpus_per_actor=gpus_per_actor)
     if (ray is None) != (out is None):
         raise typer.BadParameter("it and --engine ray go together", param_hint="--out")
+    figures = figures_of(
+        samples,
+        clusterer=clusterer,
+        config=config,
+        weighting=weighting,
+        correctness=correctness,
+        resamples=resamples,
+        engine=ray,
+        out=out,
+        partition_size=partition_size,
+    )
+    show(figures, as_json=as_json)
+
+
+def show(figures: dict[str, Any], *, as_json: bool) -> None:
+    """Prints a report, as one object or as a table."""
+    if as_json:
+        print(json.dumps(figures, allow_nan=False))
+    else:
+        from coe_agents.cli.score_table import show_report
+
+        show_report(figures)
+
+
+def figures_of(
+    samples: list[Path],
+    *,
+    clusterer: str | None,
+    config: Path | None,
+    weighting: "Weighting",
+    correctness: str,
+    resamples: int = 1000,
+    engine: RayEngine | None = None,
+    out: Path | None = None,
+    partition_size: int = 256,
+) -> dict[str, Any]:
+    """Returns the report on samples; with an engine of Ray the scores are kept in `out`, and go on there.
+
+    Raises:
+        BadParameter: The options do not go together.
+        CoEError: See `coe_agents.evaluation.score` and `coe_agents.distributed.score`.
+    """
+    from coe_agents.evaluation import Samples, report
+    from coe_agents.evaluation import score as score_samples
+
     settings = _settings(clusterer, config, correctness)
     setting = setting_of(clusterer, settings, correctness)
     with Samples(samples) as questions:
-        if ray is None or out is None:
+        if engine is None or out is None:
             scores = score_samples(
                 questions,
                 clusterer=setting.clusterer,
@@ -90,7 +132,7 @@ def score(
             )
         else:
             scores = _score_on(
-                ray,
+                engine,
                 questions,
                 out,
                 setting,
@@ -100,13 +142,7 @@ def score(
                 weighting=weighting,
                 partition_size=partition_size,
             )
-    figures = report(scores, n_resamples=resamples)
-    if as_json:
-        print(json.dumps(figures, allow_nan=False))
-    else:
-        from coe_agents.cli.score_table import show_report
-
-        show_report(figures)
+    return report(scores, n_resamples=resamples)
 
 
 def _score_on(
@@ -133,8 +169,8 @@ def _score_on(
         "weighting": weighting,
         **scorer_settings(clusterer, config),
     }
-    name = "scored questions"
-    with progress({name: (0, len(questions))}) as advance, cluster(engine.address):
+    name = "scored"
+    with progress({name: (0, len(questions))}, what="questions") as advance, cluster(engine.address):
         pool = engine.pool(n_parts=-(-len(questions) // partition_size), bound=judged_at_most(config, correctness))
         create = partial(
             create_scorer,

@@ -4,8 +4,10 @@ import json
 import logging
 import os
 import socket
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,8 @@ from coe_agents import errors
 from coe_agents.errors import CoEError, ConfigurationError, StoreError
 
 _SECONDS_TO_CONNECT = 10.0
+_ATTEMPTS = 3
+"""How often a part is begun when the process or the machine that has it is lost."""
 
 Part = tuple[int, bytes]
 """A part's number, and what is to be done or was made of it."""
@@ -37,6 +41,8 @@ class Pool:
 def cluster(address: str | None = None) -> Iterator[None]:
     """Joins a Ray cluster, or starts one on this machine that only loopback reaches; the one joined already is kept.
 
+    What Ray says of lost processes and machines it prints; until the context ends, that goes to standard error.
+
     Args:
         address: As Ray has it, such as "10.0.0.1:6379" or "auto"; default: the environment variable RAY_ADDRESS, else
             one is started, without dashboard and usage statistics, and ended with the context.
@@ -58,11 +64,12 @@ def cluster(address: str | None = None) -> Iterator[None]:
         return
     _check_listens(address)
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what it would tell is raised, too
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    with redirect_stdout(sys.stderr):
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def n_nodes() -> int:
@@ -80,7 +87,7 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
 
     Raises:
         CoEError: Or ValueError, ImportError or OSError, as the work or `create` raised it.
-        StoreError: If the cluster failed for good, or a part came twice.
+        StoreError: If these raised something else, the cluster failed for good, or a part came twice.
     """
     ray = _ray()
     import ray.data as ray_data
@@ -93,9 +100,10 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
     waiting = [ray.put(_table(number, content)) for number, content in parts]
     if not waiting:
         return
+    attempts = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Attempts)
     done = ray_data.from_arrow_refs(waiting).map_batches(
         Actor,
-        fn_constructor_args=(create,),
+        fn_constructor_args=(create, attempts.remote()),
         batch_size=1,
         batch_format="pyarrow",
         # one at a time, or a part would wait behind another while an actor has nothing to do
@@ -103,9 +111,10 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
         num_cpus=1,
         num_gpus=pool.n_gpus or None,
     )
+    batches: Iterator[Any] = iter(done.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0))
     seen = set[int]()
     try:
-        for table in done.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+        for table in batches:
             for row in table.to_pylist():
                 if row["error"] is not None:
                     raise _raised(row["error"])
@@ -118,32 +127,51 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
         raise StoreError(f"the cluster failed: {line}", hint="What came is kept; the same command goes on") from error
 
 
+class Attempts:
+    """Counts how often each part was begun, since Ray would begin one for ever that ends the process it is in."""
+
+    def __init__(self) -> None:
+        self._begun = Counter[int]()
+
+    def begin(self, number: int) -> int:
+        """Returns which attempt this is."""
+        self._begun[number] += 1
+        return self._begun[number]
+
+
 class Actor:
     """One of the pool, as Ray Data calls it."""
 
-    def __init__(self, create: Callable[[], Work]) -> None:
-        self._create = create
+    def __init__(self, create: Callable[[], Work], attempts: Any) -> None:
+        self._create, self._attempts = create, attempts
         self._work: Work | None = None
 
     def __call__(self, parts: Any) -> Any:
         (part,) = parts.to_pylist()
         try:
+            if _ray().get(self._attempts.begin.remote(part["part"])) > _ATTEMPTS:
+                raise StoreError(
+                    f"part {part['part']} ended {_ATTEMPTS} processes",
+                    hint="See Ray's logs; memory may not suffice. What came is kept; the same command goes on",
+                )
             if self._work is None:
                 self._work = self._create()
             content = self._work(part["content"])
-        except _TOLD as error:  # as data, since Ray would tell it as text, with its own around it
+        except Exception as error:  # as data, since Ray would tell it as text, with its own around it
             return _table(part["part"], b"", _told(error))
         return _table(part["part"], content)
 
 
-_TOLD = (CoEError, ValueError, ImportError, OSError)
+_BUILT_IN = (ValueError, ImportError, OSError)
 
 
 def _told(error: Exception) -> str:
     if isinstance(error, CoEError):
         return json.dumps([type(error).__name__, Exception.__str__(error), error.hint])
-    kind = next(kind for kind in _TOLD if isinstance(error, kind))
-    return json.dumps([kind.__name__, str(error), ""])
+    for kind in _BUILT_IN:
+        if isinstance(error, kind):
+            return json.dumps([kind.__name__, str(error), ""])
+    return json.dumps([StoreError.__name__, f"{type(error).__name__}: {error}", "What came is kept"])
 
 
 def _raised(told: str) -> Exception:
@@ -151,7 +179,7 @@ def _raised(told: str) -> Exception:
     if hasattr(errors, name):
         error: CoEError = getattr(errors, name)(message, hint=hint)
         return error
-    return next(kind for kind in _TOLD if kind.__name__ == name)(message)
+    return next(kind for kind in _BUILT_IN if kind.__name__ == name)(message)
 
 
 def _table(number: int, content: bytes, error: str | None = None) -> Any:

@@ -36,11 +36,12 @@ def test_options_of_ray_go_with_ray():
 
 def test_settings_of_a_scorer_hold_no_key(tmp_path):
     path = config(tmp_path, AGENT.format(name="a", url="http://127.0.0.1:1/v1", more=""))
-    judge = f'[judge]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1/v1?key={KEY}"\n'
+    judge = '[judge]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1/v1?key=planted-in-the-address"\n'
     path.write_text(
         path.read_text() + judge + f'options = {{ default_headers = {{ Authorization = "Bearer {KEY}" }} }}\n'
     )
     told = scorer_settings(None, load_config(path))
     assert KEY not in str(told)
+    assert "planted" not in str(told)
     assert told["judge"]["model"] == "m"
     assert told["clusterer"]["kind"] == "entailment"

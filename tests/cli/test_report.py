@@ -22,7 +22,7 @@ def test_report_writes_a_page_of_a_run(tmp_path, named):
     ("arguments", "code", "message"),
     [
         (["/none"], 1, "/none cannot be read"),
-        (["{empty}"], 1, "run.samples.jsonl cannot be read"),
+        (["{empty}"], 1, "holds no samples"),
         (["{file}", "--out", "/none/r.html"], 1, "/none/r.html"),
         (["{file}", "--correctness", "entailment"], 2, "needs an entailment model"),
         ([], 2, "Missing argument"),

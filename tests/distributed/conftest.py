@@ -6,6 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+# saved responses of real models are not part of the repository; COE_DATA names the folder that holds them
+collect_ignore = [] if os.environ.get("COE_DATA") else ["test_real_scores.py"]
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_ADDRESS": ""}
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +31,7 @@ class TwoMachines:
         assert self._process.stdout.readline() == "replaced\n"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def machines(tmp_path_factory):
     told = tmp_path_factory.mktemp("cluster") / "stderr"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

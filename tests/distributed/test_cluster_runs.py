@@ -106,19 +106,20 @@ def expected(local):
     return [json.loads(line) for line in (local[0] / SAMPLES).read_bytes().splitlines()]
 
 
-def test_a_killed_worker_changes_nothing(machines, server, local, tmp_path):
+def test_killed_workers_change_nothing(machines, server, local, tmp_path):
     run = tmp_path / "run"
     options = [*local[1], "--out", str(run), "--at-once", str(AT_ONCE), "--json"]
     cluster = ["--engine", "ray", "--address", machines.address, "--partition-size", str(SIZE)]
     with running("evaluate", *options, *cluster) as process:
         wait_for(run, 1, process)
-        os.kill(machines.workers()[0], signal.SIGKILL)
+        for worker in machines.workers():
+            os.kill(worker, signal.SIGKILL)
         said, faults = process.communicate(timeout=180)
         assert process.returncode == 0, faults
     assert rows(run) == expected(local)
-    # each of two processes has two of an address's five places; what the killed one had in hand is asked again
-    assert server.most_busy == 2 * (AT_ONCE // 2)
-    assert N_UNITS <= len(server.requests) <= N_UNITS + SIZE * len(NAMES)
+    # each of two processes has two of an address's five places; what the killed ones had in hand is asked again
+    assert server.most_busy <= 2 * (AT_ONCE // 2)
+    assert N_UNITS < len(server.requests) <= N_UNITS + 2 * SIZE * len(NAMES)
     assert len(parts(run)) == N_QUESTIONS // SIZE
     assert "48 of 48 replies" in faults
     assert json.loads(said) == scores(local)

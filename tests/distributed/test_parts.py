@@ -4,12 +4,10 @@ import asyncio
 import json
 import sys
 import zlib
-from pathlib import Path
 
 import pytest
 
 from coe_agents.distributed import SampleParts, cluster
-from coe_agents.distributed.cluster import Actor
 from coe_agents.distributed.sampling import _Asking
 from coe_agents.distributed.scoring import _in_parts, score
 from coe_agents.errors import ConfigurationError, StoreError
@@ -119,22 +117,6 @@ def test_a_size_between_batches_is_refused(tmp_path):
     names = {"weighting": "auto", "criterion": "label", "clusterer": "none"}
     with pytest.raises(ValueError, match="multiple of 64"):
         score([], None, tmp_path, {}, None, size=100, **names)
-
-
-def test_what_the_work_raises_comes_back_with_its_hint():
-    pytest.importorskip("ray")
-    from coe_agents.distributed.cluster import _raised, _table
-
-    def create():
-        raise ConfigurationError("no key", hint="Export it")
-
-    (row,) = Actor(create)(_table(7, b"")).to_pylist()
-    error = _raised(row["error"])
-    assert (type(error), str(error), row["part"]) == (ConfigurationError, "no key. Export it", 7)
-    (row,) = Actor(lambda: lambda content: Path(content.decode()).read_bytes())(_table(7, b"/none")).to_pylist()
-    assert type(_raised(row["error"])) is OSError
-    (row,) = Actor(lambda: bytes.upper)(_table(7, b"x")).to_pylist()
-    assert row == {"part": 7, "content": b"X", "error": None}
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):

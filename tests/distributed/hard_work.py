@@ -1,0 +1,47 @@
+"""Work that fails, for a driver of its own: says what came of each part, and what was raised."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from coe_agents.distributed import Pool, cluster
+from coe_agents.distributed.cluster import work_through
+from coe_agents.errors import ConfigurationError
+
+
+def create() -> Callable[[bytes], bytes]:
+    return work
+
+
+def create_without_key() -> Callable[[bytes], bytes]:
+    raise ConfigurationError("no key", hint="Export it")
+
+
+def work(content: bytes) -> bytes:
+    if content == b"end":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if content == b"no folder":
+        os.rmdir("/none/of/this")
+    return content.upper() if content != b"odd" else content + 1
+
+
+def main(address: str | None) -> None:
+    with cluster(address):
+        for contents, made in (
+            ((b"a", b"b"), create),
+            ((b"no folder",), create),
+            ((b"odd",), create),
+            ((b"c",), create_without_key),
+            ((b"end",), create),
+        ):
+            try:
+                print(sorted(work_through(enumerate(contents), made, Pool(1))), file=sys.__stdout__)
+            except Exception as error:
+                print(f"{type(error).__name__}: {error}", file=sys.__stdout__)
+
+
+if __name__ == "__main__":
+    from tests.distributed.hard_work import main  # so that actors find it under its name
+
+    main(sys.argv[1] if sys.argv[1:] else None)

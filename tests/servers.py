@@ -43,7 +43,7 @@ class Served:
         self.url = ""
         self.offers: list[dict[str, Any]] = [{"id": "served", "object": "model", "created": 1, "owned_by": "us"}]
         self.closing = threading.Event()
-        self.n_busy = self.most_busy = 0
+        self.n_listed = self.n_busy = self.most_busy = 0
         self.lock = threading.Lock()
 
     def handle(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
@@ -181,6 +181,7 @@ def running(state: S) -> Iterator[S]:
             pass
 
         def do_GET(self) -> None:
+            state.n_listed += 1
             content = json.dumps({"object": "list", "data": state.offers}).encode()
             write(self, 200 if self.path.endswith("/models") else 404, content)
 

@@ -36,17 +36,11 @@ def init(
 
 @config_app.command(epilog=f"Exit status: {Exit.ANSWERED} valid, {Exit.USAGE} not.")
 def check(file: Annotated[Path, typer.Argument(help="The TOML file.")]) -> None:
-    """Check a file without calling or loading a model, and say how it was understood.
-
-    Servers that share an agent's requests are asked what they offer: who is down, and who has another model.
-    """
+    """Check a file without calling anybody or loading a model, and say how it was understood."""
     from coe_agents.cli.checks import check as check_config
     from coe_agents.cli.config import load_config
-    from coe_agents.cli.replica_probes import is_down, is_other, offers
     from coe_agents.cli.tables import show_config
 
     config = load_config(file)
     notes = check_config(config)
-    found = offers(config)
-    notes += [*is_down(found), *is_other(config, found)]
     show_config(config, notes, path=str(file))

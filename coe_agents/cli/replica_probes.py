@@ -1,4 +1,4 @@
-"""Owns asking the servers of an agent that has several what they offer: who is down, and who has another model."""
+"""Owns asking the servers of an agent that has several what they offer: who has another model."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -43,14 +43,6 @@ def offers(config: Config, *, timeout: float = 5.0) -> Offers:
     for name, address in asked:
         found.setdefault(name, {})[address] = said[f"{name} {address}"] or late
     return found
-
-
-def is_down(found: Offers) -> Iterator[str]:
-    """Yields a note for each server that did not say what it has."""
-    for name, servers in found.items():
-        for address, said in servers.items():
-            if isinstance(said, Failure):
-                yield f"agent {name}: {address} is down: {said.error.rstrip('.')}. {said.remedy}"
 
 
 def is_other(config: Config, found: Offers) -> Iterator[str]:

@@ -25,9 +25,6 @@ from coe_agents.cli.probes import AgentReport
 from coe_agents.cli.render import clean
 from coe_agents.policy import RegimePolicy
 
-_NOTHING = "Nothing was called and no model was loaded"
-
-
 def show_config(config: Config, notes: Sequence[str], *, path: str, console: Console | None = None) -> None:
     """Prints what a configuration was understood to say."""
     console = console or Console(highlight=False)
@@ -63,9 +60,9 @@ def show_config(config: Config, notes: Sequence[str], *, path: str, console: Con
     )
     show_remarks("note", "yellow", notes, console=console)
     console.print()
-    shared = any(len(agent.base_url) > 1 for agent in config.agents)
-    done = "Servers were asked for their models; none was called or loaded" if shared else _NOTHING
-    console.print(Text(f"{done}. Next: coe-agents doctor --config {clean(path)}", style="dim"))
+    console.print(
+        Text(f"Nothing was called and no model was loaded. Next: coe-agents doctor --config {clean(path)}", style="dim")
+    )
 
 
 def show_examination(examination: Examination, *, console: Console | None = None) -> None:

@@ -1,4 +1,3 @@
-import json
 import re
 import sys
 from importlib import resources
@@ -8,7 +7,6 @@ import pytest
 
 from coe_agents.cli import main
 from coe_agents.cli.config import load_config
-from tests.faults import failing
 from tests.servers import served
 
 AGENTS = """\
@@ -134,32 +132,13 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
 
     monkeypatch.setattr("coe_agents.backends.chat_transformers.load", load)
     monkeypatch.setattr("coe_agents.backends.entailment_transformers.load", load)
-    with served() as server:
-        text = AGENTS.replace("http://127.0.0.1:9/v1", server.url) + REST
-        code, _, err = checked(text.replace('"normalized"', '"entailment"\nmodel = "tinyworld"'))
-    assert code == 0, err
-    assert server.requests == []
-
-
-def test_check_asks_servers_that_share_requests_what_they_offer(checked, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    with served() as one, served() as other, failing("refused") as dead:
-        for server, root in ((one, "org/a"), (other, "org/b")):
-            server.offers = [{"id": "m", "object": "model", "created": 1, "owned_by": "vllm", "root": root}]
-        urls = json.dumps([one.url, other.url, dead.url])
-        code, out, err = checked(AGENTS.replace('"http://127.0.0.1:9/v1"', urls) + REST)
-        other.offers = [{"id": "n", "object": "model", "created": 1, "owned_by": "vllm"}]
-        _, missing, _ = checked(AGENTS.replace('"http://127.0.0.1:9/v1"', json.dumps([one.url, other.url])) + REST)
-    assert (code, err) == (0, "")  # the file is valid, whoever is up
-    assert f"served openai m at {one.url}, {other.url}, {dead.url} 5 1 1" in out
-    assert f"note: agent served: {dead.url} is down: AgentConnectionError: Connection error" in out
-    assert f"Check that a server listens at {dead.url}" in out
-    assert f"seem to have different models; root is org/a at {one.url}, org/b at {other.url}" in out
-    assert "Servers were asked for their models; none was called or loaded." in out
-    assert "secret-of-the-test" not in out
-    assert f"note: agent served: {other.url} does not offer m, but n" in missing
-    assert missing.count("note:") == 1
-    assert one.requests == other.requests == []
+    with served() as server, served() as other:
+        text = AGENTS.replace('"http://127.0.0.1:9/v1"', f'["{server.url}", "{other.url}"]') + REST
+        code, out, err = checked(text.replace('"normalized"', '"entailment"\nmodel = "tinyworld"'))
+    assert code == 0, err
+    assert f"served openai m at {server.url}, {other.url} 5 1 1" in out
+    assert (server.requests, other.requests, server.n_listed, other.n_listed) == ([], [], 0, 0)
 
 
 @pytest.mark.parametrize(

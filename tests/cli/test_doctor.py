@@ -153,11 +153,14 @@ def test_each_server_of_an_agent_is_asked(tmp_path):
         text = AGENT.format(name="a", url="").replace('base_url = ""', f"base_url = {json.dumps(urls)}")
         path.write_text(text + NORMALIZED + POLICY)
         findings = examine(load_config(path), timeout=20)
+        other.offers = [{"id": "n", "object": "model", "created": 1, "owned_by": "v"}]
+        missing = examine(load_config(path), timeout=20).notes
     reports = [findings.agents[f"a at {url}"] for url in urls]
     assert [report and report.logprobs for report in reports] == ["all", "none", None]
-    assert len(one.requests) == len(other.requests) == 1
+    assert len(one.requests) == len(other.requests) == 2
     (problem,) = findings.problems
     assert problem.part == f"agent a at {NOBODY}"
+    assert missing == [f"agent a: {other.url} does not offer m, but n"]
     (note,) = findings.notes
     assert f"different models; max_model_len is 4096 at {one.url}, 2048 at {other.url}" in note
     assert "no - - - - - -" in " ".join(shown(findings).split())

@@ -77,7 +77,7 @@ def test_hellinger_and_total_variation_bound_each_other(pair):
 
 
 @given(pairs)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_discrete_ground_metric_is_total_variation(pair):
     assert wasserstein_distance(*pair, ground_metric=1 - np.eye(4)) == pytest.approx(
         wasserstein_distance(*pair), abs=1e-6
@@ -85,7 +85,7 @@ def test_discrete_ground_metric_is_total_variation(pair):
 
 
 @given(pairs)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_clusters_on_a_line(pair):
     x = np.array([0.0, 0.3, 2.0, 2.5])
     exact = scipy.stats.wasserstein_distance(x, x, *pair)

@@ -53,7 +53,7 @@ def test_softmax_leaves_uniform_rows(uniform):
 
 
 @given(groups())
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 def test_genetic_never_raises_entropy_and_keeps_zeros(group):
     distributions, _ = group
     stepped = genetic_step(distributions)

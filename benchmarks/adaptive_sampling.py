@@ -47,7 +47,7 @@ from coe_agents.clustering import (
     NormalizedMatch,
     canonical_answer,
 )
-from coe_agents.evaluation import Question, Samples
+from coe_agents.evaluation import SampledQuestion, Samples
 from coe_agents.tinyworld import MAX_COE, load_facts, tinyworld_agents, tinyworld_clusterer
 from coe_agents.types import AgentRequest
 
@@ -205,7 +205,7 @@ def read(path: Path) -> list[list[dict]]:
         return answered(questions)
 
 
-def answered(questions: Iterable[Question]) -> list[list[dict]]:
+def answered(questions: Iterable[SampledQuestion]) -> list[list[dict]]:
     return [list(question.responses) for question in questions if question.responses]
 
 

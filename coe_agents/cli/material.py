@@ -16,7 +16,7 @@ from coe_agents.clustering import (
     canonical_answer,
 )
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import Question, Sample, Samples
+from coe_agents.evaluation import Sample, SampledQuestion, Samples
 from coe_agents.experiments import Setting
 from coe_agents.tinyworld import beliefs, load_facts
 from coe_agents.tinyworld.correctness import answer_span
@@ -71,15 +71,15 @@ class Material(ABC):
     left_out: Mapping[str, str]
 
     @abstractmethod
-    def panel(self, place: int) -> tuple[str, Sequence[Question]]:
+    def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
         """Returns the questions in place of TriviaQA (0) or SQuAD (1), and what they are."""
 
     @abstractmethod
-    def datasets(self) -> dict[str, tuple[Sequence[Question] | None, Sequence[Question]]]:
+    def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
         """Returns training questions, None where there are none, and validation questions, by dataset."""
 
     @abstractmethod
-    def by_temperature(self) -> dict[float, Sequence[Question]]:
+    def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
         """Returns questions with the responses of the first two agents at other temperatures."""
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Material(ABC):
         """Returns the wall-clock seconds a question that sampling took; None where it was done before."""
 
     @cached_property
-    def main(self) -> Sequence[Question]:
+    def main(self) -> Sequence[SampledQuestion]:
         return self.panel(0)[1]
 
     @property
@@ -124,10 +124,10 @@ class AskedMaterial(Material):
     limit: int
     seed: int
     with_context: bool = False
-    _runs: dict[str, list[Question]] = field(default_factory=dict)
+    _runs: dict[str, list[SampledQuestion]] = field(default_factory=dict)
     _seconds: dict[str, float] = field(default_factory=dict)
 
-    def panel(self, place: int) -> tuple[str, Sequence[Question]]:
+    def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
         """Returns a dataset's validation questions; of a lone dataset, its other split in place of the second."""
         if place < len(self.sources):
             source = self.sources[place]
@@ -137,7 +137,7 @@ class AskedMaterial(Material):
             raise ConfigurationError(f"{source.source} has no second split", hint='Pass "--dataset" twice')
         return _said(source.source, source.train), self._run(source.source, source.train)
 
-    def datasets(self) -> dict[str, tuple[Sequence[Question] | None, Sequence[Question]]]:
+    def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
         """Returns both splits of each dataset."""
         return {
             source.source: (
@@ -147,7 +147,7 @@ class AskedMaterial(Material):
             for source in self.sources
         }
 
-    def by_temperature(self) -> dict[float, Sequence[Question]]:
+    def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
         """Returns the first dataset's validation questions at each temperature, the configuration's own among them."""
         source, two = self.sources[0], self.config.agents[:2]
         found = {each: self._run(source.source, source.validation, temperature=each) for each in TEMPERATURES}
@@ -161,13 +161,13 @@ class AskedMaterial(Material):
         seconds = self._seconds.get(_name(source.source, source.validation, None))
         return None if seconds is None else seconds / len(self.main)
 
-    def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[Question]:
+    def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[SampledQuestion]:
         name = _name(source, split, temperature)
         if name not in self._runs:
             self._runs[name] = self._asked(name, source, split, temperature)
         return self._runs[name]
 
-    def _asked(self, name: str, source: str, split: str | None, temperature: float | None) -> list[Question]:
+    def _asked(self, name: str, source: str, split: str | None, temperature: float | None) -> list[SampledQuestion]:
         from coe_agents.cli.sample import load_set, sample_to
         from coe_agents.evaluation.store import SAMPLES
 
@@ -209,18 +209,18 @@ class SavedMaterial(Material):
         source: What they are from.
     """
 
-    questions: Sequence[Question]
+    questions: Sequence[SampledQuestion]
     source: str
 
-    def panel(self, place: int) -> tuple[str, Sequence[Question]]:
+    def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
         """Returns the files' questions, whatever they stand for."""
         return self.source, self.questions
 
-    def datasets(self) -> dict[str, tuple[Sequence[Question] | None, Sequence[Question]]]:
+    def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
         """Returns the files' questions as validation questions."""
         return {self.source: (None, self.questions)}
 
-    def by_temperature(self) -> dict[float, Sequence[Question]]:
+    def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
         """Returns nothing: files have one temperature, and do not say which."""
         return {}
 
@@ -229,7 +229,7 @@ class SavedMaterial(Material):
         return None
 
 
-def read(paths: Sequence[Path]) -> list[Question]:
+def read(paths: Sequence[Path]) -> list[SampledQuestion]:
     """Returns the questions of files of samples, in memory."""
     with Samples(paths) as samples:
         return list(samples)
@@ -250,7 +250,7 @@ def known_beliefs(identifier: str, agent: str) -> Mapping[str, float] | None:
     return None if fact is None else beliefs(fact).get(agent.removesuffix(_TWIN))
 
 
-def span_of(question: Question, response: Sample) -> str:
+def span_of(question: SampledQuestion, response: Sample) -> str:
     """Returns the short answer that came with the data, else the one that is found in the text."""
     found = answer_span(question, response)
     if found != response["text"]:
@@ -263,7 +263,7 @@ def twins_of(agents: Sequence[str]) -> tuple[str, ...]:
     return tuple(agent + _TWIN for agent in agents)
 
 
-def without_twins(questions: Sequence[Question]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def without_twins(questions: Sequence[SampledQuestion]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns the agents of saved samples, and the second instances of those where all of them have one."""
     names = dict.fromkeys(response["agent"] for question in questions for response in question.responses)
     agents = tuple(name for name in names if not name.endswith(_TWIN))

@@ -10,7 +10,7 @@ from coe_agents.cli.material import Asked, AskedMaterial, SavedMaterial, read, r
 from coe_agents.cli.score import to_setting
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import CRITERIA, Criterion, Question, SameMeaning
+from coe_agents.evaluation import CRITERIA, Criterion, SameMeaning, SampledQuestion
 from coe_agents.experiments import Setting
 from coe_agents.tinyworld import load_facts
 from coe_agents.tinyworld.correctness import tinyworld_criterion
@@ -136,7 +136,7 @@ def _told(setting: Setting, config: Config | None) -> dict[str, str]:
     }
 
 
-def _responses(questions: Sequence[Question], agents: Sequence[str]) -> str:
+def _responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> str:
     counts = [
         sum(response["agent"] == name for response in question.responses) for question in questions for name in agents
     ]

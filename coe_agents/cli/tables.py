@@ -25,6 +25,7 @@ from coe_agents.cli.probes import AgentReport
 from coe_agents.cli.render import clean
 from coe_agents.policy import RegimePolicy
 
+
 def show_config(config: Config, notes: Sequence[str], *, path: str, console: Console | None = None) -> None:
     """Prints what a configuration was understood to say."""
     console = console or Console(highlight=False)

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
-from coe_agents.evaluation import Criterion, Question, Sample, Scores
+from coe_agents.evaluation import Criterion, Sample, SampledQuestion, Scores
 from coe_agents.evaluation.estimators import ESTIMATORS
 from coe_agents.evaluation.folder import run_folder, write
 from coe_agents.evaluation.parquet import rows_of, to_parquet
@@ -41,7 +41,7 @@ class Scorer(Protocol):
 
 
 def score(
-    questions: Iterable[Question],
+    questions: Iterable[SampledQuestion],
     create: Callable[[], Scorer],
     folder: Path,
     settings: Mapping[str, Any],
@@ -120,9 +120,9 @@ class _Scoring:
         return to_parquet(map(_to_row, rows), _COLUMNS)
 
 
-def _in_parts(questions: Iterable[Question], size: int) -> Iterator[list[Question]]:
+def _in_parts(questions: Iterable[SampledQuestion], size: int) -> Iterator[list[SampledQuestion]]:
     """Cuts behind every so many questions with a response; those without are in no batch."""
-    part: list[Question] = []
+    part: list[SampledQuestion] = []
     n_answered = 0
     for question in questions:
         if n_answered == size:
@@ -134,9 +134,9 @@ def _in_parts(questions: Iterable[Question], size: int) -> Iterator[list[Questio
         yield part
 
 
-def _question(told: Mapping[str, Any]) -> Question:
+def _question(told: Mapping[str, Any]) -> SampledQuestion:
     responses, failures = (cast("tuple[Sample, ...]", tuple(told[name])) for name in ("responses", "failures"))
-    return Question(told["id"], told["text"], tuple(told["references"]), responses, failures)
+    return SampledQuestion(told["id"], told["text"], tuple(told["references"]), responses, failures)
 
 
 def _to_row(scored: ScoredQuestion) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from coe_agents.evaluation.calibration import Judged, calibrate, judged
 from coe_agents.evaluation.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
 from coe_agents.evaluation.drift import Drift, check_drift
 from coe_agents.evaluation.report import report
-from coe_agents.evaluation.samples import Question, Sample, Samples
+from coe_agents.evaluation.samples import Sample, SampledQuestion, Samples
 from coe_agents.evaluation.scoring import Scores, score
 from coe_agents.evaluation.statistics import Statistics, measured
 
@@ -14,10 +14,10 @@ __all__ = [
     "Drift",
     "Judged",
     "Prediction",
-    "Question",
     "Rule",
     "SameMeaning",
     "Sample",
+    "SampledQuestion",
     "Samples",
     "Scores",
     "Statistics",

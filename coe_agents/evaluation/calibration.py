@@ -13,7 +13,7 @@ from scipy.stats import beta
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.correctness import CRITERIA, Criterion, Prediction, judge
 from coe_agents.evaluation.learned import fit_gate
-from coe_agents.evaluation.samples import Question
+from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring import in_second_half
 from coe_agents.evaluation.statistics import measured
 from coe_agents.evaluation.tallies import FloatArray, checked
@@ -57,7 +57,7 @@ class Choice(NamedTuple):
 
 
 def judged(
-    questions: Iterable[Question],
+    questions: Iterable[SampledQuestion],
     *,
     clusterer: Clusterer,
     weighting: Weighting = "auto",

@@ -35,7 +35,7 @@ class Sample(Response):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SampledQuestion:
     """All samples of one question, in canonical order.
 
     Attributes:
@@ -104,7 +104,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self._places)
 
-    def __iter__(self) -> Iterator[Question]:
+    def __iter__(self) -> Iterator[SampledQuestion]:
         for identifier in sorted(self._places):
             yield self._question(identifier)
 
@@ -130,7 +130,7 @@ class Samples:
             for line in range(first, first + n_lines):
                 yield self.paths[number], line, self._files[number].readline()
 
-    def _question(self, identifier: str) -> Question:
+    def _question(self, identifier: str) -> SampledQuestion:
         samples: list[Sample] = []
         seen: dict[tuple[str, int, int], tuple[Path, int]] = {}
         for path, line, raw in self._lines(identifier):
@@ -150,7 +150,7 @@ class Samples:
             seen[key] = path, line
             samples.append(sample)
         ordered = cast("list[Sample]", in_canonical_order(samples))
-        return Question(
+        return SampledQuestion(
             id=identifier,
             text=ordered[0]["question"],
             references=tuple(dict.fromkeys(reference for sample in ordered for reference in sample["references"])),

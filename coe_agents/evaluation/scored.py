@@ -9,7 +9,7 @@ from typing import NamedTuple
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.estimators import ESTIMATORS
-from coe_agents.evaluation.samples import Question
+from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.statistics import Statistics, measured
 from coe_agents.policy import Weighting
 
@@ -47,7 +47,7 @@ class ScoredQuestion:
 
 
 def score_each(
-    questions: Iterable[Question],
+    questions: Iterable[SampledQuestion],
     *,
     clusterer: Clusterer,
     weighting: Weighting,
@@ -58,7 +58,7 @@ def score_each(
     """Yields what is found out about each question; a few are held at a time. The options are those of `score`."""
     unanswered: list[ScoredQuestion] = []
 
-    def answered() -> Iterator[Question]:
+    def answered() -> Iterator[SampledQuestion]:
         for question in questions:
             if not question.responses:
                 unanswered.append(ScoredQuestion(question.id, _failures(question)))
@@ -89,5 +89,5 @@ def _scored(statistics: Statistics, correct: bool | None) -> ScoredQuestion:
     )
 
 
-def _failures(question: Question) -> Mapping[str, int]:
+def _failures(question: SampledQuestion) -> Mapping[str, int]:
     return Counter(failure["agent"] for failure in question.failures)

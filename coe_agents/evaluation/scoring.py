@@ -11,7 +11,7 @@ from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.best_agent import best_single_model
 from coe_agents.evaluation.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.estimators import ESTIMATORS
-from coe_agents.evaluation.samples import Question
+from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scored import ScoredQuestion, score_each
 from coe_agents.evaluation.statistics import Statistics
 from coe_agents.evaluation.tallies import BoolArray, FloatArray
@@ -65,7 +65,7 @@ class Scores:
 
 
 def score(
-    questions: Iterable[Question],
+    questions: Iterable[SampledQuestion],
     *,
     clusterer: Clusterer,
     weighting: Weighting = "auto",

@@ -10,7 +10,7 @@ import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel, canonical_answer, cluster_many
 from coe_agents.clustering.protocols import ENTAILMENT
-from coe_agents.evaluation.samples import Question, Sample
+from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.tallies import FloatArray, IntArray
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
@@ -46,7 +46,7 @@ class Statistics:
         pooled_by_probability: The same by length-normalised probability.
     """
 
-    question: Question
+    question: SampledQuestion
     labels: IntArray
     measurement: Measurement
     affinity: FloatArray
@@ -89,7 +89,7 @@ class Statistics:
 
 
 def measured(
-    questions: Iterable[Question],
+    questions: Iterable[SampledQuestion],
     *,
     clusterer: Clusterer,
     weighting: Weighting = "auto",
@@ -129,7 +129,7 @@ def measured(
 
 
 class _Measured(NamedTuple):
-    question: Question
+    question: SampledQuestion
     labels: list[int]
     measurement: Measurement
     affinity: FloatArray
@@ -185,20 +185,20 @@ def _together(rows: Sequence[_Measured], weighting: Weighting) -> Iterator[Stati
         )
 
 
-def _with_answers(question: Question) -> Question:
+def _with_answers(question: SampledQuestion) -> SampledQuestion:
     texts = {response["text"] for response in question.responses if response["answer"] is None}
     answers = {text: canonical_answer(text) for text in texts}
     responses = [
         response if response["answer"] is not None else {**response, "answer": answers[response["text"]]}
         for response in question.responses
     ]
-    return Question(
+    return SampledQuestion(
         question.id, question.text, question.references, cast("tuple[Sample, ...]", tuple(responses)), question.failures
     )
 
 
 def _affinities(
-    batch: Sequence[Question],
+    batch: Sequence[SampledQuestion],
     texts: Sequence[Sequence[str]],
     labels: Sequence[Sequence[int]],
     entailment: EntailmentModel | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coe_agents.clustering import normalize_answer
-from coe_agents.evaluation import Prediction, Question
+from coe_agents.evaluation import Prediction, SampledQuestion
 from coe_agents.evaluation.correctness import judge
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import Setting, judged
@@ -32,7 +32,7 @@ class _Units:
 
 
 def contamination(
-    questions: Sequence[Question], agents: Sequence[str], setting: Setting, beliefs: Beliefs
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting, beliefs: Beliefs
 ) -> Experiment:
     """Returns semantic entropy by what the model knows; a unit is a question put to a model.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coe_agents.clustering import BidirectionalEntailment, CountingEntailment
-from coe_agents.evaluation import Question
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.statistics import Statistics, measured
 from coe_agents.experiments.experiment import Cell, Experiment, Row
 from coe_agents.experiments.groups import Setting, of_agents
@@ -34,7 +34,7 @@ _COLUMNS = (
 
 
 def cost(
-    questions: Sequence[Question],
+    questions: Sequence[SampledQuestion],
     agents: Sequence[str],
     setting: Setting,
     *,
@@ -108,7 +108,7 @@ def cost(
     )
 
 
-def _row(size: int, questions: Sequence[Question], setting: Setting, counting: CountingEntailment | None) -> Row:
+def _row(size: int, questions: Sequence[SampledQuestion], setting: Setting, counting: CountingEntailment | None) -> Row:
     pairs, found = list[int](), list[Statistics]()
     clustering = 0.0
     for question in questions:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import Question
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.experiments.coordinating import SOLVERS, coordinated
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import Setting, judged
@@ -17,7 +17,7 @@ _NAME = "divergences"
 _COLUMNS = ("solver", "divergence", "CoE before", "CoE after", "CoE rose", "accuracy before", "accuracy after", "gain")
 
 
-def divergences(questions: Sequence[Question], agents: Sequence[str], setting: Setting) -> Experiment:
+def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting) -> Experiment:
     """Returns CoE before and after Algorithm 1 for the first two agents, and the gain in accuracy, as shares.
 
     Accuracy before is that of the group's answer without the algorithm. Wasserstein is over the 0/1 ground metric.

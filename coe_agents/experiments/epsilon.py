@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import Question
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.experiments.coordinating import MAX_ITERATIONS, SOLVERS, coordinated
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import Setting, judged
@@ -18,7 +18,7 @@ _SHOWN = ("iterations", "accuracy", "final CoE")
 _COLUMNS = ("solver", "epsilon", *_SHOWN, "converged")
 
 
-def epsilon(questions: Sequence[Question], agents: Sequence[str], setting: Setting) -> Experiment:
+def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting) -> Experiment:
     """Returns iterations, accuracy and final CoE of the first two agents at five thresholds, by two solvers."""
     group = judged(questions, agents[:2], setting)
     rows: list[Row] = []

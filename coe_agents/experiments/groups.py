@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
-from coe_agents.evaluation import CRITERIA, Criterion, Prediction, Question, Statistics, measured
+from coe_agents.evaluation import CRITERIA, Criterion, Prediction, SampledQuestion, Statistics, measured
 from coe_agents.evaluation.correctness import judge
 from coe_agents.evaluation.estimators import ESTIMATORS
 from coe_agents.evaluation.tallies import BoolArray, FloatArray
@@ -69,7 +69,7 @@ class Judged:
         return np.array(known) if known and len(known) == len(found) else None
 
 
-def judged(questions: Sequence[Question], agents: Sequence[str], setting: Setting, **limits: int) -> Judged:
+def judged(questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting, **limits: int) -> Judged:
     """Clusters and judges the responses of some agents, in a cluster space of their own.
 
     Args:
@@ -96,7 +96,9 @@ def judged(questions: Sequence[Question], agents: Sequence[str], setting: Settin
     return Judged(tuple(each for each, _ in known), correct, len(questions) - len(known))
 
 
-def of_agents(questions: Iterable[Question], agents: Sequence[str], *, n_samples: int | None = None) -> list[Question]:
+def of_agents(
+    questions: Iterable[SampledQuestion], agents: Sequence[str], *, n_samples: int | None = None
+) -> list[SampledQuestion]:
     """Returns the questions to which all these agents responded, with their responses only, the first `n_samples`."""
     kept = []
     for question in questions:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import Question
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.experiments.experiment import Cell, Experiment, Row
 from coe_agents.experiments.groups import Setting, judged
 from coe_agents.experiments.paper import paper_label, paper_rows
@@ -17,7 +17,7 @@ _COLUMNS = ("model", "dataset", "train accuracy", "n train", "validation accurac
 
 
 def model_accuracy(
-    datasets: Mapping[str, tuple[Sequence[Question] | None, Sequence[Question]]],
+    datasets: Mapping[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]],
     agents: Sequence[str],
     setting: Setting,
 ) -> Experiment:
@@ -29,7 +29,7 @@ def model_accuracy(
         setting: How responses become numbers.
     """
 
-    def accuracy(questions: Sequence[Question] | None, model: str) -> tuple[Cell, Cell]:
+    def accuracy(questions: Sequence[SampledQuestion] | None, model: str) -> tuple[Cell, Cell]:
         if questions is None:
             return None, None
         correct = judged(questions, [model], setting).correct

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation import Question, Sample
+from coe_agents.evaluation import Sample, SampledQuestion
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.experiments.experiment import Cell, Experiment, Row
 from coe_agents.experiments.groups import Judged, Setting, judged
@@ -14,7 +14,7 @@ from coe_agents.experiments.ranking import plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Span = Callable[[Question, Sample], str]
+Span = Callable[[SampledQuestion, Sample], str]
 """From a response to the answer inside it."""
 
 _COLUMNS = ("clusterer", "compared", "U_A", "U_E", "CoE", "AUROC of U_E", "AUROC of CoE", "accuracy")
@@ -22,7 +22,7 @@ _WHOLE, _ANSWER = "whole response", "canonical answer"
 
 
 def normalisation(
-    questions: Sequence[Question],
+    questions: Sequence[SampledQuestion],
     agents: Sequence[str],
     clusterers: Mapping[str, Clusterer],
     setting: Setting,
@@ -86,7 +86,7 @@ def normalisation(
     )
 
 
-def _compared(question: Question, span: Span) -> Question:
+def _compared(question: SampledQuestion, span: Span) -> SampledQuestion:
     responses = tuple(cast("Sample", {**each, "answer": span(question, each)}) for each in question.responses)
     return replace(question, responses=responses)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import Question
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import DIVERGENCES, METRICS, Setting, judged
 from coe_agents.experiments.paper import paper_label, paper_rows
@@ -19,7 +19,7 @@ _AT_MOST = 3
 def panels(
     name: str,
     title: str,
-    questions: Sequence[Question],
+    questions: Sequence[SampledQuestion],
     agents: Sequence[str],
     setting: Setting,
     *,

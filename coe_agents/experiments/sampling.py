@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import Question
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.experiments.coordinating import coordinated
 from coe_agents.experiments.experiment import Cell, Experiment, Row
@@ -21,8 +21,8 @@ _COLUMNS = ("varied", "value", "accuracy before", "accuracy after", "CoE", "U_A"
 
 
 def sampling(
-    by_temperature: Mapping[float, Sequence[Question]],
-    questions: Sequence[Question],
+    by_temperature: Mapping[float, Sequence[SampledQuestion]],
+    questions: Sequence[SampledQuestion],
     agents: Sequence[str],
     setting: Setting,
 ) -> Experiment:
@@ -98,7 +98,7 @@ def _known(group: Judged) -> Sequence[float]:
     return [] if vector is None else vector.tolist()
 
 
-def _fewest_responses(questions: Sequence[Question], agents: Sequence[str]) -> int:
+def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:
     """The number of responses that every agent has for every question to which it responded."""
     return min(
         (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coe_agents.evaluation import Question
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import Setting, judged, of_agents
@@ -27,7 +27,7 @@ _COLUMNS = ("agents", "groups", "accuracy", *_METRICS, "CoE less Semantic Entrop
 
 
 def scaling(
-    questions: Sequence[Question],
+    questions: Sequence[SampledQuestion],
     agents: Sequence[str],
     setting: Setting,
     *,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import Question
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import METRICS, Setting, judged
 from coe_agents.experiments.paper import paper_label, paper_rows
@@ -16,7 +16,7 @@ _NAME = "selective-prediction"
 _COLUMNS = ("models", "metric", *RANKING_COLUMNS)
 
 
-def selective_prediction(questions: Sequence[Question], agents: Sequence[str], setting: Setting) -> Experiment:
+def selective_prediction(questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting) -> Experiment:
     """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models.
 
     Args:

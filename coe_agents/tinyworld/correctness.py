@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 
 from coe_agents.clustering import normalize_answer
-from coe_agents.evaluation import Prediction, Question, Rule, Sample
+from coe_agents.evaluation import Prediction, Rule, Sample, SampledQuestion
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.wording import spoken_answer
 
@@ -17,7 +17,7 @@ def tinyworld_criterion() -> Rule:
     return Rule("tinyworld's facts", _is_right)
 
 
-def answer_span(question: Question, response: Sample) -> str:
+def answer_span(question: SampledQuestion, response: Sample) -> str:
     """Returns the answer inside a response, or all of it where it is in none of tinyworld's wordings."""
     fact = _facts().get(question.text)
     return response["text"] if fact is None else spoken_answer(fact.relation, fact.subject, response["text"])

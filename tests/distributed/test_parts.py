@@ -11,7 +11,7 @@ from coe_agents.distributed import SampleParts, cluster
 from coe_agents.distributed.sampling import _Asking
 from coe_agents.distributed.scoring import _in_parts, score
 from coe_agents.errors import ConfigurationError, StoreError
-from coe_agents.evaluation import Question as Saved
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.parquet import rows_of
 from coe_agents.evaluation.runner import Participant
@@ -105,7 +105,7 @@ def test_another_size_is_another_run(tmp_path):
 
 def test_parts_to_score_are_cut_where_batches_end():
     def saved(number, n):
-        return Saved(str(number), "", (), ({"text": "x"},) * n, ())
+        return SampledQuestion(str(number), "", (), ({"text": "x"},) * n, ())
 
     questions = [saved(number, number % 3 > 0) for number in range(300)]
     parts = list(_in_parts(questions, 64))

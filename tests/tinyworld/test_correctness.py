@@ -1,4 +1,4 @@
-from coe_agents.evaluation import Prediction, Question
+from coe_agents.evaluation import Prediction, SampledQuestion
 from coe_agents.tinyworld.correctness import answer_span, tinyworld_criterion
 
 ASKED = "What is the capital of France?"
@@ -11,6 +11,6 @@ def test_an_answer_is_right_in_all_wordings_and_only_where_the_fact_is_true():
 
 
 def test_the_span_is_the_answer_inside_the_wording():
-    question = Question("capital/France", ASKED, (), (), ())
+    question = SampledQuestion("capital/France", ASKED, (), (), ())
     assert answer_span(question, {"text": "Paris is the capital of France."}) == "Paris"
-    assert answer_span(Question("q", "Who won?", (), (), ()), {"text": "It is Paris."}) == "It is Paris."
+    assert answer_span(SampledQuestion("q", "Who won?", (), (), ()), {"text": "It is Paris."}) == "It is Paris."

@@ -15,7 +15,7 @@ from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.page.rows import Rows, packed
 from coe_agents.evaluation.report import report
-from coe_agents.evaluation.samples import Question
+from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring import score
 from coe_agents.policy import Weighting
 
@@ -23,7 +23,7 @@ _STYLE, _SCRIPT = ("page.css",), ("base.js", "charts.js", "regimes.js", "questio
 
 
 def create_page(
-    questions: Iterable[Question],
+    questions: Iterable[SampledQuestion],
     *,
     title: str,
     clusterer: Clusterer,

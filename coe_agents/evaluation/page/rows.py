@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from coe_agents.evaluation.page.curves import curves
-from coe_agents.evaluation.samples import Question, Sample
+from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.statistics import Statistics
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
@@ -30,7 +30,7 @@ class Rows:
         self._waiting: list[dict[str, Any]] = []
         self._blocks: list[str] = []
 
-    def counting(self, questions: Iterable[Question]) -> Iterator[Question]:
+    def counting(self, questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
         """Passes the questions on, and keeps those without a response, which are not measured."""
         for question in questions:
             if not question.responses:
@@ -70,7 +70,7 @@ class Rows:
         """Returns the blocks, `BLOCK` questions each."""
         return [*self._blocks, *([packed(self._waiting)] if self._waiting else [])]
 
-    def _line(self, question: Question, *values: Any) -> None:
+    def _line(self, question: SampledQuestion, *values: Any) -> None:
         for name, value in zip(_COLUMNS, (question.id, _cut(question.text), *values), strict=True):
             self._columns[name].append(value)
 
@@ -107,7 +107,7 @@ def _responses(statistics: Statistics) -> list[list[Any]]:
     return [[*key, n, _short(weight[key])] for key, n in total.items()]
 
 
-def _failures(question: Question) -> list[list[str]]:
+def _failures(question: SampledQuestion) -> list[list[str]]:
     def told(sample: Sample) -> list[str]:
         return [sample["agent"], _cut(sample["error"] or "")]
 

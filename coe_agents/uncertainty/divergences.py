@@ -151,7 +151,8 @@ def _kullback_leibler(p: FloatArray, q: FloatArray) -> FloatArray:
     terms = p * (log_where_positive(p) - log_where_positive(q))
     # by Gibbs' inequality only rounding goes below 0
     sums = np.maximum(terms.sum(axis=-1), 0.0)
-    return np.where(((p > 0.0) & (q == 0.0)).any(axis=-1), np.inf, sums)
+    outside = (p > 0.0) & (q == 0.0)
+    return np.where(outside.any(axis=-1), np.inf, sums) if outside.any() else sums
 
 
 def _jensen_shannon(p: FloatArray, q: FloatArray) -> FloatArray:

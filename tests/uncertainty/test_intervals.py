@@ -23,29 +23,41 @@ def by_the_book(log_probs, levels, n_resamples=1500):
     return np.quantile(drawn, levels, axis=0)
 
 
-def agent_by_agent(labels, agents, logs, seed, n_resamples):
-    """Draws the counts of one agent after the other; shape (2, 3)."""
+def one_by_one(labels, agents, logs, seed, n_resamples):
+    """Draws each response of each resample by itself; shape (2, 3)."""
     generator = np.random.default_rng(seed)
+    kept = sorted((a, label, log) for a, label, log in zip(agents, labels, logs, strict=True) if log > -math.inf)
     rows = np.zeros((n_resamples, max(agents) + 1, max(labels) + 1))
-    for agent in range(max(agents) + 1):
-        own = [i for i, a in enumerate(agents) if a == agent and logs[i] > -math.inf]
-        counts = generator.multinomial(len(own), [1 / len(own)] * len(own), size=n_resamples)
-        for row, drawn in zip(rows[:, agent], counts, strict=True):
-            highest = max(logs[i] for i, count in zip(own, drawn, strict=True) if count)
-            for i, count in zip(own, drawn, strict=True):
-                row[labels[i]] += count and count * math.exp(logs[i] - highest)
+    for resample in rows:
+        drawn = []
+        for agent, _, _ in kept:
+            own = [response for response in kept if response[0] == agent]
+            drawn.append(own[int(generator.random() * len(own))])
+        for agent, label, log in drawn:
+            resample[agent, label] += math.exp(log - max(other for a, _, other in drawn if a == agent))
     rows /= rows.sum(axis=-1, keepdims=True)
     return np.quantile(np.stack(collaborative_entropy(rows)), [0.025, 0.975], axis=1)
 
 
 @pytest.mark.parametrize("block", [1, 32_768])
-@pytest.mark.parametrize("logs", [[0.0] * 12, LOGS, [-math.inf, -math.inf, *LOGS[2:]]])
+@pytest.mark.parametrize(
+    "logs", [None, [0.0] * 12, LOGS, [-math.inf, -math.inf, *LOGS[2:]], [1e4 * log for log in LOGS]]
+)
 def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, logs, block):
     monkeypatch.setattr(intervals, "_BLOCK", block)
     agents = [0, 2, 2, 1, 2, 0, 1, 2, 2, 1, 2, 2]  # two, three and seven responses
     interval = coe_interval(LABELS, agents, log_probs=logs, seed=5, n_resamples=40)
     own = np.array([interval.total, interval.aleatoric, interval.epistemic]).T
-    assert own == pytest.approx(agent_by_agent(LABELS, agents, logs, 5, 40), abs=1e-14)
+    assert own == pytest.approx(one_by_one(LABELS, agents, logs or [0.0] * 12, 5, 40), abs=1e-14)
+
+
+@pytest.mark.parametrize("logs", [None, LOGS])
+def test_the_order_of_responses_changes_nothing(logs):
+    order = np.random.default_rng(0).permutation(12)
+    labels, agents, log_probs = (None if x is None else np.array(x)[order] for x in (LABELS, AGENTS, logs))
+    shuffled = coe_interval(labels, agents, log_probs=log_probs, n_resamples=50)
+    plain = coe_interval(LABELS, AGENTS, log_probs=logs, n_resamples=50)
+    assert shuffled.total == pytest.approx(plain.total, abs=1e-12)
 
 
 @pytest.mark.parametrize("log_probs", [None, LOGS])

@@ -16,7 +16,7 @@ from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.folder import run_folder, write
-from coe_agents.evaluation.parquet import PARTS, SAMPLE_COLUMNS, rows_of, to_parquet
+from coe_agents.evaluation.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
 from coe_agents.evaluation.runner import Annotate, Ask, Participant, units_of
 from coe_agents.evaluation.runner import sample as sample_all
 from coe_agents.evaluation.store import Unit, is_whole
@@ -134,7 +134,7 @@ class SampleParts:
             self._failures(self._file(number), self._units(number))
 
     def _file(self, number: int) -> Path:
-        return self.path / f"part-{number:05d}.parquet"
+        return part_file(self.path, number)
 
     def _units(self, number: int) -> dict[Unit, int]:
         return units_of(self._parts[number], self._agents)

@@ -15,9 +15,10 @@ from coe_agents.errors import StoreError
 from coe_agents.evaluation import Criterion, Sample, SampledQuestion, Scores
 from coe_agents.evaluation.estimators import ESTIMATORS
 from coe_agents.evaluation.folder import run_folder, write
-from coe_agents.evaluation.parquet import rows_of, to_parquet
-from coe_agents.evaluation.scored import BATCH, AgentScore, ScoredQuestion, score_each
+from coe_agents.evaluation.parquet import part_file, rows_of, to_parquet
+from coe_agents.evaluation.scored import AgentScore, ScoredQuestion, score_each
 from coe_agents.evaluation.scoring import to_scores
+from coe_agents.evaluation.statistics import BATCH
 from coe_agents.policy import Weighting
 
 _COLUMNS = {
@@ -84,7 +85,7 @@ def score(
     def pending() -> Iterator[Part]:
         for number, part in enumerate(_in_parts(questions, size)):
             ids.append([question.id for question in part])
-            path = _file(folder, number)
+            path = part_file(folder, number)
             if path.exists():
                 _check(path, ids[number])
                 told(number)
@@ -93,12 +94,12 @@ def score(
 
     def kept() -> Iterator[ScoredQuestion]:
         for number in range(len(ids)):
-            yield from map(_from_row, _check(_file(folder, number), ids[number]))
+            yield from map(_from_row, rows_of(part_file(folder, number)))
 
-    with run_folder(folder, {**settings, "partition_size": size}, holds=_file(folder, 0).name):
+    with run_folder(folder, {**settings, "partition_size": size}, holds=part_file(folder, 0).name):
         for number, content in work_through(pending(), partial(_Scoring, create, weighting), pool):
             _check(BytesIO(content), ids[number])
-            write(_file(folder, number), content)
+            write(part_file(folder, number), content)
             told(number)
         return to_scores(kept(), criterion=criterion, clusterer=clusterer, weighting=weighting)
 
@@ -154,18 +155,12 @@ def _from_row(row: Mapping[str, Any]) -> ScoredQuestion:
     )
 
 
-def _file(folder: Path, number: int) -> Path:
-    return folder / f"part-{number:05d}.parquet"
-
-
-def _check(file: Path | BytesIO, ids: list[str]) -> list[dict[str, Any]]:
-    """Returns the rows of a file that holds every question once."""
+def _check(file: Path | BytesIO, ids: list[str]) -> None:
+    """Refuses a file that does not hold every question once."""
     name = file if isinstance(file, Path) else "a part that came"
     try:
-        rows = list(rows_of(file))
-        found = [row["id"] for row in rows]
+        found = [row["id"] for row in rows_of(file, columns=["id"])]
     except (ValueError, KeyError, OSError) as error:
         raise StoreError(f"{name} is no part of a run: {error}", hint="Remove it; it is made again") from error
     if sorted(found) != sorted(ids):
         raise StoreError(f"{name} does not hold every question once", hint="Remove it; it is made again")
-    return rows

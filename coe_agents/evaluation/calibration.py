@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from scipy.stats import beta
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.correctness import CRITERIA, Criterion, Prediction, judge
+from coe_agents.evaluation.correctness import CRITERIA, Criterion, with_verdicts
 from coe_agents.evaluation.learned import fit_gate
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring import in_second_half
@@ -20,7 +19,6 @@ from coe_agents.evaluation.tallies import FloatArray, checked
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
 from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration
 
-_BATCH = 64
 COE_STEP, GATE_STEP = 0.05, 0.005
 """The distance of the thresholds that are tried: in nats, and as an estimated probability of error."""
 
@@ -65,11 +63,7 @@ def judged(
 ) -> list[Judged]:
     """Measures and judges every question that has a response, in the order of the questions."""
     statistics = measured(questions, clusterer=clusterer, weighting=weighting)
-    rows: list[Judged] = []
-    while batch := list(islice(statistics, _BATCH)):
-        verdicts = judge([Prediction.of(each) for each in batch], criterion)
-        rows += [Judged(s.question.id, s.measurement, v) for s, v in zip(batch, verdicts, strict=True)]
-    return rows
+    return [Judged(s.question.id, s.measurement, verdict) for s, verdict in with_verdicts(statistics, criterion)]
 
 
 def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:

@@ -1,12 +1,13 @@
 """Owns the criteria by which a group's answer counts as right. Every report names the one it used."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol, runtime_checkable
 
 from coe_agents.clustering import Clusterer, answer_kind, cluster_many, normalize_answer
-from coe_agents.evaluation.statistics import Statistics
+from coe_agents.evaluation.statistics import BATCH, Statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,13 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[bool 
         verdict if verdict is None else bool(verdict) and answer_kind(prediction.answer) == "answer"
         for verdict, prediction in zip(verdicts, predictions, strict=True)
     ]
+
+
+def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, bool | None]]:
+    """Yields each with the verdict on the group's answer; `BATCH` of them are held and judged together."""
+    left = iter(statistics)
+    while batch := list(islice(left, BATCH)):
+        yield from zip(batch, judge([Prediction.of(each) for each in batch], criterion), strict=True)
 
 
 def _any(matches: Iterable[bool]) -> bool | None:

@@ -33,6 +33,11 @@ _EXACT = "exact"
 _BATCH = 1024
 
 
+def part_file(folder: Path, number: int) -> Path:
+    """Returns where a part of a run is kept; names are in the order of the parts."""
+    return folder / f"part-{number:05d}.parquet"
+
+
 def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:
     """Returns rows as a Parquet file.
 

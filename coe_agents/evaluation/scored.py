@@ -3,18 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple
 
 from coe_agents.clustering import Clusterer, EntailmentModel
-from coe_agents.evaluation.correctness import Criterion, Prediction, judge
+from coe_agents.evaluation.correctness import Criterion, with_verdicts
 from coe_agents.evaluation.estimators import ESTIMATORS
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.statistics import Statistics, measured
 from coe_agents.policy import Weighting
 
-BATCH = 64
-"""Questions with a response that go to the clusterer, and predictions that go to the criterion, together."""
 _DIGITS = 10
 """To which scores are kept: what is equal but for rounding is a tie, and not ranked by its last bits."""
 
@@ -65,11 +62,9 @@ def score_each(
             yield question
 
     statistics = measured(answered(), clusterer=clusterer, weighting=weighting, entailment=entailment)
-    while batch := list(islice(statistics, BATCH)):
-        verdicts = judge([Prediction.of(each) for each in batch], criterion)
-        for each, verdict in zip(batch, verdicts, strict=True):
-            on_question(each, verdict)
-            yield _scored(each, verdict)
+    for each, verdict in with_verdicts(statistics, criterion):
+        on_question(each, verdict)
+        yield _scored(each, verdict)
         yield from unanswered
         unanswered.clear()
     yield from unanswered

@@ -18,8 +18,8 @@ from coe_agents.policy.weighing import log_probabilities, most_probable, shares
 from coe_agents.uncertainty import CollaborativeEntropy, cluster_distributions, collaborative_entropy, entropy
 from coe_agents.uncertainty.answers import first_highest
 
-_BATCH = 64
-"""Questions that go to the clusterer together."""
+BATCH = 64
+"""Questions with a response that go to the clusterer together, and then to the criterion of correctness."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def measured(
         ValueError: If `weighting` is "probability" and an agent lacks log-probabilities.
     """
     answered = (_with_answers(question) for question in questions if question.responses)
-    while batch := list(islice(answered, _BATCH)):
+    while batch := list(islice(answered, BATCH)):
         texts = [[response_text(response) for response in question.responses] for question in batch]
         labels = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
         affinities = _affinities(batch, texts, labels, entailment)

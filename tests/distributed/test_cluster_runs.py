@@ -12,30 +12,14 @@ import pytest
 from coe_agents.evaluation.parquet import PARTS, rows_of
 from coe_agents.evaluation.store import SAMPLES
 from tests.cli.test_command import COMMAND
+from tests.cli.test_sample import config, questions
 from tests.distributed.conftest import LOOPBACK, ROOT
+from tests.evaluation.test_sigkill import AGENT
 from tests.servers import served
 
 N_QUESTIONS, SIZE, AT_ONCE = 24, 4, 5
 NAMES = ("ada", "bea")
 N_UNITS = N_QUESTIONS * len(NAMES)
-CONFIG = """\
-{agents}
-[clusterer]
-kind = "entailment"
-model = "tinyworld"
-[policy]
-kind = "threshold"
-max_coe = 0.7
-"""
-AGENT = """\
-[[agents]]
-name = "{name}"
-provider = "openai"
-model = "served"
-base_url = "{url}"
-n_samples = 3
-max_concurrency = {at_once}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +32,12 @@ def server():
 def local(tmp_path_factory, server):
     """The folder of a run in one process, and the options that every run shares."""
     folder = tmp_path_factory.mktemp("local")
-    config, data = folder / "coe.toml", folder / "data.jsonl"
-    agents = "".join(AGENT.format(name=name, url=server.url, at_once=AT_ONCE) for name in NAMES)
-    config.write_text(CONFIG.format(agents=agents))
-    records = [
+    agents = (AGENT.format(name=name, url=server.url, at_once=AT_ONCE) for name in NAMES)
+    records = (
         {"question": f"Question {number}?", "references": ["Lyon" if number % 3 else "Paris"]}
         for number in range(N_QUESTIONS)
-    ]
-    data.write_text("".join(json.dumps(record) + "\n" for record in records))
-    options = ["--config", str(config), "--dataset", str(data)]
+    )
+    options = ["--config", str(config(folder, *agents)), "--dataset", questions(folder, *records)]
     process = started("sample", *options, "--out", str(folder / "run"))
     said, faults = process.communicate(timeout=120)
     assert process.returncode == 0, said + faults

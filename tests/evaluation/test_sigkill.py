@@ -32,7 +32,7 @@ provider = "openai"
 model = "served"
 base_url = "{url}"
 n_samples = 3
-max_concurrency = 1
+max_concurrency = {at_once}
 """
 
 
@@ -44,7 +44,9 @@ def server():
 
 def command(folder, server):
     config, data = folder / "coe.toml", folder / "data.jsonl"
-    config.write_text(CONFIG.format(agents="".join(AGENT.format(name=name, url=server.url) for name in NAMES)))
+    config.write_text(
+        CONFIG.format(agents="".join(AGENT.format(name=name, url=server.url, at_once=1) for name in NAMES))
+    )
     records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(N_QUESTIONS)]
     data.write_text("".join(json.dumps(record) + "\n" for record in records))
     options = ["--config", str(config), "--dataset", str(data), "--at-once", str(AT_ONCE)]

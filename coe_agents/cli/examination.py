@@ -22,7 +22,7 @@ from coe_agents.cli.clusterer_probes import (
 from coe_agents.cli.config import Config
 from coe_agents.cli.models import replicas_of
 from coe_agents.cli.probes import AgentReport, Failure
-from coe_agents.cli.replica_probes import is_other, offers
+from coe_agents.cli.replica_probes import other_models
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 
 _PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-openai")
@@ -97,7 +97,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         problems += _problems(place, result, needs_logprobs=needs_logprobs)
         notes += _notes(part, result)
     if config is not None:
-        notes += is_other(config, offers(config))
+        notes += other_models(config)
     reports = {name: None if isinstance(result, Failure) else result for name, result in results.items()}
     devices = sorted({report.device for report in reports.values() if report is not None and report.device})
     return Examination(

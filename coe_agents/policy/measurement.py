@@ -20,6 +20,7 @@ from coe_agents.uncertainty import (
     regime,
     semantic_entropy,
 )
+from coe_agents.uncertainty.answers import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
@@ -57,6 +58,7 @@ class Measurement:
         representatives: The first response of each cluster.
         answer: The most probable response of the leading cluster.
         answer_kind: "answer", or "refusal" or "empty", which cannot be answered.
+        tied: The representatives of the clusters that share the lead; () without a tie.
         surprisal: -log of the leading cluster's support, in nats.
         coordinated_coe: CoE after Algorithm 1; None without coordination.
         agents: What each agent says, by name.
@@ -75,6 +77,7 @@ class Measurement:
     representatives: tuple[str, ...] = ()
     answer: str
     answer_kind: AnswerKind
+    tied: tuple[str, ...] = ()
     surprisal: float
     coordinated_coe: float | None = None
     agents: Mapping[str, AgentMeasurement]
@@ -140,6 +143,7 @@ def measure(
         normalized[agents] * shares(log_probs, agents),
     )
     representatives = _representatives(texts, labels)
+    leaders = [text for text, leads in zip(representatives, shares_lead(support), strict=True) if leads]
     return Measurement(
         coe=coe.total,
         aleatoric=coe.aleatoric,
@@ -156,6 +160,7 @@ def measure(
         representatives=tuple(representatives),
         answer=answer,
         answer_kind=answer_kind(answer),
+        tied=tuple(leaders) if len(leaders) > 1 else (),
         surprisal=float(-np.log(support[leading])) + 0.0,
         coordinated_coe=coordinated,
         agents={

@@ -3,7 +3,7 @@
 Pure functions over arrays; needs NumPy and SciPy only. Everything is in nats unless it says otherwise.
 """
 
-from coe_agents.uncertainty.answers import answer_surprisal, leading_cluster
+from coe_agents.uncertainty.answers import answer_surprisal, leading_cluster, leading_clusters
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, collaborative_entropy, ensemble_mean
 from coe_agents.uncertainty.coordination import Coordination, coordinate
 from coe_agents.uncertainty.distributions import cluster_distributions
@@ -35,6 +35,7 @@ __all__ = [
     "jensen_shannon_divergence",
     "kl_divergence",
     "leading_cluster",
+    "leading_clusters",
     "miller_madow_correction",
     "regime",
     "semantic_entropy",

@@ -4,10 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.uncertainty import _checks
-from coe_agents.uncertainty._checks import FloatArray, FloatOrArray, IntArray
+from coe_agents.uncertainty._checks import BoolArray, FloatArray, FloatOrArray, IntArray
 from coe_agents.uncertainty.collaborative import ensemble_mean
 
-_TIE = 1e-12
+TIE = 1e-9
+"""Ensemble means closer than this tie, so that rounding chooses no answer."""
 
 
 def leading_cluster(distributions: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> int | IntArray:
@@ -22,8 +23,8 @@ def leading_cluster(distributions: npt.ArrayLike, *, weights: npt.ArrayLike | No
         weights: Shape `(n_agents,)` or `(..., n_agents)`, summing to 1; None: 1 / n_agents each.
 
     Returns:
-        An int for one question, integers of shape `(...)` for many. Means closer than 1e-12 are a tie, so that rounding
-        chooses no answer.
+        An int for one question, integers of shape `(...)` for many. Means closer than 1e-9 tie: `leading_clusters`
+        returns all that share the lead.
 
     Raises:
         TypeError: An argument does not hold real numbers.
@@ -34,6 +35,28 @@ def leading_cluster(distributions: npt.ArrayLike, *, weights: npt.ArrayLike | No
     """
     leaders = first_highest(ensemble_mean(distributions, weights=weights))
     return int(leaders) if leaders.ndim == 0 else leaders
+
+
+def leading_clusters(distributions: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> BoolArray:
+    """Whether each cluster shares the lead: its ensemble mean lies less than 1e-9 below the highest.
+
+    Args:
+        distributions: Shape `(..., n_agents, n_clusters)`; rows sum to 1.
+        weights: Shape `(n_agents,)` or `(..., n_agents)`, summing to 1; None: 1 / n_agents each.
+
+    Returns:
+        Shape `(..., n_clusters)`; more than one True is a tie, which nothing but trust (unequal weights) may break.
+
+    Raises:
+        TypeError: An argument does not hold real numbers.
+        ValueError: As `ensemble_mean`.
+
+    >>> leading_clusters([[0.25, 0.75], [0.75, 0.25]])
+    array([ True,  True])
+    >>> leading_clusters([[0.25, 0.75], [0.75, 0.25]], weights=[0.6, 0.4])
+    array([False,  True])
+    """
+    return shares_lead(ensemble_mean(distributions, weights=weights))
 
 
 def answer_surprisal(
@@ -79,6 +102,11 @@ def answer_surprisal(
         return _checks.plain(np.asarray(0.0 - np.log(support)))
 
 
+def shares_lead(p: FloatArray) -> BoolArray:
+    """Whether each value is the highest of the last axis but for rounding."""
+    return np.asarray(p > p.max(axis=-1, keepdims=True) - TIE)
+
+
 def first_highest(p: FloatArray) -> IntArray:
     """The first index over the last axis whose value is the highest but for rounding."""
-    return np.asarray(np.argmax(p >= p.max(axis=-1, keepdims=True) - _TIE, axis=-1))
+    return np.asarray(np.argmax(shares_lead(p), axis=-1))

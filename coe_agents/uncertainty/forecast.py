@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.uncertainty import _checks
-from coe_agents.uncertainty._checks import FloatArray, IntArray
-from coe_agents.uncertainty.answers import first_highest
+from coe_agents.uncertainty._checks import BoolArray, FloatArray, IntArray
+from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.collaborative import decompose, mean_of
 from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
 from coe_agents.uncertainty.divergences import kernel
@@ -19,13 +19,13 @@ _N_NEW = 8
 
 @dataclass(frozen=True, slots=True)
 class CoEForecast:
-    """Where CoE may lie once the responses that are left have come, in nats.
+    """Where CoE may lie once the responses that are left have come, on the scale that `coe_forecast` was given.
 
     Attributes:
         total: Of CoE, as (low, high).
         aleatoric: Of U_A.
         epistemic: Of U_E.
-        lead: The probability that the cluster that leads now leads then.
+        lead: The probability that the cluster that leads now leads then, alone; 0 where several share the lead now.
         confidence: The probability inside each interval.
     """
 
@@ -37,7 +37,7 @@ class CoEForecast:
 
     @property
     def keeps_lead(self) -> bool:
-        """Whether the leading cluster stays with the confidence of the intervals."""
+        """Whether the leading cluster keeps the lead, without a tie, with the confidence of the intervals."""
         return self.lead >= self.confidence
 
 
@@ -52,6 +52,7 @@ def coe_forecast(
     confidence: float = 0.95,
     own: float = 1.0,
     new: float = 1.0,
+    epistemic_scale: float = 1.0,
     n_simulations: int = 400,
     seed: int | np.random.Generator = 0,
 ) -> CoEForecast:
@@ -78,13 +79,14 @@ def coe_forecast(
         confidence: In (0, 1).
         own: How many responses of its own an agent's doubt about itself is worth, above 0.
         new: How many responses what nobody has named yet is worth, above 0.
+        epistemic_scale: The factor of U_E, in CoE too, finite and above 0; see the function of that name.
         n_simulations: At least 1.
         seed: An integer, which gives the same forecast again, or a generator.
 
     Raises:
         TypeError: An argument is of a wrong kind.
-        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `n_more`, `confidence`, `own`, `new` or
-            `n_simulations` is out of range.
+        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `n_more`, `confidence`, `own`, `new`,
+            `epistemic_scale` or `n_simulations` is out of range.
 
     Three equal responses of one agent leave more open than nine of three:
 
@@ -115,6 +117,9 @@ def coe_forecast(
     for name, mass in masses.items():
         if not 0.0 < _checks.amount(mass, name, hint="1.0 is one response") < np.inf:
             raise ValueError(f'"{name}" must be above 0 and finite; it is {mass!r}. 1.0 is one response')
+    scale = _checks.amount(epistemic_scale, "epistemic_scale", hint="1.0 leaves the unit as it is")
+    if not 0.0 < scale < np.inf:
+        raise ValueError(f'"epistemic_scale" must be above 0 and finite; it is {scale!r}. 1.0 leaves the unit as it is')
     agent_weights = _checks.weights(weights, rows.shape)
     generator = np.random.default_rng(seed)
 
@@ -123,6 +128,10 @@ def coe_forecast(
     counts = np.zeros(shape)
     np.add.at(counts, (agent_array, label_array), 1.0)
     weighed = counts if log_probs is None else _weighed(label_array, agent_array, log_probs, shape)
+    # draws fall alike in whatever order the agents stand
+    order = np.lexsort((left, agent_weights, *weighed.round(9).T[::-1], *counts.T[::-1]))
+    rows, agent_weights, left = rows[order], agent_weights[order], left[order]
+    counts, weighed = counts[order], weighed[order]
     typical = _typical(weighed, counts)
 
     n = _checks.count(n_simulations, "n_simulations")
@@ -134,11 +143,18 @@ def coe_forecast(
     simulated /= simulated.sum(axis=-1, keepdims=True)
 
     split = decompose(simulated, agent_weights, kernel(divergence, None, shape[1]))
-    parts = np.stack([np.asarray(part) for part in (split.total, split.aleatoric, split.epistemic)])
+    scaled = scale * split.epistemic
+    parts = np.stack([split.aleatoric + scaled, split.aleatoric, scaled])
     low, high = np.quantile(parts, [(1.0 - share) / 2.0, (1.0 + share) / 2.0], axis=1)
     total, aleatoric, epistemic = zip(low.tolist(), high.tolist(), strict=True)
-    leads = first_highest(mean_of(simulated, agent_weights)) == first_highest(mean_of(rows, agent_weights))
-    return CoEForecast(total, aleatoric, epistemic, float(leads.mean()), share)
+    leads = _alone(mean_of(simulated, agent_weights))[:, : rows.shape[1]] & _alone(mean_of(rows, agent_weights))
+    return CoEForecast(total, aleatoric, epistemic, float(leads.any(axis=-1).mean()), share)
+
+
+def _alone(means: FloatArray) -> BoolArray:
+    """Returns whether each cluster leads without a tie."""
+    leaders = shares_lead(means)
+    return np.asarray(leaders & (leaders.sum(axis=-1, keepdims=True) == 1))
 
 
 def _weighed(labels: IntArray, agents: IntArray, log_probs: npt.ArrayLike, shape: tuple[int, int]) -> FloatArray:

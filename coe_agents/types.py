@@ -91,8 +91,9 @@ class RoundData(TypedDict):
         epistemic: Its second part.
         regime: The regime after it.
         answer: The leading cluster's most probable response.
-        led: The representative of the leading cluster; of each one, on a tie.
-        leading: What each agent itself holds most probable, by name.
+        led: The representative of the leading cluster; of each one, by text, on a tie.
+        leading: What each agent itself holds most probable, by name; of what it holds equally probable, the one that
+            the group supports most, and then the first by text.
         flips: Whether that has another meaning than after the round before, for each agent that has both.
         adopted: Whether an agent changed to what led the round before, for each agent that has both; empty unless the
             round showed the agents what had been answered.
@@ -180,8 +181,8 @@ class Candidate(TypedDict):
     """One meaning that the agents' responses have; refusals and empty responses are none.
 
     Attributes:
-        number: Its place, from 1, the best supported first.
-        answer: The first response with this meaning.
+        number: Its place, from 1, the best supported first; equal support goes by text.
+        answer: The most probable response with this meaning.
         support: Its part of the ensemble mean, in [0, 1].
         agents: The probability that each agent gives it, by name; agents that never said it are left out.
     """

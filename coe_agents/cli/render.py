@@ -8,6 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.policy.weighing import ranked
+
 _BAR = 24
 _SHOWN = 4
 _HEADS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold magenta"}
@@ -75,18 +77,18 @@ def _numbers(decision: Mapping[str, Any]) -> list[Text]:
 def _agents(decision: Mapping[str, Any]) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for name, agent in decision["agents"].items():
-        ranked = sorted(agent["distribution"].items(), key=lambda item: -item[1])
-        for place, (answer, share) in enumerate(ranked[:_SHOWN]):
+        answers = ranked(agent["distribution"].items())
+        for place, (answer, share) in enumerate(answers[:_SHOWN]):
             bar = Text("█" * max(1, round(share * _BAR)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
             table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(answer), overflow="ellipsis", no_wrap=True))
-        if len(ranked) > _SHOWN:
-            rest = sum(share for _, share in ranked[_SHOWN:])
+        if len(answers) > _SHOWN:
+            rest = sum(share for _, share in answers[_SHOWN:])
             table.add_row(
                 "",
                 Text("░" * max(1, round(rest * _BAR)), style="dim"),
                 Text(f"{rest:4.0%}", style="dim"),
-                Text(f"{len(ranked) - _SHOWN} others", style="dim"),
+                Text(f"{len(answers) - _SHOWN} others", style="dim"),
             )
     for name, reason in decision["failed_agents"].items():
         table.add_row(

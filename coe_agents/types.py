@@ -85,10 +85,10 @@ class RoundData(TypedDict):
     Attributes:
         round: The round, from 0.
         strategy: How it was asked; None for the first.
-        coe: Collaborative Entropy after it, in nats, over all responses that count then; this, the next three and
-            `answer` are None if nothing was measured.
-        aleatoric: Its first part.
-        epistemic: Its second part.
+        coe: Collaborative Entropy after it, over all responses that count then; this, the next three and `answer` are
+            None if nothing was measured.
+        aleatoric: Its first part, in nats.
+        epistemic: Its second part, in the unit of the graph's divergence.
         regime: The regime after it.
         answer: The leading cluster's most probable response.
         led: The representative of the leading cluster; of each one, by text, on a tie.
@@ -201,10 +201,11 @@ class EscalatedCase(TypedDict):
         conversation: What the agents saw, as OpenAI-style dictionaries; its last message asks the question.
         candidates: What the agents answered, the best supported first.
         regime: "consensus", "conflict", "ambiguous" or "unknown".
-        coe: Collaborative Entropy in nats, the sum of the next two.
-        aleatoric: Mean semantic entropy of the agents.
-        epistemic: Weighted divergence of the agents from their mean.
-        reason: Why the policy escalates.
+        coe: Collaborative Entropy, the sum of the next two.
+        aleatoric: Mean semantic entropy of the agents, in nats.
+        epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
+        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Left out, it is "kl".
+        reason: Who says what, and why the policy escalates.
     """
 
     question: str
@@ -214,6 +215,7 @@ class EscalatedCase(TypedDict):
     coe: float
     aleatoric: float
     epistemic: float
+    divergence: NotRequired[str]
     reason: str
 
 

@@ -68,6 +68,7 @@ def case_of(state: CoEState) -> EscalatedCase:
         coe=measured["coe"],
         aleatoric=measured["aleatoric"],
         epistemic=measured["epistemic"],
+        divergence=measured.get("divergence", "kl"),
         reason=state["verdict"]["reason"],
     )
 

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.uncertainty import _checks
-from coe_agents.uncertainty._checks import BoolArray, FloatArray, IntArray
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty._checks import FloatArray, IntArray
+from coe_agents.uncertainty.answers import first_highest
 from coe_agents.uncertainty.collaborative import decompose, mean_of
 from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
 from coe_agents.uncertainty.divergences import kernel
@@ -19,13 +19,13 @@ _N_NEW = 8
 
 @dataclass(frozen=True, slots=True)
 class CoEForecast:
-    """Where CoE may lie once the responses that are left have come, on the scale that `coe_forecast` was given.
+    """Where CoE may lie once the responses that are left have come, with U_E on the scale that was asked for.
 
     Attributes:
         total: Of CoE, as (low, high).
         aleatoric: Of U_A.
         epistemic: Of U_E.
-        lead: The probability that the cluster that leads now leads then, alone; 0 where several share the lead now.
+        lead: The probability that the cluster that leads now leads then.
         confidence: The probability inside each interval.
     """
 
@@ -37,7 +37,7 @@ class CoEForecast:
 
     @property
     def keeps_lead(self) -> bool:
-        """Whether the leading cluster keeps the lead, without a tie, with the confidence of the intervals."""
+        """Whether the leading cluster stays with the confidence of the intervals."""
         return self.lead >= self.confidence
 
 
@@ -128,10 +128,6 @@ def coe_forecast(
     counts = np.zeros(shape)
     np.add.at(counts, (agent_array, label_array), 1.0)
     weighed = counts if log_probs is None else _weighed(label_array, agent_array, log_probs, shape)
-    # draws fall alike in whatever order the agents stand
-    order = np.lexsort((left, agent_weights, *weighed.round(9).T[::-1], *counts.T[::-1]))
-    rows, agent_weights, left = rows[order], agent_weights[order], left[order]
-    counts, weighed = counts[order], weighed[order]
     typical = _typical(weighed, counts)
 
     n = _checks.count(n_simulations, "n_simulations")
@@ -147,14 +143,8 @@ def coe_forecast(
     parts = np.stack([split.aleatoric + scaled, split.aleatoric, scaled])
     low, high = np.quantile(parts, [(1.0 - share) / 2.0, (1.0 + share) / 2.0], axis=1)
     total, aleatoric, epistemic = zip(low.tolist(), high.tolist(), strict=True)
-    leads = _alone(mean_of(simulated, agent_weights))[:, : rows.shape[1]] & _alone(mean_of(rows, agent_weights))
-    return CoEForecast(total, aleatoric, epistemic, float(leads.any(axis=-1).mean()), share)
-
-
-def _alone(means: FloatArray) -> BoolArray:
-    """Returns whether each cluster leads without a tie."""
-    leaders = shares_lead(means)
-    return np.asarray(leaders & (leaders.sum(axis=-1, keepdims=True) == 1))
+    leads = first_highest(mean_of(simulated, agent_weights)) == first_highest(mean_of(rows, agent_weights))
+    return CoEForecast(total, aleatoric, epistemic, float(leads.mean()), share)
 
 
 def _weighed(labels: IntArray, agents: IntArray, log_probs: npt.ArrayLike, shape: tuple[int, int]) -> FloatArray:

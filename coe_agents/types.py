@@ -85,14 +85,15 @@ class RoundData(TypedDict):
     Attributes:
         round: The round, from 0.
         strategy: How it was asked; None for the first.
-        coe: Collaborative Entropy after it, in nats, over all responses that count then; this, the next three and
-            `answer` are None if nothing was measured.
-        aleatoric: Its first part.
-        epistemic: Its second part.
+        coe: Collaborative Entropy after it, over all responses that count then; this, the next three and `answer` are
+            None if nothing was measured.
+        aleatoric: Its first part, in nats.
+        epistemic: Its second part, in the unit of the graph's divergence.
         regime: The regime after it.
         answer: The leading cluster's most probable response.
-        led: The representative of the leading cluster; of each one, on a tie.
-        leading: What each agent itself holds most probable, by name.
+        led: The representative of the leading cluster; of each one, by text, on a tie.
+        leading: What each agent itself holds most probable, by name; of what it holds equally probable, the one that
+            the group supports most, and then the first by text.
         flips: Whether that has another meaning than after the round before, for each agent that has both.
         adopted: Whether an agent changed to what led the round before, for each agent that has both; empty unless the
             round showed the agents what had been answered.
@@ -180,8 +181,8 @@ class Candidate(TypedDict):
     """One meaning that the agents' responses have; refusals and empty responses are none.
 
     Attributes:
-        number: Its place, from 1, the best supported first.
-        answer: The first response with this meaning.
+        number: Its place, from 1, the best supported first; equal support goes by text.
+        answer: The most probable response with this meaning.
         support: Its part of the ensemble mean, in [0, 1].
         agents: The probability that each agent gives it, by name; agents that never said it are left out.
     """
@@ -200,10 +201,11 @@ class EscalatedCase(TypedDict):
         conversation: What the agents saw, as OpenAI-style dictionaries; its last message asks the question.
         candidates: What the agents answered, the best supported first.
         regime: "consensus", "conflict", "ambiguous" or "unknown".
-        coe: Collaborative Entropy in nats, the sum of the next two.
-        aleatoric: Mean semantic entropy of the agents.
-        epistemic: Weighted divergence of the agents from their mean.
-        reason: Why the policy escalates.
+        coe: Collaborative Entropy, the sum of the next two.
+        aleatoric: Mean semantic entropy of the agents, in nats.
+        epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
+        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Left out, it is "kl".
+        reason: Who says what, and why the policy escalates.
     """
 
     question: str
@@ -213,6 +215,7 @@ class EscalatedCase(TypedDict):
     coe: float
     aleatoric: float
     epistemic: float
+    divergence: NotRequired[str]
     reason: str
 
 

@@ -115,6 +115,8 @@ def test_decisions_tokens_and_entropy_are_counted():
     graph().compile().invoke({"question": "Q?"}, recorded.config)
     (entropy,) = recorded.points("coe.collaborative_entropy").values()
     assert (entropy.count, entropy.sum) == (1, pytest.approx(0.6931, abs=1e-4))
+    (attributes,) = recorded.points("coe.collaborative_entropy")
+    assert dict(attributes) == {"coe.action": "abstain"}
     tokens = {
         (dict(key)["coe.agent"], dict(key)["coe.direction"]): p.value
         for key, p in recorded.points("coe.tokens").items()

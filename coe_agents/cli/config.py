@@ -163,7 +163,7 @@ class GraphConfig(_Section):
     min_agents: int | None = Field(default=None, ge=1)
     coordination: str | None = None
     weighting: Literal["auto", "frequency", "probability"] = "auto"
-    divergence: Literal["kl", "js", "hellinger", "wasserstein"] = "kl"
+    divergence: Literal["kl", "js", "hellinger", "total_variation", "wasserstein"] = "kl"
     max_question_chars: int = Field(default=100_000, ge=1)
 
 

@@ -182,16 +182,17 @@ def _served(section: ModelSection) -> str:
 
 def _policy(config: Config) -> str:
     chosen = config.policy
+    unit = "nats" if config.graph.divergence == "kl" else "on the scale of kl"
     if isinstance(chosen, RegimeConfig):
         policy = RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
         actions = ", ".join(f"{regime} -> {action}" for regime, action in policy.actions.items())
         return (
-            f"regime, at {chosen.aleatoric_threshold:g} nats (aleatoric) and {chosen.epistemic_threshold:g} "
+            f"regime, at {chosen.aleatoric_threshold:g} {unit} (aleatoric) and {chosen.epistemic_threshold:g} "
             f"(epistemic): {actions}"
         )
     if isinstance(chosen, CalibratedConfig):
         return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
-    return f"threshold: answer while CoE is at most {chosen.max_coe:g} nats, otherwise {chosen.otherwise}"
+    return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
 
 
 def _escalation(config: Config) -> list[tuple[str, str]]:

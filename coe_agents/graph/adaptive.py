@@ -91,7 +91,10 @@ class TopUps:
             confidence=self._adaptive.confidence,
             **self._measuring,
         )
-        return bool(self._is_settled(replace(measurement_of(state), forecast=expected)))
+        measurement = measurement_of(state)
+        if measurement.tied:  # after Algorithm 1, which is not forecast, where the plain lead is clear
+            expected = replace(expected, lead=0.0)
+        return bool(self._is_settled(replace(measurement, forecast=expected)))
 
 
 def _own(agent: Agent, max_samples: int | None) -> int | None:

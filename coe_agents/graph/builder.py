@@ -83,7 +83,9 @@ def create_coe_graph(
             asked.
         canonicalize: Extracts the short answer that is clustered from a response's text; None takes the text as it is.
         weighting: See `coe_agents.policy.measure`.
-        divergence: "kl", "js", "hellinger" or "wasserstein".
+        divergence: "kl", "js", "hellinger" or "total_variation", which "wasserstein" is another name of here. Before it
+            is compared with a threshold, the epistemic part is rescaled to the range that it has under "kl"
+            (`coe_agents.uncertainty.epistemic_scale`); what is reported stays as it is.
         retries: How often an agent that failed is asked again before its failure counts, where its error leaves that
             open. A `ModelAgent` retries by itself, request by request, and is not asked again.
         max_question_chars: A longer question is refused before anybody is asked.
@@ -115,7 +117,7 @@ def create_coe_graph(
             f'"max_question_chars" must be at least 1; {max_question_chars} came. Leave it out for 100,000'
         )
     unreachable = getattr(policy, "unreachable", lambda **_: ())(n_agents=len(names))
-    if divergence == "kl" and unreachable:
+    if unreachable:
         message = f"with {len(names)} agents the regimes {', '.join(unreachable)} are out of reach of {policy!r}"
         warnings.warn(message, stacklevel=2)
 

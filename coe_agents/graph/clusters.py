@@ -8,7 +8,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Overwrite
 
-from coe_agents.clustering import Clusterer, cluster_responses
+from coe_agents.clustering import Clusterer
+from coe_agents.clustering.cluster import cluster_with_former
 from coe_agents.errors import ClusteringError, CoEError
 from coe_agents.graph import events
 from coe_agents.graph.forms import TwoForms
@@ -31,20 +32,19 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = _with_answers(usable(state["responses"]), canonicalize)
         texts = [response_text(response) for response in responses]
-        # last, so that they open no cluster that a response could join, and never measured
-        former = former_answers(next(reversed(before(state)), None))
+        former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
-            labels = cluster_responses([*texts, *former], question=state["asked"], clusterer=clusterer)
+            labels, others = cluster_with_former(texts, former, question=state["asked"], clusterer=clusterer)
         except GraphBubbleUp:
             raise
         except Exception as error:
             _raise_without_secrets(error, clusterer)
             raise
-        former_labels = dict(zip(former, labels[len(texts) :], strict=True))
+        former_labels = dict(zip(former, others, strict=True))
         failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
         rows = Overwrite([*responses, *failures])
-        events.emit(events.clustered(state["round"], labels[: len(texts)]))
-        return {"responses": rows, "labels": labels[: len(texts)], "former_labels": former_labels}
+        events.emit(events.clustered(state["round"], labels))
+        return {"responses": rows, "labels": labels, "former_labels": former_labels}
 
     async def acluster(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
         return await asyncio.to_thread(cluster, state, config)

@@ -22,11 +22,13 @@ from coe_agents.graph.forms import TwoForms
 from coe_agents.graph.measured import measurement_of, to_plain
 from coe_agents.graph.rounds import account, cut_off, in_time, opening
 from coe_agents.graph.state import AgentTokens, AskedRequest, CoEState
-from coe_agents.policy import Decision, Policy, Weighting, measure
+from coe_agents.policy import Decision, Measurement, Policy, Weighting, measure
+from coe_agents.policy.base import without_tie
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
 )
+from coe_agents.policy.wording import who_says_what
 from coe_agents.redaction import is_told, redacted, secrets_of
 from coe_agents.rounds import CLARIFY, Strategies
 from coe_agents.types import Agent, AgentReply, Response
@@ -194,6 +196,7 @@ def coordinate_node(
 
     def coordinate(state: CoEState) -> Command[str]:
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
+        who, regime = "", None  # without a quorum there is no group to be in one
         if len(answering) < min_agents:
             missing = [name for name in names if name not in answering]
             wanted = f"{len(answering)} of {len(names)} agents answered and {min_agents} must"
@@ -203,10 +206,14 @@ def coordinate_node(
         elif state["measured"] is None:
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
-            decision = _decide(policy, state, bounds)
+            measurement = measurement_of(state)
+            decision, regime = _decide(policy, measurement, state, bounds), measurement.regime
+            who = who_says_what(measurement, n_agents=len(names))
+        # an event holds nothing of a response, so who says what is left to the decision
         events.emit(events.decided(state["round"], decision))
+        verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)
-        return Command(goto=goto, update={"verdict": asdict(decision), "elapsed": seconds_used(state)})
+        return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
 
     return coordinate
 
@@ -224,23 +231,26 @@ def _next_node(
     return decision.action
 
 
-def _decide(policy: Policy, state: CoEState, bounds: Bounds) -> Decision:
-    measurement = measurement_of(state)
+_NO_ANSWER = {"refusal": "a refusal is not an answer", "empty": "an empty response is not an answer"}
+
+
+def _decide(policy: Policy, measurement: Measurement, state: CoEState, bounds: Bounds) -> Decision:
+    """Returns the policy's decision, within what no policy can overrule: ties, refusals, and the bounds."""
     decision = policy.decide(measurement, round=state["round"], max_rounds=bounds.max_rounds)
     if not isinstance(decision, Decision):
         raise TypeError(
             f'"decide" of a policy must return a Decision; {type(policy).__name__} returned {type(decision).__name__}. '
             "Return coe_agents.policy.Decision(action, answer, reason)"
         )
+    decision = without_tie(decision, measurement, policy)
     if decision.action == "another_round" and (bound := bounds.reached(state)):
-        return Decision("abstain", None, f"{decision.reason}; {bound}")
+        return Decision("abstain", None, "; ".join(filter(None, (decision.reason, bound))))
     if decision.action != "answer":
         return replace(decision, answer=None)
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind != "answer":
-        said = f'the agents decline to answer ("{answer}")' if kind == "refusal" else "the agents say nothing"
-        return Decision("abstain", None, f"{said}; {decision.reason}")
+        return Decision("abstain", None, "; ".join(filter(None, (_NO_ANSWER[kind], decision.reason))))
     return Decision("answer", answer, decision.reason)
 
 

@@ -26,16 +26,18 @@ class DecisionData(TypedDict):
     Attributes:
         action: "answer", "abstain" or "escalate".
         answer: The answer; None unless the action is "answer".
-        reason: One sentence with the numbers in it.
+        reason: Who says what, in the agents' words, shortened, and then the policy's reason with its numbers.
         decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or another's.
-        regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
-            measured.
-        coe: Collaborative Entropy in nats, the sum of the next two.
-        aleatoric: Mean semantic entropy of the agents.
-        epistemic: Weighted divergence of the agents from their mean.
+        regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones;
+            None where fewer agents than `min_agents` answered. This and all numbers are None if nothing was measured.
+        coe: Collaborative Entropy, the sum of the next two.
+        aleatoric: Mean semantic entropy of the agents, in nats.
+        epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
+        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit.
         interval: Bootstrap 95 % interval of `coe`, as [low, high].
         coordinated_coe: CoE after Algorithm 1, where coordination is on.
         surprisal: -log of the leading cluster's support, in nats.
+        tied: The representatives that share the lead; none without a tie, and a tie is not answered.
         support: Ensemble mean of each cluster, by its representative.
         n_rounds: How many rounds were asked.
         failed_agents: The reason of each agent that failed in the last round, by name.
@@ -53,9 +55,11 @@ class DecisionData(TypedDict):
     coe: float | None
     aleatoric: float | None
     epistemic: float | None
+    divergence: str | None
     interval: list[float] | None
     coordinated_coe: float | None
     surprisal: float | None
+    tied: list[str]
     support: dict[str, float]
     n_rounds: int
     failed_agents: dict[str, str]

@@ -117,6 +117,45 @@ def wasserstein_distance(
     return _checks.plain(kernel("wasserstein", ground_metric, left.shape[-1])(left, right))
 
 
+def total_variation_distance(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray:
+    """Total variation distance, sum_j |p_j - q_j| / 2: the Wasserstein distance without a ground metric.
+
+    Args:
+        p: Shape `(..., n_clusters)`; rows sum to 1.
+        q: Shape `(..., n_clusters)`; broadcast against `p` over leading dimensions.
+
+    Returns:
+        In [0, 1], a distance without a unit; a float for two rows, an array otherwise. 0.0 where the rows are equal,
+        1 where they share no cluster.
+
+    Raises:
+        TypeError: An argument does not hold real numbers.
+        ValueError: An argument is empty, a row is no distribution, or the shapes do not fit.
+
+    >>> total_variation_distance([0.5, 0.5], [1.0, 0.0])
+    0.5
+    """
+    return _checks.plain(_total_variation(*_pair(p, q)))
+
+
+def divergence_name(divergence: str) -> str:
+    """The name under which a divergence is reported: without a ground metric "wasserstein" is "total_variation".
+
+    >>> divergence_name("wasserstein"), divergence_name("js")
+    ('total_variation', 'js')
+    """
+    return "total_variation" if divergence == "wasserstein" else divergence
+
+
+def unit_of(divergence: str) -> str:
+    """The unit of a divergence by name, "nats" or "": Hellinger and total variation distances have none.
+
+    >>> unit_of("js"), unit_of("hellinger")
+    ('nats', '')
+    """
+    return "nats" if divergence in ("kl", "js") else ""
+
+
 def kernel(divergence: str, ground_metric: npt.ArrayLike | None, n_clusters: int) -> Kernel:
     """Finds a divergence of checked rows by name; a ground metric goes with "wasserstein" only."""
     if divergence not in _KERNELS:
@@ -204,4 +243,5 @@ _KERNELS: dict[str, Kernel] = {
     "js": _jensen_shannon,
     "hellinger": _hellinger,
     "wasserstein": _total_variation,
+    "total_variation": _total_variation,
 }

@@ -19,7 +19,7 @@ _N_NEW = 8
 
 @dataclass(frozen=True, slots=True)
 class CoEForecast:
-    """Where CoE may lie once the responses that are left have come, in nats.
+    """Where CoE may lie once the responses that are left have come, with U_E on the scale that was asked for.
 
     Attributes:
         total: Of CoE, as (low, high).
@@ -52,6 +52,7 @@ def coe_forecast(
     confidence: float = 0.95,
     own: float = 1.0,
     new: float = 1.0,
+    epistemic_scale: float = 1.0,
     n_simulations: int = 400,
     seed: int | np.random.Generator = 0,
 ) -> CoEForecast:
@@ -78,13 +79,14 @@ def coe_forecast(
         confidence: In (0, 1).
         own: How many responses of its own an agent's doubt about itself is worth, above 0.
         new: How many responses what nobody has named yet is worth, above 0.
+        epistemic_scale: The factor of U_E, in CoE too, finite and above 0; see the function of that name.
         n_simulations: At least 1.
         seed: An integer, which gives the same forecast again, or a generator.
 
     Raises:
         TypeError: An argument is of a wrong kind.
-        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `n_more`, `confidence`, `own`, `new` or
-            `n_simulations` is out of range.
+        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `n_more`, `confidence`, `own`, `new`,
+            `epistemic_scale` or `n_simulations` is out of range.
 
     Three equal responses of one agent leave more open than nine of three:
 
@@ -115,6 +117,9 @@ def coe_forecast(
     for name, mass in masses.items():
         if not 0.0 < _checks.amount(mass, name, hint="1.0 is one response") < np.inf:
             raise ValueError(f'"{name}" must be above 0 and finite; it is {mass!r}. 1.0 is one response')
+    scale = _checks.amount(epistemic_scale, "epistemic_scale", hint="1.0 leaves the unit as it is")
+    if not 0.0 < scale < np.inf:
+        raise ValueError(f'"epistemic_scale" must be above 0 and finite; it is {scale!r}. 1.0 leaves the unit as it is')
     agent_weights = _checks.weights(weights, rows.shape)
     generator = np.random.default_rng(seed)
 
@@ -134,7 +139,8 @@ def coe_forecast(
     simulated /= simulated.sum(axis=-1, keepdims=True)
 
     split = decompose(simulated, agent_weights, kernel(divergence, None, shape[1]))
-    parts = np.stack([np.asarray(part) for part in (split.total, split.aleatoric, split.epistemic)])
+    scaled = scale * split.epistemic
+    parts = np.stack([split.aleatoric + scaled, split.aleatoric, scaled])
     low, high = np.quantile(parts, [(1.0 - share) / 2.0, (1.0 + share) / 2.0], axis=1)
     total, aleatoric, epistemic = zip(low.tolist(), high.tolist(), strict=True)
     leads = first_highest(mean_of(simulated, agent_weights)) == first_highest(mean_of(rows, agent_weights))

@@ -47,7 +47,9 @@ async def test_a_person_who_knows_the_verdict_decides(mode, interrupt_mode, said
     both = [people(mode=interrupt_mode), CoEVerdicts(graph, tools=["transfer_money"])]
     compiled = agent(None, bank, middleware=both)
     paused = await run(mode, compiled, PAY)
-    wanted = "the group is not sure: CoE 0.693" if said is UNSURE else "the group is sure and does not approve"
+    wanted = (
+        "the group is not sure: one of two agents says " if said is UNSURE else "the group is sure and does not approve"
+    )
     shown = description(paused["__interrupt__"], interrupt_mode)
     assert shown.startswith(f'transfer_money {{"to": "Ann", "amount": 10}}\n{wanted}')
     assert bank.transfers == []

@@ -17,7 +17,8 @@ def test_by_frequency_two_sure_agents_of_different_answers():
     assert measurement.regime == "conflict"
     assert measurement.support == pytest.approx((0.5, 0.5))
     assert measurement.surprisal == pytest.approx(LN2)
-    assert measurement.answer == "Paris"  # the first cluster on a tie
+    assert measurement.tied == ("Lyon", "Paris")
+    assert measurement.answer == "Lyon"  # the first by text, whoever says it
     assert measurement.agents["b"].distribution == {"Lyon": 1.0}
 
 

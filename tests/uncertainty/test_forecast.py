@@ -82,6 +82,18 @@ def test_a_disputed_lead_may_be_lost_and_a_clear_one_not():
     assert clear.keeps_lead
 
 
+def test_the_epistemic_part_is_forecast_on_the_scale_given():
+    plain, scaled = (coe_forecast(LABELS, AGENTS, MORE, divergence="js", epistemic_scale=scale) for scale in (1.0, 3.0))
+    assert scaled.aleatoric == plain.aleatoric
+    assert scaled.epistemic == pytest.approx([3 * end for end in plain.epistemic])
+    split = collaborative_entropy(cluster_distributions(LABELS, AGENTS), divergence="js")
+    nothing_left = coe_forecast(LABELS, AGENTS, [0, 0], divergence="js", epistemic_scale=3.0)
+    assert nothing_left.total == pytest.approx([split.aleatoric + 3 * split.epistemic] * 2)
+    for scale in (0.0, math.inf):
+        with pytest.raises(ValueError, match='"epistemic_scale" must be above 0 and finite'):
+            coe_forecast(LABELS, AGENTS, MORE, epistemic_scale=scale)
+
+
 def test_it_narrows_with_agreement_confidence_and_fewer_left():
     def width(n, left, **options):
         low, high = coe_forecast([0] * 3 * n, [0, 1, 2] * n, [left] * 3, n_simulations=4000, **options).total
@@ -104,7 +116,7 @@ def test_extreme_weights_stay_finite():
     assert np.isfinite([*found.total, *found.aleatoric, *found.epistemic, found.lead]).all()
 
 
-@pytest.mark.parametrize("divergence", ["kl", "js", "hellinger", "wasserstein"])
+@pytest.mark.parametrize("divergence", ["kl", "js", "hellinger", "wasserstein", "total_variation"])
 def test_every_divergence_is_forecast(divergence):
     found = coe_forecast(LABELS, AGENTS, MORE, divergence=divergence)
     assert 0 <= found.epistemic[0] < found.epistemic[1]

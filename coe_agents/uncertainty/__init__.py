@@ -13,7 +13,7 @@ from coe_agents.uncertainty.divergences import (
     kl_divergence,
     wasserstein_distance,
 )
-from coe_agents.uncertainty.entropies import entropy, miller_madow_correction, semantic_entropy
+from coe_agents.uncertainty.entropies import entropy, miller_madow_correction, renyi_entropy, semantic_entropy
 from coe_agents.uncertainty.forecast import CoEForecast, coe_forecast
 from coe_agents.uncertainty.intervals import CoEInterval, coe_interval
 from coe_agents.uncertainty.regimes import regime
@@ -38,6 +38,7 @@ __all__ = [
     "leading_clusters",
     "miller_madow_correction",
     "regime",
+    "renyi_entropy",
     "semantic_entropy",
     "wasserstein_distance",
 ]

@@ -22,6 +22,7 @@ def test_exported_names():
         *("kl_divergence", "jensen_shannon_divergence", "hellinger_distance", "wasserstein_distance"),
         *("CollaborativeEntropy", "Coordination", "CoEInterval", "answer_surprisal", "coe_interval", "ensemble_mean"),
         *("leading_cluster", "leading_clusters", "miller_madow_correction", "CoEForecast", "coe_forecast"),
+        "renyi_entropy",
     }
     assert all(callable(getattr(uncertainty, name)) for name in uncertainty.__all__)
 

@@ -14,7 +14,7 @@ from coe_agents.uncertainty.divergences import (
     total_variation_distance,
     wasserstein_distance,
 )
-from coe_agents.uncertainty.entropies import entropy, miller_madow_correction, semantic_entropy
+from coe_agents.uncertainty.entropies import entropy, miller_madow_correction, renyi_entropy, semantic_entropy
 from coe_agents.uncertainty.forecast import CoEForecast, coe_forecast
 from coe_agents.uncertainty.intervals import CoEInterval, coe_interval
 from coe_agents.uncertainty.regimes import epistemic_scale, regime
@@ -40,6 +40,7 @@ __all__ = [
     "leading_clusters",
     "miller_madow_correction",
     "regime",
+    "renyi_entropy",
     "semantic_entropy",
     "total_variation_distance",
     "wasserstein_distance",

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from coe_agents.errors import CoEError
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, FloatOrArray
-from coe_agents.uncertainty.entropies import log_where_positive
 
 Kernel = Callable[[FloatArray, FloatArray], FloatArray]
 
@@ -186,19 +185,19 @@ def _pair(p: npt.ArrayLike, q: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def _kullback_leibler(p: FloatArray, q: FloatArray) -> FloatArray:
-    """Sum of p (log p - log q); the difference of logs can't overflow where p / q would."""
-    terms = p * (log_where_positive(p) - log_where_positive(q))
-    # by Gibbs' inequality only rounding goes below 0
-    sums = np.maximum(terms.sum(axis=-1), 0.0)
-    outside = (p > 0.0) & (q == 0.0)
-    return np.where(outside.any(axis=-1), np.inf, sums) if outside.any() else sums
+    """Sum of p log(p / q); by Gibbs' inequality only rounding goes below 0."""
+    from scipy.special import rel_entr  # here, since importing it takes longer than this package
+
+    return np.asarray(np.maximum(rel_entr(p, q).sum(axis=-1), 0.0))
 
 
 def _jensen_shannon(p: FloatArray, q: FloatArray) -> FloatArray:
-    """Half the sum of p log(p / m) + q log(q / m); m is 0 only where both are, or so small that nothing is lost."""
-    log_mean = log_where_positive((p + q) / 2.0)
-    terms = p * (log_where_positive(p) - log_mean) + q * (log_where_positive(q) - log_mean)
-    return np.asarray(np.maximum(terms.sum(axis=-1) / 2.0, 0.0))
+    """A quarter of the sum of 2p log(2p / (p + q)) + 2q log(2q / (p + q)); (p + q) / 2 could underflow."""
+    from scipy.special import rel_entr
+
+    both = p + q
+    terms = rel_entr(2.0 * p, both) + rel_entr(2.0 * q, both)
+    return np.asarray(np.maximum(terms.sum(axis=-1) / 4.0, 0.0))
 
 
 def _hellinger(p: FloatArray, q: FloatArray) -> FloatArray:

@@ -52,6 +52,14 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
         assert found[name] is None
 
 
+def test_renyi3_by_hand(statistics):
+    (one,) = statistics(said("x x x y", "x x x x"))
+    # the mean is (7/8, 1/8): 343/512 + 1/512 = 344/512
+    assert values(one)["renyi3"] == pytest.approx(-math.log(344 / 512) / 2)
+    (agreed,) = statistics(said("x x", "x x"))
+    assert values(agreed)["renyi3"] == 0.0
+
+
 def test_by_hand_where_each_hesitates(statistics):
     (one,) = statistics(said("x y", "x y"))
     found = values(one)

@@ -23,6 +23,7 @@ def test_exported_names():
         *("CollaborativeEntropy", "Coordination", "CoEInterval", "answer_surprisal", "coe_interval", "ensemble_mean"),
         *("epistemic_scale", "total_variation_distance"),
         *("leading_cluster", "leading_clusters", "miller_madow_correction", "CoEForecast", "coe_forecast"),
+        "renyi_entropy",
     }
     assert all(callable(getattr(uncertainty, name)) for name in uncertainty.__all__)
 

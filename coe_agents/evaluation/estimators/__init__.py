@@ -27,6 +27,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
         entropies.pooled_semantic_entropy,
         entropies.pooled_semantic_entropy_by_frequency,
         entropies.pooled_semantic_entropy_by_probability,
+        entropies.renyi3,
         likelihood.regular_entropy,
         likelihood.length_normalised_entropy,
         agreement.vote_share,

@@ -30,12 +30,12 @@ class Judged:
     Attributes:
         id: The question's id.
         measurement: What a policy would be shown.
-        correct: Whether the answer was right; None where that cannot be said.
+        correct: Whether the answer was right, in [0, 1]; None where that cannot be said.
     """
 
     id: str
     measurement: Measurement
-    correct: bool | None
+    correct: float | None
 
 
 class Choice(NamedTuple):

@@ -36,6 +36,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
         agreement.pooled_disagreement,
         graphs.degree_matrix,
         graphs.graph_eigenvalues,
+        graphs.eccentricity,
         graphs.kernel_language_entropy,
         subsets.divergence_subset,
         stated.p_false,

@@ -405,7 +405,7 @@ def _injected(tool: BaseTool) -> set[str]:
     whole, shown = tool.get_input_schema(), tool.tool_call_schema
     if not (isinstance(shown, type) and issubclass(shown, BaseModel)):
         return set()
-    return set(whole.model_fields) - set(shown.model_fields)
+    return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)
 
 
 def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:

@@ -3,6 +3,7 @@
 import inspect
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -11,6 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCal
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
 
+from coe_agents.clustering import parse_choice
 from coe_agents.graph.compiled import check_compiled
 from coe_agents.middleware.verdict import Verdict, call_as_json, read_verdict, too_long, unmeasured
 from coe_agents.prompts import (
@@ -131,13 +133,22 @@ class Reviewer:
 
 def _about_call(request: ToolCallRequest, *, include_results: bool) -> str | Verdict:
     call, messages = request.tool_call, request.state["messages"]
-    arguments = call_as_json(call["args"])
+    arguments = _no_verdict(call_as_json(call["args"]))
     made, others, is_repetition = _beside(call, messages, include_results=include_results)
     n_chars = len(visible(arguments)) + sum(len(shown_call(one)) for one in (*made, *others))
     if n_chars > MAX_REVIEWED:
         return too_long(n_chars)
-    shown = {"made": made, "others": others, "is_repetition": is_repetition}
-    return review_tool_call(call["name"], arguments, _conversation(messages), **shown)
+    conversation = _conversation(messages)
+    return review_tool_call(
+        call["name"], arguments, conversation, made=made, others=others, is_repetition=is_repetition
+    )
+
+
+def _no_verdict(arguments: str) -> str:
+    """Returns arguments in the form of a verdict as equal JSON in another: a judge that repeats them gives none."""
+    if parse_choice(arguments, REVIEW_CHOICES) is None:
+        return arguments
+    return re.sub(r'(?<=")[ar](?=pprove|eject)', lambda found: f"\\u{ord(found[0]):04x}", arguments, flags=re.I)
 
 
 def _beside(

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
-from langchain_core.messages import AIMessage, ToolCall
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall
 
 from coe_agents.clustering import parse_choice
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES, quoted, visible
@@ -167,10 +167,10 @@ def fingerprint(call: ToolCall, message_id: str | None) -> str:
 
 def verdicts_of(state: Any, call: ToolCall) -> dict[str, Verdict]:
     """Returns the verdicts on a call of the agent's last message, by the gate's name."""
-    found, messages = ((_get(state, key) or default) for key, default in ((VERDICTS, {}), ("messages", [])))
+    found: dict[str, dict[str, Verdict]] = _get(state, VERDICTS) or {}
+    messages: list[AnyMessage] = _get(state, "messages") or []
     message_id = next((message.id for message in reversed(messages) if isinstance(message, AIMessage)), None)
-    verdicts: dict[str, Verdict] = found.get(fingerprint(call, message_id), {})
-    return verdicts
+    return found.get(fingerprint(call, message_id), {})
 
 
 def verdict_of(state: Any, call: ToolCall) -> Verdict | None:

@@ -131,7 +131,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         verdicts: Mapping[str | None, Verdict],
         answers: Sequence[ToolMessage] = (),
     ) -> dict[str, Any] | None:
-        if pending.reply is None or not verdicts:
+        if pending.reply is None or not (verdicts or answers or pending.is_changed):
             return None
         # of the others only those on the same calls, that another gate has just written: what is older is of no use
         known = state.get("coe_verdicts", {})

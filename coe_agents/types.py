@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_check
 Action = Literal["answer", "abstain", "escalate", "another_round"]
 AnswerKind = Literal["answer", "refusal", "empty"]
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
-Rung = Literal["n-logprobs", "n", "each-logprobs", "each"]
+Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
 
 class Response(TypedDict):
@@ -46,7 +46,8 @@ class Sampling(TypedDict):
     Attributes:
         round: The round, from 0.
         rung: "n-logprobs": all in one request, with log-probabilities; "n": all in one, without; "each-logprobs" and
-            "each": a request for each response, with and without. Without, responses count by frequency.
+            "each": a request for each response, with and without. Without, responses count by frequency. "choice": each
+            choice's probability was read instead of sampled, and the responses are the choices.
         n_requested: How many responses were asked for.
         n_received: How many came; fewer if the model failed in between, and `error` says how.
         n_requests: How many requests were sent and answered.
@@ -128,8 +129,11 @@ class AgentRequest(TypedDict):
         timeout: The seconds that are left for this round.
         first_index: The `index` of the first response: how many of this round's the agent has given already, 0 where it
             is left out. Seeds go on from there, so that it makes no difference in how many requests responses come.
+        choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
+        graded: Whether the agent may give each choice's probability in place of samples: one response for each choice,
+            its probability as `logprob`, of one token.
 
-    A `ModelAgent` minds the last four; an agent that does not know them may leave them unread.
+    A `ModelAgent` honours the last six; an agent that does not know them may leave them unread.
     """
 
     question: str
@@ -139,6 +143,8 @@ class AgentRequest(TypedDict):
     temperature: NotRequired[float]
     timeout: NotRequired[float]
     first_index: NotRequired[int]
+    choices: NotRequired[list[str]]
+    graded: NotRequired[bool]
 
 
 class AgentReply(TypedDict):

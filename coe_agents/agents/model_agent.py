@@ -15,6 +15,7 @@ from langchain_core.outputs import LLMResult
 from coe_agents.agents.asking import Asker, observing
 from coe_agents.agents.choice import achoice_probability
 from coe_agents.agents.choice_steps import ChoiceProbabilities
+from coe_agents.agents.grading import MIN_MASS, agrade, grade, is_gradable, to_graded_reply
 from coe_agents.agents.ladder import Drawn, Ladder, draw
 from coe_agents.agents.limits import Deadline, places_at
 from coe_agents.agents.preparation import address_of, check_models, create_model, prepare, without_input
@@ -131,6 +132,7 @@ class ModelAgent:
         self._given: list[BaseChatModel | str] = models
         self._model_options = dict(model_options or {})
         self._ready: BaseChatModel | None = None
+        self._may_grade = True
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -145,7 +147,10 @@ class ModelAgent:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
 
         The request may wish for another number (500 at most), for another temperature (with one response at 0), or for
-        less time.
+        less time. Where it asks for one of a few `choices`, may be `graded`, and the model gives their probabilities
+        exactly (`choice_probability`: scored in this process, or held to the choices by the server), these are the
+        responses: one request, no samples. Where the choices hold less than half of a model's probability, it is
+        sampled.
 
         Raises:
             AgentError: If the model gives none; or another of our errors, which the model raised.
@@ -154,6 +159,10 @@ class ModelAgent:
         """
         ladder, asker, messages, observed = self._prepared(request, config)
         deadline, n_samples, temperature = self._wanted(request)
+        if self._grades(request):
+            found = asker.try_(lambda model, _: grade(model, messages, request["choices"], observed), deadline)
+            if (graded := self._graded(request, found)) is not None:
+                return graded
         drawing = draw(ladder, n_samples, self._seeds(request), temperature)
         try:
             calls = next(drawing)
@@ -171,6 +180,10 @@ class ModelAgent:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
         ladder, asker, messages, observed = await asyncio.to_thread(self._prepared, request, config)
         deadline, n_samples, temperature = self._wanted(request)
+        if self._grades(request):
+            found = await asker.atry(lambda model, _: agrade(model, messages, request["choices"], observed), deadline)
+            if (graded := self._graded(request, found)) is not None:
+                return graded
         drawing = draw(ladder, n_samples, self._seeds(request), temperature)
         try:
             calls = next(drawing)
@@ -268,6 +281,18 @@ class ModelAgent:
             return Deadline(left, setting="`deadline` of the graph"), n_samples, temperature
         return Deadline(self.timeout), n_samples, temperature
 
+    def _grades(self, request: AgentRequest) -> bool:
+        return self._may_grade and bool(request.get("graded")) and is_gradable(request.get("choices", ["", ""]))
+
+    def _graded(self, request: AgentRequest, found: ChoiceProbabilities | None) -> AgentReply | None:
+        """Returns the probabilities as a reply; None where samples must tell."""
+        if found is None:
+            self._may_grade = False  # a property of the model and its server, which is not asked again
+        if found is None or (found.mass is not None and found.mass < MIN_MASS):
+            return None
+        first_index = request.get("first_index", 0)
+        return to_graded_reply(found, agent=self.name, round=request["round"], first_index=first_index)
+
     def _reply(
         self, request: AgentRequest, ladder: Ladder, drawn: Drawn, n_samples: int, temperature: float
     ) -> AgentReply:
@@ -285,6 +310,7 @@ class ModelAgent:
             n_samples=n_samples,
             temperature=temperature,
             max_chars=self.max_response_chars,
+            marks_truncated="choices" in request,
         )
 
 

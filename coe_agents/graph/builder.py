@@ -50,7 +50,8 @@ def create_coe_graph(
 ) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
-    The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then. The output
+    The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then; with
+    `"choices": ["approve", "reject"]` a reply counts only if it consists of one of these (see `CoEInput`). The output
     holds `decision` (see `coe_agents.graph.DecisionData`), `messages` with the answer or the refusal at the end,
     `responses` in canonical order with failures last, `labels`, the cluster of each response, and `former_responses`,
     which later rounds replaced.
@@ -132,7 +133,10 @@ def create_coe_graph(
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         graph.add_node(
-            agent.name, nodes.agent_node(agent, attempts=retries + 1), input_schema=AskedRequest, retry_policy=retry
+            agent.name,
+            nodes.agent_node(agent, attempts=retries + 1, graded=weighting != "frequency"),
+            input_schema=AskedRequest,
+            retry_policy=retry,
         )
         # one edge each: a list barrier would wait for ever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")

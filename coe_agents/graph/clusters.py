@@ -1,14 +1,14 @@
 """Owns the node that gives each response a cluster."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Overwrite
 
-from coe_agents.clustering import Clusterer
+from coe_agents.clustering import Clusterer, parse_choice
 from coe_agents.clustering.cluster import cluster_with_former
 from coe_agents.errors import ClusteringError, CoEError
 from coe_agents.graph import events
@@ -30,6 +30,8 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     """
 
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
+        if state["allowed"] is not None:
+            return cluster_choices(state, state["allowed"])
         responses = _with_answers(usable(state["responses"]), canonicalize)
         texts = [response_text(response) for response in responses]
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
@@ -40,16 +42,58 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         except Exception as error:
             _raise_without_secrets(error, clusterer)
             raise
-        former_labels = dict(zip(former, others, strict=True))
-        failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
-        rows = Overwrite([*responses, *failures])
-        events.emit(events.clustered(state["round"], labels))
-        return {"responses": rows, "labels": labels, "former_labels": former_labels}
+        return _clustered(state, responses, labels, dict(zip(former, others, strict=True)))
 
     async def acluster(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
         return await asyncio.to_thread(cluster, state, config)
 
     return TwoForms(cluster, acluster, name="cluster")
+
+
+def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
+    """Gives each response the cluster of the choice that its raw text consists of; all others share one cluster.
+
+    An answer that an agent extracted by itself does not count.
+    """
+    rows = usable(state["responses"])
+    read = [parse_choice(row["text"], choices) for row in rows]
+    responses: list[Response] = [
+        {**row, "answer": _other(row["text"], choices) if choice is None else choice}
+        for row, choice in zip(rows, read, strict=True)
+    ]
+    numbers: dict[str | None, int] = {}
+    labels = [numbers.setdefault(choice, len(numbers)) for choice in read]
+    former = former_answers(next(reversed(before(state)), None))
+    former_labels = {text: numbers.setdefault(parse_choice(text, choices), len(numbers)) for text in former}
+    return _clustered(state, responses, labels, former_labels)
+
+
+def _other(text: str, choices: Sequence[str]) -> str:
+    """Returns a reply that is no choice, in a form that nothing later can take for one: answers lose white space."""
+    return text if parse_choice(text.strip(), choices) is None else f"(not a choice: {text!r})"
+
+
+def graded_agents(state: CoEState) -> set[str]:
+    """Returns who gave probabilities of choices in this round."""
+    return {
+        spent["agent"]
+        for spent in state["usages"]
+        if spent["sampling"] and spent["sampling"]["rung"] == "choice" and spent["sampling"]["round"] == state["round"]
+    }
+
+
+def graded_options(state: CoEState) -> dict[str, Any]:
+    """Returns the options of `measure` for probabilities that were read: they have no sampling error to bootstrap."""
+    return {"n_resamples": 0} if graded_agents(state) else {}
+
+
+def _clustered(
+    state: CoEState, responses: Sequence[Response], labels: Sequence[int], former_labels: Mapping[str, int]
+) -> dict[str, Any]:
+    failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
+    events.emit(events.clustered(state["round"], labels))
+    rows = Overwrite([*responses, *failures])
+    return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
 
 
 def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:

@@ -18,6 +18,7 @@ from coe_agents.clustering import answer_kind
 from coe_agents.errors import AgentError, InvalidReplyError
 from coe_agents.graph import events
 from coe_agents.graph.bounds import Bounds, seconds_used
+from coe_agents.graph.clusters import graded_options
 from coe_agents.graph.forms import TwoForms
 from coe_agents.graph.measured import measurement_of, to_plain
 from coe_agents.graph.rounds import account, cut_off, in_time, opening
@@ -76,11 +77,24 @@ def _settled(state: CoEState) -> dict[str, Any]:
     conversation = [*messages, *asked] if added else asked
     return {
         "asked": question,
+        "allowed": _choices(state.get("choices")),
         "conversation": convert_to_openai_messages(conversation),
         "messages": asked,
         "last_seen": conversation[-1].id,
         **opening(),
     }
+
+
+def _choices(given: Any) -> list[str] | None:
+    if given is None:
+        return None
+    words = [choice.strip().lower() for choice in given if isinstance(choice, str)] if isinstance(given, list) else []
+    if not isinstance(given, list) or len(words) < len(given) or len(set(words) - {""}) < max(len(given), 2):
+        raise ValueError(
+            f'"choices" of the input must be a list of at least two words that differ; got {given!r}. '
+            'Write {"question": "...", "choices": ["approve", "reject"]}'
+        )
+    return given
 
 
 def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> list[AnyMessage]:
@@ -90,8 +104,11 @@ def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> l
     return [message for message in after if not (places and "decision" in message.response_metadata)]
 
 
-def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
-    """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand."""
+def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
+    """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand.
+
+    `graded` tells whether the agent may give probabilities of choices in place of samples.
+    """
 
     def said(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
         spent = AgentTokens(agent=agent.name, usage=reply["usage"], sampling=reply.get("sampling"))
@@ -124,7 +141,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
-            request, _ = in_time(asked)  # a call in this thread cannot be cut off
+            request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
             return said(asked, agent.sample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
@@ -133,7 +150,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
 
     async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
-            request, seconds = in_time(asked)
+            request, seconds = in_time(asked, graded=graded)
             async with nullcontext() if seconds is None else cut_off(seconds):
                 return said(asked, await agent.asample(request, unstreamed(config)))
         except GraphBubbleUp:
@@ -170,6 +187,7 @@ def measure_node(
             weighting=weighting,
             divergence=divergence,
             coordination=coordination,
+            **graded_options(state),
             **thresholds,
         )
         events.emit(events.measured(state["round"], measurement))

@@ -65,19 +65,25 @@ def wishes_of(state: CoEState, names: Iterable[str]) -> dict[str, dict[str, Any]
 def asking(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
     """Returns the requests of the round with these wishes."""
     base = AskedRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
+    if state["allowed"] is not None:
+        base["choices"] = state["allowed"]
     if (until := bounds.until(state)) is not None:
         base["until"] = until
     return [Send(name, {**base, **wished}) for name, wished in wishes.items()]
 
 
-def in_time(asked: AskedRequest) -> tuple[AgentRequest, float | None]:
+def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float | None]:
     """Returns what the agent is asked, with the seconds that are left, and when to cut it off.
+
+    `graded` tells whether it may give probabilities where it must choose.
 
     Raises:
         AgentTimeoutError: If none are left.
     """
     request = asked.copy()
     until = request.pop("until", None)
+    if "choices" in request:
+        request["graded"] = graded
     if until is None:
         return request, None
     left = until - time.time()

@@ -84,10 +84,18 @@ class AgentTokens(TypedDict):
 
 
 class CoEInput(TypedDict, total=False):
-    """A question, or a conversation whose last human text is the question; or both."""
+    """A question, or a conversation whose last human text is the question; or both.
+
+    Attributes:
+        question: The question.
+        messages: The conversation.
+        choices: The only replies that count, such as "approve" and "reject". Each response is then read from its raw
+            text by `coe_agents.clustering.parse_choice`; no answer is extracted, and the clusterer is not asked.
+    """
 
     question: Annotated[str, EphemeralValue]
     messages: Annotated[list[AnyMessage], add_messages]
+    choices: Annotated[list[str], EphemeralValue]
 
 
 class CoEOutput(TypedDict, total=False):
@@ -114,6 +122,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
     Attributes:
         asked: The question of this turn; `question` itself is forgotten after the first step, so that no later turn of
             the thread can take it for its own.
+        allowed: The `choices` of this turn; None where any reply counts.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: what comes after it belongs to a later turn.
         round: The round being asked, from 0.
@@ -130,6 +139,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
     """
 
     asked: str
+    allowed: list[str] | None
     conversation: list[dict[str, Any]]
     last_seen: str
     round: int

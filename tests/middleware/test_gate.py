@@ -188,8 +188,11 @@ def test_the_groups_words_are_not_streamed():
     ("reply", "approves"),
     [
         ("approve", True),
-        ("**Approve**", True),
-        ("Approve.\nThe user asked for it.", True),
+        (" APPROVE.\n", True),
+        ('{"verdict": "approve"}', True),
+        ("<think>Reject? No.</think>approve", True),
+        ("**Approve**", False),
+        ("Approve.\nThe user asked for it.", False),
         ("approved", False),
         ("I approve", False),
         ("not approve", False),

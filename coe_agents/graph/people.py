@@ -134,14 +134,17 @@ _REVIEWED = TypeAdapter(_Reviewed)
 def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
     """Returns a `HITLRequest` of langchain, which need not be installed."""
     answers = case["candidates"]
-    named = ("coe", "aleatoric", "epistemic")
-    parts = {name: float(case[name]) for name in named}
-    numbers = f"CoE {decomposition(**parts, divergence=case.get('divergence', 'kl'))}"
+    numbers = decomposition(
+        coe=case["coe"],
+        aleatoric=case["aleatoric"],
+        epistemic=case["epistemic"],
+        divergence=case.get("divergence", "kl"),
+    )
     regime = "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "  # agreement explains no escalation
     lines = [
         *([f"**Your last reply could not be used: {problem}**"] if problem else []),
         _literally(case["question"]),
-        f"The models did not settle this: {_literally(case['reason'])}. {regime}{numbers}.",
+        f"The models did not settle this: {_literally(case['reason'])}. {regime}CoE {numbers}.",
         "\n".join(f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})" for one in answers),
         "Approve the first answer, edit it, respond with another, or reject them all.",
     ]

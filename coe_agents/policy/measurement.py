@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -153,7 +153,8 @@ def measure(
     texts = cluster_texts(responses, labels, normalized[agents] * shares(log_probs, agents))
     representatives = _distinct(texts)
     places = places_of(representatives)
-    placed, how = places[np.asarray(labels)], {"weights": normalized, "divergence": divergence}
+    placed = places[np.asarray(labels)]
+    how: dict[str, Any] = {"weights": normalized, "divergence": divergence}
     distributions = cluster_distributions(placed, agents, log_probs=log_probs, n_clusters=places.size)
     if n_resamples:
         found = coe_interval(placed, agents, log_probs=log_probs, n_resamples=n_resamples, **how)

@@ -83,11 +83,15 @@ def ranked(support: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(support, key=lambda each: (-round(each[1] / TIE), each[0]))
 
 
-def most_probable(texts: Sequence[str], response_shares: np.ndarray) -> str:
-    """Returns the text with the largest share, its repetitions together; of equal shares the first by text."""
+def most_probable(texts: Sequence[str | None], response_shares: np.ndarray) -> str:
+    """Returns the text with the largest share, its repetitions together; of equal shares the first by text.
+
+    What is None does not count; one text at least is there.
+    """
     total: dict[str, list[float]] = defaultdict(list)
     for text, share in zip(texts, response_shares.tolist(), strict=True):
-        total[text.strip()].append(share)
+        if text is not None:
+            total[text.strip()].append(share)
     sums = {text: math.fsum(own) for text, own in total.items()}
     highest = max(sums.values())
     return min(text for text, share in sums.items() if share > highest - TIE)

@@ -63,7 +63,7 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     ordered = sorted(
         counts, key=lambda claim: (claim[:1], -counts[claim], -round(support[claim.answers[0]] / TIE), claim)
     )
-    clauses = []
+    clauses: list[str] = []
     for claim in ordered[:_MOST_CLAIMS]:
         names = [name for name, own in claims.items() if own == claim]
         clauses.append(f"{_subject(names, claim, total, is_first=not clauses)} {_predicate(claim, len(names))}")

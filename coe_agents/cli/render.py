@@ -60,7 +60,7 @@ def _numbers(decision: Mapping[str, Any]) -> list[Text]:
     if decision["coe"] is None:
         return []
     interval = decision["interval"]
-    spread = f"  (95 % bootstrap {interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
+    spread = f"  (95 % interval {interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
     return [
         Text.assemble((decision["regime"], "bold"), f": {_REGIMES[decision['regime']]}"),
         Text.assemble(

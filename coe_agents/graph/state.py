@@ -33,7 +33,7 @@ class DecisionData(TypedDict):
         coe: Collaborative Entropy in nats, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents.
         epistemic: Weighted divergence of the agents from their mean.
-        interval: Bootstrap 95 % interval of `coe`, as [low, high].
+        interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
         coordinated_coe: CoE after Algorithm 1, where coordination is on.
         surprisal: -log of the leading cluster's support, in nats.
         support: Ensemble mean of each cluster, by its representative.

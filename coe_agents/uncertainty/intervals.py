@@ -369,14 +369,13 @@ def _smoothed(evidence: _Evidence) -> tuple[_Table, FloatArray]:
     else:
         masses = np.exp(np.maximum(own.scores, _LOWEST))
         sums = np.bincount(cells, masses, minlength=counts.size).reshape(counts.shape)
-        typical = np.where(counts > 0, sums, sums.sum(axis=1, keepdims=True))
-        typical /= np.where(counts > 0, counts, counts.sum(axis=1, keepdims=True))
+        overall = sums.sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
+        typical = np.where(counts > 0, sums / np.maximum(counts, 1), overall)
         smoothed[:, :-1] = more * typical
-        owners = np.concatenate([own.owners, own.owners, np.repeat(np.arange(n_agents), n_clusters)])
-        labels = np.concatenate([own.labels, own.labels, np.tile(np.arange(n_clusters), n_agents)])
-        order = np.argsort(owners, kind="stable")
+        places = np.concatenate([cells, cells, np.arange(counts.size)])
+        order = np.argsort(places, kind="stable")
         scores = np.concatenate([own.scores, own.scores, np.log(typical.ravel())])
-        table = _Table(owners[order], labels[order], scores[order])
+        table = _Table(*np.divmod(places[order], n_clusters), scores[order])
     return table, smoothed / smoothed.sum(axis=1, keepdims=True)
 
 
@@ -387,6 +386,7 @@ def _bootstrap(evidence: _Evidence, table: _Table, generator: np.random.Generato
     firsts, starts = n_each.cumsum() - n_each, (n_own.cumsum() - n_own)[owners]
     spans, cells, scores = n_own[owners], table.owners * shape[1] + table.labels, table.scores
     masses = None if scores is None else np.exp(scores)
+    underflows = scores is not None and scores.min() < _LOWEST
 
     def draw(size: int) -> FloatArray:
         # cut off before the start is added, which could round a place up into the next agent's
@@ -396,7 +396,7 @@ def _bootstrap(evidence: _Evidence, table: _Table, generator: np.random.Generato
             counts = np.bincount(bins, minlength=n_cells * size).reshape(*shape, size)
             return np.asarray(counts / n_each[:, None, None])
         weights = masses.take(drawn)
-        if scores.min() < _LOWEST:  # relative to the resample's own highest, so that not all underflow
+        if underflows:  # relative to the resample's own highest, so that not all underflow
             weights = scores.take(drawn)
             weights = np.exp(weights - np.maximum.reduceat(weights, firsts, axis=1)[:, owners])
         sums = np.bincount(bins, weights.ravel(), minlength=n_cells * size).reshape(*shape, size)

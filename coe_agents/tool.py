@@ -3,10 +3,10 @@
 from typing import Annotated, Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import AfterValidator, BaseModel, Field
 
-from coe_agents.errors import CoEError
+from coe_agents.errors import CoEError, QuestionTooLongError
 from coe_agents.graph import DecisionData
 from coe_agents.graph.compiled import check_compiled
 
@@ -29,10 +29,11 @@ class _Arguments(BaseModel):
 def create_coe_tool(
     graph: Runnable[Any, Any], *, name: str = "ask_the_group", description: str | None = None
 ) -> BaseTool:
-    """Returns a tool that puts a question to the group.
+    """Returns a tool that asks the group a question.
 
     What it returns is the answer or, where the group withholds one, a text that says so and why. The whole decision
-    (`coe_agents.graph.DecisionData`) is the artifact of the tool message.
+    (`coe_agents.graph.DecisionData`) is the artifact of the tool message. A question that is empty or longer than the
+    graph takes is an error of the tool, for the calling model to correct.
 
     Args:
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
@@ -56,10 +57,16 @@ def create_coe_tool(
     group = check_compiled(graph)
 
     def ask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
-        return _told(group.invoke({"question": question}, config))
+        try:
+            return _read(group.invoke({"question": question}, config))
+        except QuestionTooLongError as error:
+            raise ToolException(str(error)) from error
 
     async def aask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
-        return _told(await group.ainvoke({"question": question}, config))
+        try:
+            return _read(await group.ainvoke({"question": question}, config))
+        except QuestionTooLongError as error:
+            raise ToolException(str(error)) from error
 
     return StructuredTool.from_function(
         ask,
@@ -68,10 +75,11 @@ def create_coe_tool(
         description=description or _DESCRIPTION,
         args_schema=_Arguments,
         response_format="content_and_artifact",
+        handle_tool_error=True,
     )
 
 
-def _told(result: dict[str, Any]) -> tuple[str, DecisionData]:
+def _read(result: dict[str, Any]) -> tuple[str, DecisionData]:
     if "decision" not in result:  # it waits for a person, and nothing here could go on with it later
         raise CoEError(
             "the group came to no decision", hint="a graph that asks a person needs an agent with a checkpointer"

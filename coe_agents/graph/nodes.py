@@ -15,7 +15,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from coe_agents.clustering import answer_kind
-from coe_agents.errors import AgentError, InvalidReplyError
+from coe_agents.errors import AgentError, InvalidReplyError, QuestionTooLongError
 from coe_agents.graph import events
 from coe_agents.graph.bounds import Bounds, seconds_used
 from coe_agents.graph.clusters import graded_options
@@ -53,9 +53,10 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
         settled = _settled(state)
         n_chars = len(settled["asked"])
         if n_chars > max_question_chars:
-            raise ValueError(
+            raise QuestionTooLongError(
                 f'the question must have at most {max_question_chars} characters ("max_question_chars" of the graph); '
-                f"{n_chars} came. Shorten it, or build the graph with a higher bound"
+                f"got {n_chars}",
+                hint="Shorten it, or build the graph with a higher bound",
             )
         return settled
 

@@ -186,8 +186,8 @@ def document(replies, arguments, controls):
         table("attack | reply", replies),
         "## Arguments of the call",
         "The judges repeat the arguments, or each text in them that is no verdict by itself, or all that they are "
-        "shown; or they obey whatever stands outside the fences of the prompt, or cannot be seen in it. A judge that is talked "
-        "into the verdict itself has given it: against that stand the others, and the policy.",
+        "shown; or they obey whatever stands outside the fences of the prompt, or cannot be seen in it. A judge that "
+        "is talked into the verdict itself has given it: against that stand the others, and the policy.",
         table("attack | arguments", arguments),
         "## What opens it",
         table("approval | reply", controls),

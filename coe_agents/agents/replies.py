@@ -10,7 +10,8 @@ from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 from coe_agents.agents.ladder import Drawn, Ladder
 from coe_agents.types import AgentReply, Response, Rung, Sampling, Usage
 
-_FEWEST_IDENTICAL = 3
+FEWEST = 3
+"""How many equal responses are a reason to look closer."""
 _ROUNDING = 1e-3
 """How far above 0 a log-probability may be by rounding."""
 
@@ -27,15 +28,15 @@ def to_reply(
     max_chars: int,
 ) -> AgentReply:
     """Returns what an agent says: the responses, their cost, and how they came about."""
-    generations = [generation for result in drawn.results for generation in result.generations[0]][:n_samples]
+    generations = [generation for one in drawn.results for generation in one.result.generations[0]][:n_samples]
     responses = [
         _response(generation, agent, round, index, max_chars)
         for index, generation in enumerate(generations, start=first_index)
     ]
     answered = [*drawn.results, *drawn.unused]
-    usages = [_usage(result) for result in answered]
+    usages = [_usage(one.result) for one in answered]
     known = [response["logprob"] is not None for response in responses]
-    identical = temperature > 0 and len(responses) >= _FEWEST_IDENTICAL and _are_identical(responses)
+    identical = temperature > 0 and len(responses) >= FEWEST and _are_identical(responses)
     sampling = Sampling(
         round=round,
         rung=_rung(several=ladder.takes_several, logprobs=any(known)),
@@ -49,6 +50,9 @@ def to_reply(
         identical=identical,
         identical_chance=_chance(responses) if identical and temperature >= 1 else None,
         refused=list(ladder.refused),
+        ignores_temperature=None,
+        probe=None,
+        counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
     cost = Usage(

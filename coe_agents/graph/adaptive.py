@@ -12,7 +12,7 @@ from langgraph.types import Send
 
 from coe_agents.graph.bounds import Bounds
 from coe_agents.graph.measured import measurement_of
-from coe_agents.graph.rounds import asking, wishes_of
+from coe_agents.graph.rounds import asking, counted, wishes_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Policy, forecast
 from coe_agents.rounds import AdaptiveSampling
@@ -49,7 +49,7 @@ class TopUps:
         """Returns where a measurement leads: to the agents that have responses left, or to the gate."""
         given, wishes = self._given(state), wishes_of(state, self._own)
         left = dict[str, int]()
-        for name in wishes.keys() & given.keys():
+        for name in (wishes.keys() & given.keys()) - counted(state, "once"):
             planned = self._planned(name, wishes[name])
             if planned is not None and given[name] < planned:
                 left[name] = planned - given[name]

@@ -15,7 +15,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from coe_agents.clustering import answer_kind
-from coe_agents.errors import AgentError, InvalidReplyError
+from coe_agents.errors import AgentError, IgnoredTemperatureError, InvalidReplyError
 from coe_agents.graph import events
 from coe_agents.graph.bounds import Bounds, seconds_used
 from coe_agents.graph.forms import TwoForms
@@ -118,6 +118,9 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
             n_tokens=None,
             error=said_wrong,
         )
+        if isinstance(error, IgnoredTemperatureError):  # it did respond, and what that cost counts
+            spent = AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
+            return {"responses": [row], "usages": [spent]}
         return {"responses": [row]}
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:

@@ -56,26 +56,16 @@ class Asker:
             observed: Callbacks, tags and metadata.
             deadline: Of the agent, all attempts and waits included.
         """
-        failed = list[Replica]()
 
-        def attempt() -> Answered:
-            with self.replicas.taken(deadline, failed) as visit:
-                seconds, model = deadline.left(self.request_timeout), call.on(visit.replica.model)
-                arguments = {**observed, **call.arguments(seconds)}
-                try:
-                    result = self._spoken(call_within(seconds, lambda: model.generate([messages], **arguments)))
-                except Exception as error:
-                    failed.append(visit.replica)
-                    self._fail(error, visit, call.refusable)
-                    raise
-                visit.answered()
-                return Answered(result, visit.replica)
+        def send(model: BaseChatModel, seconds: float | None) -> Answered:
+            arguments = {**observed, **call.arguments(seconds)}
+            result = self._spoken(call.on(model).generate([messages], **arguments))
+            return Answered(result, self.replicas.of(model))
 
         try:
-            result: Answered = Retrying(**self._rules(deadline, failed))(attempt)
+            return self.try_(send, deadline, call.refusable)
         except CoEError as error:
-            return _final(error)
-        return result
+            return error
 
     async def aask(
         self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
@@ -92,17 +82,42 @@ class Asker:
         except CoEError as error:
             return error
 
-    async def atry(
-        self,
-        send: Callable[[BaseChatModel, float | None], Awaitable[_T]],
-        deadline: Deadline,
-        options: Collection[str] = (),
+    def try_(
+        self, send: Callable[[BaseChatModel, float | None], _T], deadline: Deadline, options: Collection[str] = ()
     ) -> _T:
         """Calls `send` with a server's model and the seconds that an attempt has; again if it may yet succeed.
 
         Raises:
             CoEError: What went wrong in the end.
         """
+        failed = list[Replica]()
+
+        def attempt() -> _T:
+            with self.replicas.taken(deadline, failed) as visit:
+                seconds = deadline.left(self.request_timeout)
+                try:
+                    result = call_within(seconds, lambda: send(visit.replica.model, seconds))
+                except Exception as error:
+                    failed.append(visit.replica)
+                    self._fail(error, visit, options)
+                    raise
+                visit.answered()
+                return result
+
+        try:
+            result: _T = Retrying(**self._rules(deadline, failed))(attempt)
+        except CoEError as error:
+            _final(error)
+            raise
+        return result
+
+    async def atry(
+        self,
+        send: Callable[[BaseChatModel, float | None], Awaitable[_T]],
+        deadline: Deadline,
+        options: Collection[str] = (),
+    ) -> _T:
+        """Calls `send`; see `try_`."""
         failed = list[Replica]()
 
         async def attempt() -> _T:

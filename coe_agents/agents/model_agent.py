@@ -187,9 +187,11 @@ class ModelAgent:
             ImportError: If a package that the model needs is not installed.
             ValueError: If "provider:model" cannot be made of its options.
         """
-        asker, observed = self._prepared(), observing(config)
+        ladder, asker, messages, observed = self._prepared(request, config)
         deadline, n_samples, temperature = self._wanted(request)
-        with closing(self._steps(request, asker, n_samples, temperature)) as steps:
+        with closing(
+            self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
+        ) as steps:
             try:
                 step = next(steps)
                 while True:
@@ -207,9 +209,11 @@ class ModelAgent:
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
-        asker, observed = await asyncio.to_thread(self._prepared), observing(config)
+        ladder, asker, messages, observed = await asyncio.to_thread(self._prepared, request, config)
         deadline, n_samples, temperature = self._wanted(request)
-        with closing(self._steps(request, asker, n_samples, temperature)) as steps:
+        with closing(
+            self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
+        ) as steps:
             try:
                 step = next(steps)
                 while True:
@@ -232,8 +236,10 @@ class ModelAgent:
         Raises:
             CoEError: If the model fails, or chooses none of them.
         """
-        asker = await asyncio.to_thread(self._prepared)
-        return await asker.atry(lambda model, _: achoice_probability(model, messages, choices), Deadline(self.timeout))
+        await asyncio.to_thread(self._prepared_model)
+        return await self._asker.atry(
+            lambda model, _: achoice_probability(model, messages, choices), Deadline(self.timeout)
+        )
 
     def model(self) -> BaseChatModel:
         """Returns a copy of the chat model (of several, the first), set up for sampling; made at the first call.
@@ -268,12 +274,17 @@ class ModelAgent:
         identity = (type(made).__qualname__, given) if isinstance(given, str) and not address else None
         return Replica(prepare(made, wanted), address, places, identity or identity_of(made, address))
 
-    def _prepared(self) -> Asker:
+    def _prepared(
+        self, request: AgentRequest, config: Mapping[str, Any] | None
+    ) -> tuple[Ladder, Asker, list[BaseMessage], dict[str, Any]]:
+        self._prepared_model()
+        return self._ladder, self._asker, self._messages(request), observing(config)
+
+    def _prepared_model(self) -> BaseChatModel:
         try:
-            self.model()
+            return self.model()
         except ValueError as error:
             raise without_input(error) from None
-        return self._asker
 
     def _messages(self, request: AgentRequest) -> list[BaseMessage]:
         messages = convert_to_messages(request["messages"])
@@ -304,14 +315,21 @@ class ModelAgent:
         return Deadline(self.timeout), n_samples, temperature
 
     def _steps(
-        self, request: AgentRequest, asker: Asker, n_samples: int, temperature: float
+        self,
+        request: AgentRequest,
+        ladder: Ladder,
+        asker: Asker,
+        messages: list[BaseMessage],
+        *,
+        n_samples: int,
+        temperature: float,
     ) -> Generator[_Requests | Future[Finding | None], Any, AgentReply]:
         """Yields the requests to send, and what others ask and is to be waited for; returns the reply. Does no I/O."""
 
         def drawing(
             asker: Asker, request: AgentRequest, messages: list[BaseMessage]
         ) -> Generator[_Requests, Any, Drawn]:
-            steps = draw(self._ladder, n_samples, self._seeds(request), temperature)
+            steps = draw(ladder, n_samples, self._seeds(request), temperature)
             try:
                 calls = next(steps)
                 while True:
@@ -324,24 +342,26 @@ class ModelAgent:
             alone = replace(asker, replicas=Replicas([replica]))
             probe = AgentRequest(question=RANDOM_CHARACTERS, messages=[], round=request["round"])
             drawn = yield from drawing(alone, probe, [HumanMessage(RANDOM_CHARACTERS)])
-            return self._reply(probe, drawn, n_samples, temperature)
+            return self._reply(probe, ladder, drawn, n_samples, temperature)
 
-        drawn = yield from drawing(asker, request, self._messages(request))
+        drawn = yield from drawing(asker, request, messages)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
             had = (self.name, drawn.n_received, n_samples, drawn.failure)
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
-        reply = self._reply(request, drawn, n_samples, temperature)
+        reply = self._reply(request, ladder, drawn, n_samples, temperature)
         if not may_be_probed(self.model(), request, self.on_greedy, temperature):
             return reply
         replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
         return (yield from examine(reply, replicas, probing, on_greedy=self.on_greedy, temperature=temperature))
 
-    def _reply(self, request: AgentRequest, drawn: Drawn, n_samples: int, temperature: float) -> AgentReply:
+    def _reply(
+        self, request: AgentRequest, ladder: Ladder, drawn: Drawn, n_samples: int, temperature: float
+    ) -> AgentReply:
         return to_reply(
             drawn,
-            self._ladder,
+            ladder,
             agent=self.name,
             round=request["round"],
             first_index=request.get("first_index", 0),

@@ -20,7 +20,7 @@ from coe_agents.graph import events
 from coe_agents.graph.bounds import Bounds, seconds_used
 from coe_agents.graph.forms import TwoForms
 from coe_agents.graph.measured import measurement_of, to_plain
-from coe_agents.graph.rounds import account, cut_off, in_time, opening
+from coe_agents.graph.rounds import account, counted, cut_off, in_time, opening
 from coe_agents.graph.state import AgentTokens, AskedRequest, CoEState
 from coe_agents.policy import Decision, Policy, Weighting, measure
 from coe_agents.policy.measurement import (
@@ -198,7 +198,12 @@ def coordinate_node(
     def coordinate(state: CoEState) -> Command[str]:
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
         if len(answering) < min_agents:
-            missing = [name for name in names if name not in answering]
+            greedy = counted(state, "not")
+            missing = [
+                f"{name} (its temperature has no effect)" if name in greedy else name
+                for name in names
+                if name not in answering
+            ]
             wanted = f"{len(answering)} of {len(names)} agents answered and {min_agents} must"
             late = bounds.passed(state)
             reason = f"{wanted}; missing: {', '.join(missing)}{f'; {late}' if late else ''}"

@@ -163,6 +163,29 @@ async def test_a_probe_that_is_cancelled_is_made_by_who_waits_for_it():
     assert first.cancelled()
 
 
+async def test_who_stops_waiting_stops_nobody_else():
+    class Slow(Served):
+        def handle(self, handler, body):
+            if is_probe(body):
+                asked.set()
+                self.closing.wait(0.5)
+            super().handle(handler, body)
+
+    asked = threading.Event()
+    with running(Slow(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
+        first = asyncio.create_task(agent(server).asample(REQUEST))
+        await asyncio.to_thread(asked.wait)
+        second = asyncio.create_task(agent(server).asample(REQUEST))
+        late = asyncio.create_task(agent(server).asample({**REQUEST, "timeout": 0.25}))
+        await asyncio.sleep(0.2)
+        second.cancel()
+        reply = await late
+        with pytest.raises(IgnoredTemperatureError):
+            await first
+    assert (len(reply["responses"]), reply["sampling"]["ignores_temperature"]) == (4, None)
+    assert "was not answered in time" in reply["sampling"]["probe"]
+
+
 @forms
 def test_a_probe_that_fails_decides_nothing_and_is_made_again(form):
     class Failing(Served):
@@ -411,6 +434,7 @@ def test_a_group_of_such_agents_abstains_where_it_would_have_answered(form):
         once = decided(*[agent(server, name=name, on_greedy="count_once") for name in "abc"])["decision"]
     assert (trusted["action"], trusted["answer"], trusted["coe"]) == ("answer", "Quito", 0.0)
     assert (decision["action"], decision["answer"], decision["coe"]) == ("abstain", None, None)
+    assert "0 of 3 agents answered and 2 must; missing: a (its temperature has no effect), b" in decision["reason"]
     assert set(decision["failed_agents"]) == {"a", "b", "c"}
     for reason in decision["failed_agents"].values():
         assert reason.startswith("IgnoredTemperatureError: the temperature of 1 has no effect")

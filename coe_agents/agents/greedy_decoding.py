@@ -142,21 +142,21 @@ def examine(
     all_alike = _are_suspicious(reply["responses"])
     findings = dict[Replica, Finding]()
     for replica, said in by_replica.items():
-        key = _key_of(replica, temperature)
         if not _are_copies(said):
-            FINDINGS.sampled(key)
+            FINDINGS.sampled(_key_of(replica, temperature))
         elif all_alike or _are_suspicious(said):
-            findings[replica] = yield from _find(replica, key, said, reply, probe)
+            findings[replica] = yield from _find(replica, said, reply, probe, temperature)
     return _counted(reply, replicas, findings, on_greedy, temperature) if findings else reply
 
 
 def _find(
     replica: Replica,
-    key: tuple[Hashable, ...],
     suspected: Sequence[Response],
     reply: AgentReply,
     probe: Callable[[Replica], Generator[_Step, Any, AgentReply]],
+    temperature: float,
 ) -> Generator[_Step | Future[Finding | None], Any, Finding]:
+    key = _key_of(replica, temperature)
     found: Finding | None = None
     while found is None:
         future, is_mine = FINDINGS.claim(key)
@@ -165,7 +165,7 @@ def _find(
             continue
         try:
             probed = yield from probe(_with_room(replica))
-            found = _judge(probed, suspected)
+            found = _judge(probed, suspected, temperature)
         finally:
             FINDINGS.settle(key, future, found)
         spent, cost = reply["usage"], probed["usage"]
@@ -199,11 +199,12 @@ def _with_room(replica: Replica) -> Replica:
     return Replica(model, replica.address, replica.places, replica.identity)
 
 
-def _judge(probe: AgentReply, suspected: Sequence[Response]) -> Finding:
+def _judge(probe: AgentReply, suspected: Sequence[Response], temperature: float) -> Finding:
     """Returns what the replies to the probe show, beside the responses that led to it.
 
     If all are equal the temperature is ignored, unless log-probabilities say that this may be chance: the probability
-    of all these replies and responses, were they samples, is at least 0.001.
+    of all these replies and responses, were they samples, is at least 0.001. At a temperature below 1 samples agree
+    more often than that; how much more, log-probabilities do not tell. The probability is raised to that power then.
     """
     replies, failure = probe["responses"], probe["sampling"]["error"]
     if not _are_copies(replies):
@@ -213,7 +214,7 @@ def _judge(probe: AgentReply, suspected: Sequence[Response]) -> Finding:
     if not replies[0]["text"].strip():
         return Finding(None, f"its {len(replies)} replies to {_ASKED} are empty")
     chance = _chance([*replies, *suspected[1:]])
-    if chance is not None and chance >= _SURPRISING:
+    if chance is not None and chance ** min(temperature, 1.0) >= _SURPRISING:
         return Finding(None, f"its {len(replies)} replies to {_ASKED} are equal, and it may be sure of them")
     return Finding(True, f"its {len(replies)} replies to {_ASKED} are equal, too")
 

@@ -279,6 +279,13 @@ def test_log_probabilities_may_tell_why_responses_are_equal(logprob, of_probe, n
     assert sampling["ignores_temperature"] is ignores
 
 
+@pytest.mark.parametrize(("temperature", "ignores"), [(1.0, True), (0.2, None)])
+def test_a_low_temperature_makes_samples_agree_too(temperature, ignores):
+    with priced(-2.0) as server:  # exp(-12) at a temperature of 1
+        one = agent(server, temperature=temperature, on_greedy="count_once")
+        assert sampled(one)["sampling"]["ignores_temperature"] is ignores
+
+
 def test_equal_texts_of_other_tokens_are_samples():
     def answer(body):
         status, reply = completion(*["Paris"] * 4)

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
@@ -22,9 +22,9 @@ from coe_agents.types import AgentReply, AgentRequest, Response, Usage
 OnGreedy = Literal["exclude", "count_once", "trust"]
 _Step = TypeVar("_Step")
 
-_NO_SURPRISE = 0.2
+_NO_SURPRISE = math.log(0.2)
 """From this chance on that samples are equal, the model's log-probabilities explain it."""
-_SURPRISING = 1e-3
+_SURPRISING = math.log(1e-3)
 """Below this chance equal replies to the probe are no accident."""
 _FEWEST_TOKENS = 64
 """What 40 characters may take: a shorter reply might not reach the first random one."""
@@ -41,14 +41,37 @@ class Finding:
     """What asking a model for random characters showed.
 
     Attributes:
-        is_ignored: Whether the temperature has no effect; None where that is not settled.
+        are_equal: Whether all replies were; None where that says nothing, or none came.
         account: What came back, as one clause.
+        log_chance: Log-probability that samples are equal by themselves; None where it is not known.
         is_final: Whether it stands for the rest of the process; a failure does not.
     """
 
+    are_equal: bool | None
+    account: str
+    log_chance: float | None = None
+    is_final: bool = True
+
+    def beside(self, suspected: Sequence[Response], temperature: float) -> "Verdict":
+        """Returns what it says of the responses that made somebody ask.
+
+        If all replies are equal the temperature is ignored, unless log-probabilities say that this may be chance: the
+        probability of all these replies and responses, were they samples, is at least 0.001. At a temperature below 1
+        samples agree more often than that; how much more, log-probabilities do not tell. The probability is raised to
+        that power then.
+        """
+        own = _log_chance(suspected)
+        both = -math.inf if own is None or self.log_chance is None else own + self.log_chance
+        if self.are_equal and both * min(temperature, 1.0) >= _SURPRISING:
+            return Verdict(None, f"{self.account}, and it may be sure of them")
+        return Verdict(self.are_equal, f"{self.account}, too" if self.are_equal else self.account)
+
+
+class Verdict(NamedTuple):
+    """Whether a temperature is ignored, None where that is not settled; and why, as one clause."""
+
     is_ignored: bool | None
     account: str
-    is_final: bool = True
 
 
 class Findings:
@@ -79,7 +102,7 @@ class Findings:
         """Notes that responses differ; if the temperature was ignored before, the server has changed since."""
         with self._lock:
             future = self._found.get(key)
-            if future is not None and future.done() and (found := future.result()) and found.is_ignored:
+            if future is not None and future.done() and (found := future.result()) and found.are_equal:
                 del self._found[key]
 
     def forget(self, identity: Hashable) -> None:
@@ -140,18 +163,18 @@ def examine(
     for response, replica in zip(reply["responses"], replicas, strict=True):
         by_replica.setdefault(replica, []).append(response)
     all_alike = _are_suspicious(reply["responses"])
-    findings = dict[Replica, Finding]()
+    verdicts = dict[Replica, Verdict]()
     for replica, said in by_replica.items():
         if not _are_copies(said):
             FINDINGS.sampled(_key_of(replica, temperature))
         elif all_alike or _are_suspicious(said):
-            findings[replica] = yield from _find(replica, said, reply, probe, temperature)
-    return _counted(reply, replicas, findings, on_greedy, temperature) if findings else reply
+            found = yield from _find(replica, reply, probe, temperature)
+            verdicts[replica] = found.beside(said, temperature)
+    return _counted(reply, replicas, verdicts, on_greedy, temperature) if verdicts else reply
 
 
 def _find(
     replica: Replica,
-    suspected: Sequence[Response],
     reply: AgentReply,
     probe: Callable[[Replica], Generator[_Step, Any, AgentReply]],
     temperature: float,
@@ -165,7 +188,7 @@ def _find(
             continue
         try:
             probed = yield from probe(_with_room(replica))
-            found = _judge(probed, suspected, temperature)
+            found = _read(probed)
         finally:
             FINDINGS.settle(key, future, found)
         spent, cost = reply["usage"], probed["usage"]
@@ -199,13 +222,7 @@ def _with_room(replica: Replica) -> Replica:
     return Replica(model, replica.address, replica.places, replica.identity)
 
 
-def _judge(probe: AgentReply, suspected: Sequence[Response], temperature: float) -> Finding:
-    """Returns what the replies to the probe show, beside the responses that led to it.
-
-    If all are equal the temperature is ignored, unless log-probabilities say that this may be chance: the probability
-    of all these replies and responses, were they samples, is at least 0.001. At a temperature below 1 samples agree
-    more often than that; how much more, log-probabilities do not tell. The probability is raised to that power then.
-    """
+def _read(probe: AgentReply) -> Finding:
     replies, failure = probe["responses"], probe["sampling"]["error"]
     if not _are_copies(replies):
         return Finding(False, f"its {len(replies)} replies to {_ASKED} differ")
@@ -213,26 +230,23 @@ def _judge(probe: AgentReply, suspected: Sequence[Response], temperature: float)
         return Finding(None, f"{_ASKED} failed: {failure}", is_final=False)
     if not replies[0]["text"].strip():
         return Finding(None, f"its {len(replies)} replies to {_ASKED} are empty")
-    chance = _chance([*replies, *suspected[1:]])
-    if chance is not None and chance ** min(temperature, 1.0) >= _SURPRISING:
-        return Finding(None, f"its {len(replies)} replies to {_ASKED} are equal, and it may be sure of them")
-    return Finding(True, f"its {len(replies)} replies to {_ASKED} are equal, too")
+    return Finding(True, f"its {len(replies)} replies to {_ASKED} are equal", _log_chance(replies))
 
 
 def _counted(
     reply: AgentReply,
     replicas: Sequence[Replica],
-    findings: Mapping[Replica, Finding],
+    verdicts: Mapping[Replica, Verdict],
     on_greedy: OnGreedy,
     temperature: float,
 ) -> AgentReply:
     """Returns the reply with what was found in its sampling record, and the responses that count."""
     several = len(set(replicas)) > 1
-    accounts = [f"{one.address}: {found.account}" if several else found.account for one, found in findings.items()]
+    accounts = [f"{one.address}: {found.account}" if several else found.account for one, found in verdicts.items()]
     reply["sampling"]["probe"] = "; ".join(accounts)
-    settled = [found.is_ignored for found in findings.values() if found.is_ignored is not None]
+    settled = [found.is_ignored for found in verdicts.values() if found.is_ignored is not None]
     reply["sampling"]["ignores_temperature"] = any(settled) if settled else None
-    greedy = [replica for replica, found in findings.items() if found.is_ignored]
+    greedy = [replica for replica, found in verdicts.items() if found.is_ignored]
     if not greedy:
         return reply
     if on_greedy == "exclude":
@@ -241,7 +255,7 @@ def _counted(
         raise IgnoredTemperatureError(
             f"the temperature of {temperature:g} has no effect{f' at {addresses}' if addresses else ''}: "
             f"{sum(replica in greedy for replica in replicas)} responses are equal, and "
-            f"{findings[greedy[0]].account}. The server ignores it, answers from a cache, or uses one seed for all",
+            f"{verdicts[greedy[0]].account}. The server ignores it, answers from a cache, or uses one seed for all",
             hint=REMEDY,
             usage=reply["usage"],
             sampling=reply["sampling"],
@@ -268,16 +282,14 @@ def _are_copies(responses: Sequence[Response]) -> bool:
 def _are_suspicious(responses: Sequence[Response]) -> bool:
     if len(responses) < FEWEST or not _are_copies(responses):
         return False
-    chance = _chance(responses)
-    return chance is None or chance < _NO_SURPRISE
+    log_chance = _log_chance(responses)
+    return log_chance is None or log_chance < _NO_SURPRISE
 
 
-def _chance(responses: Sequence[Response]) -> float | None:
-    """Returns how likely samples repeat the first response, by the log-probabilities of the others.
+def _log_chance(responses: Sequence[Response]) -> float | None:
+    """Returns the log-probability that samples repeat the first response: the sum of the others'.
 
     None where some are not known or all are 0: servers that cut to the likeliest token may give 0 for each.
     """
     known = [response["logprob"] for response in responses if response["logprob"] is not None]
-    if len(known) < len(responses) or not any(known):
-        return None
-    return math.exp(math.fsum(known[1:]))
+    return math.fsum(known[1:]) if len(known) == len(responses) and any(known) else None

@@ -286,6 +286,23 @@ def test_a_low_temperature_makes_samples_agree_too(temperature, ignores):
         assert sampled(one)["sampling"]["ignores_temperature"] is ignores
 
 
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_what_a_probe_says_of_an_agent_does_not_depend_on_who_asked_first(first):
+    def answer(body):  # at a chance of exp(-3) it may be sure, at exp(-30) not
+        logprob = -10.0 if body["messages"][0]["content"] == "surprising" else -1.0
+        return completion(*["Paris"] * 4, tokens=[{"token": "x", "logprob": logprob, "bytes": None}])
+
+    with answering(answer) as server:
+        one = agent(server, on_greedy="count_once")
+        messages = {"a": "surprising", "b": "Q?"}
+        order = [first, *(messages.keys() - {first})]
+        found = {
+            name: sampled(one, messages=[{"role": "user", "content": messages[name]}])["sampling"] for name in order
+        }
+        assert len(server.probes) == 1
+    assert [found[name]["ignores_temperature"] for name in "ab"] == [True, None]
+
+
 def test_equal_texts_of_other_tokens_are_samples():
     def answer(body):
         status, reply = completion(*["Paris"] * 4)

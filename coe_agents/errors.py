@@ -151,7 +151,7 @@ class IgnoredTemperatureError(AgentError):
         sampling: How the responses came about, a `coe_agents.types.Sampling`.
     """
 
-    def __init__(self, message: str, *, hint: str, usage: Any, sampling: Any) -> None:
+    def __init__(self, message: str, *, hint: str = "", usage: Any = None, sampling: Any = None) -> None:
         super().__init__(message, hint=hint)
         self.usage = usage
         self.sampling = sampling

@@ -60,8 +60,7 @@ class Finding:
         samples agree more often than that; how much more, log-probabilities do not tell. The probability is raised to
         that power then.
         """
-        own = _log_chance(suspected)
-        both = -math.inf if own is None or self.log_chance is None else own + self.log_chance
+        both = -math.inf if self.log_chance is None else self.log_chance + (_log_chance(suspected) or 0.0)
         if self.are_equal and both * min(temperature, 1.0) >= _SURPRISING:
             return Verdict(None, f"{self.account}, and it may be sure of them")
         return Verdict(self.are_equal, f"{self.account}, too" if self.are_equal else self.account)
@@ -123,7 +122,7 @@ FINDINGS = Findings()
 def identity_of(model: BaseChatModel, address: str) -> Hashable:
     """Returns what is the same for all uses of a model in this process: its server, or the object itself."""
     if address:
-        return type(model).__qualname__, address
+        return type(model), address
     weakref.finalize(model, FINDINGS.forget, id(model)).atexit = False
     return id(model)
 

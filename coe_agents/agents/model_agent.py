@@ -271,7 +271,7 @@ class ModelAgent:
         }
         address = address_of(made)
         places = places_at(address or id(given), self.max_concurrency or (16 if address else 64))
-        identity = (type(made).__qualname__, given) if isinstance(given, str) and not address else None
+        identity = (type(made), given) if isinstance(given, str) and not address else None
         return Replica(prepare(made, wanted), address, places, identity or identity_of(made, address))
 
     def _prepared(

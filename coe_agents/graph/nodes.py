@@ -118,7 +118,9 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
             n_tokens=None,
             error=said_wrong,
         )
-        if isinstance(error, IgnoredTemperatureError):  # it did respond, and what that cost counts
+        if (
+            isinstance(error, IgnoredTemperatureError) and error.usage is not None
+        ):  # it did respond, and what that cost counts
             spent = AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
             return {"responses": [row], "usages": [spent]}
         return {"responses": [row]}

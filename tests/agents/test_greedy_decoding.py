@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import pickle
 import threading
 from typing import ClassVar
 
@@ -65,6 +66,8 @@ def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
         'generation_config.json for transformers serve). on_greedy="count_once" counts the responses as one'
     )
     assert not error.retryable
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.usage) == (str(error), error.usage)
     assert probe["messages"] == [{"role": "user", "content": RANDOM_CHARACTERS}]  # no system prompt
     assert "40 random characters" in RANDOM_CHARACTERS
     same = ("model", "n", "temperature", "logprobs", "stream", "max_completion_tokens")

@@ -24,6 +24,11 @@ VARIANTS = (
 )
 """Other ways to ask the same question."""
 
+RANDOM_CHARACTERS = (
+    "Write 40 random characters, letters and digits in no order. Reply with the characters and nothing else."
+)
+"""Asks for what a model that samples does not write twice."""
+
 MAX_QUOTED = 300
 
 MAX_JUDGED = 4000

@@ -62,6 +62,11 @@ class Sampling(TypedDict):
             (n_received - 1). Near 1 the model is sure; near 0 the samples are none. None where `identical` is false, no
             log-probabilities are known, or the temperature is below 1, where they say too little.
         refused: Options that the model does not take, and that were left out.
+        ignores_temperature: Whether equal responses are copies of one, since the temperature has no effect; None where
+            nothing was found out.
+        probe: How that was found out, or why not: what the model gave when asked for random characters. None if it was
+            not asked. It is asked once in the process; its tokens are in the usage of the reply that asked.
+        counted: "each" response counts; where the temperature is ignored, copies count "once" or do "not".
         error: What ended the sampling early; None if nothing did.
     """
 
@@ -77,6 +82,9 @@ class Sampling(TypedDict):
     identical: bool
     identical_chance: float | None
     refused: list[str]
+    ignores_temperature: bool | None
+    probe: str | None
+    counted: Literal["each", "once", "not"]
     error: str | None
 
 

@@ -18,7 +18,7 @@ from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
 from coe_agents.agents.failures import is_outage, status_of, to_agent_error
 from coe_agents.agents.ladder import ModelCall
 from coe_agents.agents.limits import Deadline, call_within
-from coe_agents.agents.replicas import Replica, Replicas, Visit
+from coe_agents.agents.replicas import Answered, Replica, Replicas, Visit
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError
 from coe_agents.redaction import is_told
 
@@ -47,7 +47,7 @@ class Asker:
 
     def ask(
         self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
-    ) -> LLMResult | CoEError:
+    ) -> Answered | CoEError:
         """Returns the model's reply, or what went wrong.
 
         Args:
@@ -57,9 +57,10 @@ class Asker:
             deadline: Of the agent, all attempts and waits included.
         """
 
-        def send(model: BaseChatModel, seconds: float | None) -> LLMResult:
+        def send(model: BaseChatModel, seconds: float | None) -> Answered:
             arguments = {**observed, **call.arguments(seconds)}
-            return self._spoken(call.on(model).generate([messages], **arguments))
+            result = self._spoken(call.on(model).generate([messages], **arguments))
+            return Answered(result, self.replicas.of(model))
 
         try:
             return self.try_(send, deadline, call.refusable)
@@ -68,12 +69,13 @@ class Asker:
 
     async def aask(
         self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
-    ) -> LLMResult | CoEError:
+    ) -> Answered | CoEError:
         """Returns the model's reply, or what went wrong; see `ask`."""
 
-        async def send(model: BaseChatModel, seconds: float | None) -> LLMResult:
+        async def send(model: BaseChatModel, seconds: float | None) -> Answered:
             arguments = {**observed, **call.arguments(seconds)}
-            return self._spoken(await call.on(model).agenerate([messages], **arguments))
+            result = self._spoken(await call.on(model).agenerate([messages], **arguments))
+            return Answered(result, self.replicas.of(model))
 
         try:
             return await self.atry(send, deadline, call.refusable)

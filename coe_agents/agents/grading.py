@@ -76,6 +76,9 @@ def to_graded_reply(found: ChoiceProbabilities, *, agent: str, round: int, first
         logprobs_missing=0,
         identical=False,
         identical_chance=None,
+        ignores_temperature=None,
+        probe=None,
+        counted="each",
         refused=[],
         error=None,
     )

@@ -10,7 +10,8 @@ from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 from coe_agents.agents.ladder import Drawn, Ladder
 from coe_agents.types import AgentReply, Response, Rung, Sampling, Usage
 
-_FEWEST_IDENTICAL = 3
+FEWEST = 3
+"""How many equal responses are a reason to look closer."""
 _ROUNDING = 1e-3
 """How far above 0 a log-probability may be by rounding."""
 
@@ -31,15 +32,15 @@ def to_reply(
 
     With `marks_truncated`, a reply that the model did not finish says so at its end: it must not pass for a whole one.
     """
-    generations = [generation for result in drawn.results for generation in result.generations[0]][:n_samples]
+    generations = [generation for one in drawn.results for generation in one.result.generations[0]][:n_samples]
     responses = [
         _response(generation, agent, round, index, max_chars, marks_truncated=marks_truncated)
         for index, generation in enumerate(generations, start=first_index)
     ]
     answered = [*drawn.results, *drawn.unused]
-    usages = [usage_of(result) for result in answered]
+    usages = [usage_of(one.result) for one in answered]
     known = [response["logprob"] is not None for response in responses]
-    identical = temperature > 0 and len(responses) >= _FEWEST_IDENTICAL and _are_identical(responses)
+    identical = temperature > 0 and len(responses) >= FEWEST and _are_identical(responses)
     sampling = Sampling(
         round=round,
         rung=_rung(several=ladder.takes_several, logprobs=any(known)),
@@ -53,6 +54,9 @@ def to_reply(
         identical=identical,
         identical_chance=_chance(responses) if identical and temperature >= 1 else None,
         refused=list(ladder.refused),
+        ignores_temperature=None,
+        probe=None,
+        counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
     cost = Usage(

@@ -78,6 +78,7 @@ class AgentConfig(ModelSection):
     retries: int = Field(default=2, ge=0)
     max_concurrency: int = Field(default=16, ge=1)
     max_response_chars: int = Field(default=20_000, ge=1)
+    on_greedy: Literal["exclude", "count_once", "trust"] = "exclude"
 
 
 class EntailmentClusterer(_Section):

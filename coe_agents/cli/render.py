@@ -117,6 +117,8 @@ def _agents(decision: Mapping[str, Any]) -> Table:
                 Text(f"{rest:4.0%}", style="dim"),
                 Text(f"{len(answers) - _SHOWN} others", style="dim"),
             )
+        if any(record.get("counted") == "once" for record in agent.get("sampling", ())):
+            table.add_row("", "", "", Text("one response: its temperature has no effect", style="yellow"))
     for name, reason in decision["failed_agents"].items():
         table.add_row(
             Text(clean(name), style="bold red"), Text("failed", style="red"), "", Text(clean(reason), style="red")

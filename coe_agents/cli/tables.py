@@ -81,8 +81,10 @@ def show_examination(examination: Examination, *, console: Console | None = None
     console.print()
     if problems:
         console.print(Text(f"{_plural(len(problems), 'problem')}.", style="bold red"))
-    else:
+    elif examination.is_well:
         console.print(Text("All is well.", style="bold green"))
+    else:
+        console.print(Text("Nothing is broken, but not every agent samples: see the notes.", style="bold yellow"))
 
 
 def show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:

@@ -13,7 +13,7 @@ from langgraph.types import Send
 from coe_agents.graph.bounds import Bounds
 from coe_agents.graph.clusters import graded_agents
 from coe_agents.graph.measured import measurement_of
-from coe_agents.graph.rounds import asking, wishes_of
+from coe_agents.graph.rounds import asking, counted, wishes_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Policy, forecast
 from coe_agents.rounds import AdaptiveSampling
@@ -50,7 +50,7 @@ class TopUps:
         """Returns where a measurement leads: to the agents that have responses left, or to the gate."""
         given, wishes = self._given(state), wishes_of(state, self._own)
         left, graded = dict[str, int](), graded_agents(state)  # a probability that was read needs no more responses
-        for name in wishes.keys() & given.keys():
+        for name in (wishes.keys() & given.keys()) - counted(state, "once"):
             planned = self._planned(name, wishes[name])
             if planned is not None and given[name] < planned and name not in graded:
                 left[name] = planned - given[name]

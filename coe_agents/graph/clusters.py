@@ -13,7 +13,7 @@ from coe_agents.clustering.cluster import cluster_with_former
 from coe_agents.errors import ClusteringError, CoEError
 from coe_agents.graph import events
 from coe_agents.graph.forms import TwoForms
-from coe_agents.graph.rounds import before
+from coe_agents.graph.rounds import before, counted
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
 from coe_agents.redaction import is_told, redacted, secrets_of
@@ -32,7 +32,10 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         if state["allowed"] is not None:
             return cluster_choices(state, state["allowed"])
-        responses = _with_answers(usable(state["responses"]), canonicalize)
+        # an agent that is found out late, by a request for more, has said nothing before either
+        excluded = counted(state, "not")
+        given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
+        responses = _with_answers(given, canonicalize)
         texts = [response_text(response) for response in responses]
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:

@@ -15,13 +15,13 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from coe_agents.clustering import answer_kind
-from coe_agents.errors import AgentError, InvalidReplyError, QuestionTooLongError
+from coe_agents.errors import AgentError, IgnoredTemperatureError, InvalidReplyError, QuestionTooLongError
 from coe_agents.graph import events
 from coe_agents.graph.bounds import Bounds, seconds_used
 from coe_agents.graph.clusters import graded_options
 from coe_agents.graph.forms import TwoForms
 from coe_agents.graph.measured import measurement_of, to_plain
-from coe_agents.graph.rounds import account, cut_off, in_time, opening
+from coe_agents.graph.rounds import account, counted, cut_off, in_time, opening
 from coe_agents.graph.state import AgentTokens, AskedRequest, CoEState
 from coe_agents.policy import Decision, Measurement, Policy, Weighting, measure
 from coe_agents.policy.base import without_tie
@@ -138,6 +138,11 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
             n_tokens=None,
             error=said_wrong,
         )
+        if (
+            isinstance(error, IgnoredTemperatureError) and error.usage is not None
+        ):  # it did respond, and what that cost counts
+            spent = AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
+            return {"responses": [row], "usages": [spent]}
         return {"responses": [row]}
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
@@ -217,7 +222,12 @@ def coordinate_node(
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
         who, regime = "", None  # without a quorum there is no group to be in one
         if len(answering) < min_agents:
-            missing = [name for name in names if name not in answering]
+            greedy = counted(state, "not")
+            missing = [
+                f"{name} (its temperature has no effect)" if name in greedy else name
+                for name in names
+                if name not in answering
+            ]
             wanted = f"{len(answering)} of {len(names)} agents answered and {min_agents} must"
             late = bounds.passed(state)
             reason = f"{wanted}; missing: {', '.join(missing)}{f'; {late}' if late else ''}"

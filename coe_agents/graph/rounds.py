@@ -5,7 +5,7 @@ import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
@@ -175,6 +175,12 @@ def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]
         n_responses=len(_brought(state)),
     )
     return [*former, data]
+
+
+def counted(state: CoEState, how: Literal["once", "not"]) -> set[str]:
+    """Returns the agents that ignore their temperature, and whose responses count so."""
+    sampled = [(spent["agent"], spent["sampling"]) for spent in state["usages"]]
+    return {agent for agent, record in sampled if record is not None and record.get("counted") == how}
 
 
 def before(state: CoEState) -> list[RoundData]:

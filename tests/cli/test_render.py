@@ -38,6 +38,12 @@ def test_the_answer_comes_first_then_the_numbers_then_the_agents():
     assert lines[-1] == "1 round, 12 tokens, 0.50 s"
 
 
+def test_an_agent_that_counts_once_says_why():
+    agent = {"distribution": {"Paris": 1.0}, "sampling": [{"counted": "each"}, {"counted": "once"}]}
+    assert "one response: its temperature has no effect" in shown(agents={"a": agent})
+    assert "no effect" not in shown(agents={"a": {**agent, "sampling": [{"counted": "each"}]}})
+
+
 def test_who_decided_is_said_where_it_was_not_the_group():
     assert shown(decided_by="jud\x1bge").splitlines()[2] == "→ Paris  (decided by jud�ge)"
     keys = {"question", "seconds", "action", "answer", "reason", "regime", "coe", "aleatoric", "epistemic", "n_rounds"}

@@ -53,7 +53,7 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
         if n_chars > max_question_chars:
             raise QuestionTooLongError(
                 f'the question must have at most {max_question_chars} characters ("max_question_chars" of the graph); '
-                f"got {n_chars}",
+                f"{n_chars} came",
                 hint="Shorten it, or build the graph with a higher bound",
             )
         return settled

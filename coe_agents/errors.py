@@ -2,7 +2,6 @@
 
     CoEError
     ├── ConfigurationError      a configuration file or a set of options that cannot work
-    ├── QuestionTooLongError    a question with more characters than the graph takes; a ValueError, too
     ├── DatasetError            a dataset that cannot be read as questions
     ├── StoreError              a run's folder that cannot be written or gone on with
     ├── SamplesError            a file of samples that cannot be read
@@ -52,10 +51,6 @@ class CoEError(Exception):
 
 class ConfigurationError(CoEError):
     """A configuration that cannot work."""
-
-
-class QuestionTooLongError(CoEError, ValueError):
-    """A question with more characters than the graph takes."""
 
 
 class DatasetError(CoEError):

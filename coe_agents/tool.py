@@ -6,9 +6,10 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import AfterValidator, BaseModel, Field
 
-from coe_agents.errors import CoEError, QuestionTooLongError
+from coe_agents.errors import CoEError
 from coe_agents.graph import DecisionData
 from coe_agents.graph.compiled import check_compiled
+from coe_agents.graph.nodes import MAX_QUESTION_CHARS
 
 _DESCRIPTION = (
     "Asks several language models the same question and returns their answer if they are sure of it and agree. "
@@ -59,13 +60,17 @@ def create_coe_tool(
     def ask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
         try:
             return _read(group.invoke({"question": question}, config))
-        except QuestionTooLongError as error:
+        except ValueError as error:
+            if not _is_too_long(error):
+                raise
             raise ToolException(str(error)) from error
 
     async def aask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
         try:
             return _read(await group.ainvoke({"question": question}, config))
-        except QuestionTooLongError as error:
+        except ValueError as error:
+            if not _is_too_long(error):
+                raise
             raise ToolException(str(error)) from error
 
     return StructuredTool.from_function(
@@ -77,6 +82,11 @@ def create_coe_tool(
         response_format="content_and_artifact",
         handle_tool_error=True,
     )
+
+
+def _is_too_long(error: ValueError) -> bool:
+    """Tells the refusal of a question that is too long, which the calling model can correct, from other errors."""
+    return f'"{MAX_QUESTION_CHARS}" of the graph' in str(error)
 
 
 def _read(result: dict[str, Any]) -> tuple[str, DecisionData]:

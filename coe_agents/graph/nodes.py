@@ -15,7 +15,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from coe_agents.clustering import answer_kind
-from coe_agents.errors import AgentError, IgnoredTemperatureError, InvalidReplyError, QuestionTooLongError
+from coe_agents.errors import AgentError, IgnoredTemperatureError, InvalidReplyError
 from coe_agents.graph import events
 from coe_agents.graph.bounds import Bounds, seconds_used
 from coe_agents.graph.clusters import graded_options
@@ -33,6 +33,9 @@ from coe_agents.policy.wording import who_says_what
 from coe_agents.redaction import is_told, redacted, secrets_of
 from coe_agents.rounds import CLARIFY, Strategies
 from coe_agents.types import Agent, AgentReply, Response
+
+MAX_QUESTION_CHARS = "max_question_chars"
+"""The option that the refusal of a long question names; a tool tells that refusal by it from other errors."""
 
 
 class StateNode(Protocol):
@@ -53,10 +56,10 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
         settled = _settled(state)
         n_chars = len(settled["asked"])
         if n_chars > max_question_chars:
-            raise QuestionTooLongError(
-                f'the question must have at most {max_question_chars} characters ("max_question_chars" of the graph); '
-                f"got {n_chars}",
-                hint="Shorten it, or build the graph with a higher bound",
+            raise ValueError(
+                f"the question must have at most {max_question_chars} characters "
+                f'("{MAX_QUESTION_CHARS}" of the graph); {n_chars} came. '
+                "Shorten it, or build the graph with a higher bound"
             )
         return settled
 

@@ -181,7 +181,8 @@ class Pending:
         shared = {call["id"] for call in pending.calls if call["name"] in gated}
         seen = set[str | None]()
         calls = list[ToolCall]()
-        for index, call in enumerate(reply.tool_calls):
+        for index, given in enumerate(reply.tool_calls):
+            call = given
             if call["id"] and call["id"] in seen & shared:
                 # the same each time, for a resumed run does this again
                 digest = hashlib.sha256(f"{reply.id} {index} {call['id']}".encode(errors="replace")).hexdigest()

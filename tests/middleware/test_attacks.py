@@ -82,7 +82,7 @@ class Groups:
     def __init__(self):
         self.replies = lambda _: ["reject"]
         self.models = [Model(responses=["reject"]) for _ in "ab"]
-        both = [Judge(name, lambda question: self.replies(question)) for name in "ab"]
+        both = [Judge(name, self.answer) for name in "ab"]
         mixed = Judge("a", lambda question: [*self.replies(question), "approve"])
         merging = BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))
         self.scripts = Agent(both)
@@ -93,6 +93,9 @@ class Groups:
             Agent([mixed]),
             Agent([ModelAgent(f"m{place}", model, n_samples=2) for place, model in enumerate(self.models)]),
         ]
+
+    def answer(self, question):
+        return self.replies(question)  # as it is now: it is another for each attack
 
     def say(self, reply):
         self.replies = lambda _: [reply, reply]
@@ -174,20 +177,29 @@ def table(columns, lines):
 
 def document(replies, arguments, controls):
     wrong = sum(is_wrong for _, is_wrong in (*replies, *arguments))
+    about_all = (
+        "`tests/middleware/test_attacks.py` runs each row against an agent whose payment `CoEMiddleware` gates, with a "
+        "policy that answers whatever the group says, and compares this file with the outcome. To write it anew:"
+    )
+    about_replies = (
+        "All judges, or most of them, give the reply: as scripts, as chat models, beside one that approves, and with a "
+        "clusterer that takes every two texts for the same."
+    )
+    about_arguments = (
+        "The judges repeat the arguments, or each text in them that is no verdict by itself, or all that they are "
+        "shown; or they obey whatever stands outside the fences of the prompt, or cannot be seen in it. A judge that "
+        "is talked into the verdict itself has given it: against that stand the others, and the policy."
+    )
     parts = [
         "# Attacks on the gate",
-        "`tests/middleware/test_attacks.py` runs each row against an agent whose payment `CoEMiddleware` gates, with a "
-        "policy that answers whatever the group says, and compares this file with the outcome. To write it anew:",
+        about_all,
         "    COE_WRITE_DOCS=1 python -m pytest tests/middleware/test_attacks.py",
         f"{len(replies)} replies and {len(arguments)} call arguments: {wrong} opened.",
         "## Replies of the judges",
-        "All judges, or most of them, give the reply: as scripts, as chat models, beside one that approves, and with a "
-        "clusterer that takes every two texts for the same.",
+        about_replies,
         table("attack | reply", replies),
         "## Arguments of the call",
-        "The judges repeat the arguments, or each text in them that is no verdict by itself, or all that they are "
-        "shown; or they obey whatever stands outside the fences of the prompt, or cannot be seen in it. A judge that "
-        "is talked into the verdict itself has given it: against that stand the others, and the policy.",
+        about_arguments,
         table("attack | arguments", arguments),
         "## What opens it",
         table("approval | reply", controls),

@@ -189,8 +189,8 @@ async def test_an_answer_that_was_changed_after_its_review_is_reviewed_as_it_is_
         def after_model(self, state, runtime):
             return {"messages": [AIMessage("Lyon.", id=state["messages"][-1].id)]}
 
-    (first, _), graph = judges(*SURE)
-    (second, _), later = judges(*said)
+    _, graph = judges(*SURE)
+    _, later = judges(*said)
     asked: list[str] = []
 
     def group(given):

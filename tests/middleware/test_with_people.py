@@ -128,19 +128,19 @@ def in_order(gate_first, gate, review):
 @every_interrupt
 @ORDERS
 @pytest.mark.parametrize(
-    ("ann", "bob", "transfers"),
+    ("verdicts", "transfers"),
     [
-        ("approve", "approve", [("Bob", 2.0)]),
-        ("approve", "reject", []),
-        ("approve", None, []),
-        ("reject", "approve", [("Bob", 2.0)]),
-        ("reject", "reject", []),
+        ({"Ann": "approve", "Bob": "approve"}, [("Bob", 2.0)]),
+        ({"Ann": "approve", "Bob": "reject"}, []),
+        ({"Ann": "approve", "Bob": None}, []),
+        ({"Ann": "reject", "Bob": "approve"}, [("Bob", 2.0)]),
+        ({"Ann": "reject", "Bob": "reject"}, []),
     ],
 )
-async def test_an_edited_call_is_judged_as_it_is_then(mode, interrupt_mode, gate_first, ann, bob, transfers):
+async def test_an_edited_call_is_judged_as_it_is_then(mode, interrupt_mode, gate_first, verdicts, transfers):
     asked: list[str] = []
     bank = Bank()
-    gate = CoEMiddleware(judged_by({"Ann": ann, "Bob": bob}, asked), tools=["transfer_money"])
+    gate = CoEMiddleware(judged_by(verdicts, asked), tools=["transfer_money"])
     review = people(when=lambda request: True, mode=interrupt_mode)
     compiled = agent(None, bank, middleware=in_order(gate_first, gate, review))
     await run(mode, compiled, PAY)

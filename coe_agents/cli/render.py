@@ -90,7 +90,7 @@ def _numbers(decision: Mapping[str, Any]) -> list[Text]:
     if decision["coe"] is None:
         return []
     interval = decision["interval"]
-    spread = f"  (95 % bootstrap {interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
+    spread = f"  (95 % interval {interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
     split = decomposition(**parts, divergence=decision.get("divergence") or "kl")
     lines = [Text.assemble(("CoE ", "bold"), split, (spread, "dim"))]

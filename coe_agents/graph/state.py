@@ -34,7 +34,7 @@ class DecisionData(TypedDict):
         aleatoric: Mean semantic entropy of the agents, in nats.
         epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
         divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit.
-        interval: Bootstrap 95 % interval of `coe`, as [low, high].
+        interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
         coordinated_coe: CoE after Algorithm 1, where coordination is on.
         surprisal: -log of the leading cluster's support, in nats.
         tied: The representatives that share the lead; none without a tie, and a tie is not answered.

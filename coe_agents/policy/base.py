@@ -41,10 +41,10 @@ class Decision:
 class Policy(Protocol):
     """Anything that decides; its `aleatoric_threshold` and `epistemic_threshold`, if any, set the regime.
 
-    A graph never answers where several answers share the lead (`measurement.tied`), unless by trust: it then does the policy's
-    `otherwise`, an action, or abstains where the policy has none, or has a table of `actions`. Thresholds in nats are
-    compared with `measurement.comparable_coe` and `measurement.comparable_epistemic`, which are `coe` and `epistemic`
-    under "kl".
+    A graph never answers where several answers share the lead (`measurement.tied`), unless by trust: it then does the
+    policy's `otherwise`, an action, or abstains where the policy has none, or has a table of `actions`. Thresholds in
+    nats are compared with `measurement.comparable_coe` and `measurement.comparable_epistemic`, which are `coe` and
+    `epistemic` under "kl".
 
     Its `is_settled(measurement) -> bool`, if any, tells by the measurement's `forecast` whether more responses could
     change the decision; adaptive sampling stops where they could not.

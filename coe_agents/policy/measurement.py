@@ -64,7 +64,7 @@ class Measurement:
         epistemic: Weighted divergence of the agents from their mean (eq. 4), in the unit of `divergence`. A threshold
             is compared with `comparable_epistemic`.
         regime: "consensus", "conflict", "ambiguous" or "unknown", of the comparable parts.
-        interval: Bootstrap 95 % interval of `coe`; None if not asked for.
+        interval: 95 % interval of `coe` (`coe_agents.uncertainty.coe_interval`); None if not asked for.
         n_agents: How many agents were measured.
         support: The ensemble mean of each cluster.
         representatives: The most probable response of each cluster.
@@ -135,7 +135,7 @@ def measure(
             (eq. 8), which all must have; "auto" by probability for the agents that have it for all their responses.
         divergence: "kl", "js", "hellinger" or "total_variation", which "wasserstein" is another name of here.
         coordination: A solver of Algorithm 1, whose weights and distributions then choose the answer.
-        n_resamples: For the bootstrap interval of CoE; 0 leaves it out.
+        n_resamples: For the interval of CoE; 0 leaves it out.
         aleatoric_threshold: In nats, for the regime.
         epistemic_threshold: In nats, for the regime; compared with `comparable_epistemic`.
 

@@ -32,7 +32,7 @@ def shown(**changes):
 def test_the_answer_comes_first_then_the_numbers_then_the_agents():
     lines = [line.strip() for line in shown().splitlines() if line.strip()]
     assert lines[:2] == ["? Capital?", "→ Paris"]
-    assert "CoE 0.100 = aleatoric 0.060 + epistemic 0.040 nats  (95 % bootstrap 0.00 to 0.30)" in lines
+    assert "CoE 0.100 = aleatoric 0.060 + epistemic 0.040 nats  (95 % interval 0.00 to 0.30)" in lines
     assert any(line.startswith("a") and "75%" in line and "Paris" in line for line in lines)
     assert any(line.startswith("c") and "failed" in line and "OSError: gone" in line for line in lines)
     assert lines[-1] == "1 round, 12 tokens, 0.50 s"

@@ -283,7 +283,7 @@ def _decide(policy: Policy, measurement: Measurement, state: CoEState, bounds: B
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind != "answer":
         return Decision("abstain", None, "; ".join(filter(None, (_NO_ANSWER[kind], decision.reason))))
-    return Decision("answer", answer, decision.reason)
+    return replace(decision, answer=answer)
 
 
 def _attempt() -> int:

@@ -89,6 +89,16 @@ def test_only_trust_breaks_it():
     )
 
 
+def test_an_answer_by_learned_trust_is_given():
+    class Learned:
+        def decide(self, measurement, *, round, max_rounds):
+            return Decision("answer", "Lyon", "learned", trusted_answer=True)
+
+    for policy in (Learned(), PolicyChain(Learned())):
+        decision = graph(*two_by_two(), policy=policy).compile().invoke({"question": "Q?"})["decision"]
+        assert (decision["action"], decision["answer"]) == ("answer", "Lyon")
+
+
 def test_who_decides_after_an_escalation_may_choose_between_the_tied():
     cases = []
 

@@ -128,12 +128,12 @@ def coe_forecast(
     generator = np.random.default_rng(seed)
 
     label_array, agent_array = np.asarray(labels, dtype=np.int64), np.asarray(agents, dtype=np.int64)
-    counts = np.zeros(rows.shape)
+    counts: FloatArray = np.zeros(rows.shape)
     np.add.at(counts, (agent_array, label_array), 1.0)
     weighed = counts if log_probs is None else _weighed(label_array, agent_array, log_probs, rows.shape)
-    traits = list(zip(left.tolist(), agent_weights.tolist(), counts.tolist(), strict=True))
+    traits = [(left[agent], agent_weights[agent], counts[agent].tolist()) for agent in range(left.size)]
     by_agent, clusters = canonical_order(weighed, traits)
-    clusters = clusters[counts.any(axis=0)[clusters]]
+    clusters = clusters[counts.sum(axis=0)[clusters] > 0.0]
     left, agent_weights = left[by_agent], agent_weights[by_agent]
     room = (0, 0), (0, _N_NEW)
     counts, weighed = (np.pad(held[by_agent][:, clusters], room) for held in (counts, weighed))

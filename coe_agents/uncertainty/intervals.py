@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,7 @@ class CoEInterval:
         epistemic: Of U_E.
         estimate: The three values from the responses as they are, with the same correction.
         confidence: The confidence asked for.
-        n_resamples: How many resamples were drawn.
+        n_resamples: The number of resamples asked for.
     """
 
     total: Interval
@@ -87,9 +87,11 @@ def coe_interval(
     depends on the responses drawn; it does not cover the true value: unanimous responses have no width, and the
     interval lies too low.
 
-    How often an interval of confidence .95 holds the true CoE of three agents, over five made-up worlds, is printed by
-    `benchmarks/interval_coverage.py`: COVERAGE. Where the answers have a long tail, as
-    in mathematics, the hull falls short, too: LONGTAIL.
+    How often an interval of confidence .95 holds the true CoE of three agents in made-up worlds,
+    `benchmarks/interval_coverage.py` prints: with 5 or 10 responses each, the hull in .99 or more where agents are sure
+    and agree, are torn in two, disagree, or are moderately unsure, and the percentiles in .00 to .94. Where the answers
+    have a long tail the hull falls short, too: .61 with 5 responses, .85 with 10 (percentiles: .02 and .15); with real
+    answers to questions of mathematics .74 and .87 (.21 and .37).
 
     Args:
         labels: Shape `(n_responses,)`: the cluster of each response, from 0.
@@ -105,7 +107,7 @@ def coe_interval(
             two farthest are, or at 1 if all distances are 0. With a metric each resample solves linear programs, which
             takes about a millisecond each.
         confidence: In (0, 1).
-        n_resamples: At least 1: resamples of the bootstrap, and for "hull" as many draws from the posterior.
+        n_resamples: At least 1; for "hull" one half are resamples and the other draws from the posterior, rounded up.
         seed: An integer, which gives the same interval again, or a generator. The draws do not depend on the order of
             responses or agents: any order gives the same ends to the last bit. The numbering of the clusters changes
             nothing either, unless different agents hold several clusters in the same way.
@@ -220,7 +222,7 @@ def _evidence(
 ) -> _Evidence:
     n_agents, n_clusters = per_agent.size, int(labels.max()) + 1
     cells = agents * n_clusters + labels
-    traits = list(zip(weights.tolist(), per_agent.tolist(), strict=True))
+    traits: list[tuple[Any, ...]] = list(zip(weights.tolist(), per_agent.tolist(), strict=True))
     if logs is not None:
         # summed in this order, so that rounding is the same in any order of the responses
         order = np.lexsort((logs, cells))
@@ -230,7 +232,7 @@ def _evidence(
         ends = n_own.cumsum()
         scores = scores - np.maximum.reduceat(scores, ends - n_own)[owners]
         relative = np.exp(scores)
-        masses = np.bincount(cells, relative, minlength=n_agents * n_clusters).reshape(n_agents, n_clusters)
+        masses = np.asarray(np.bincount(cells, relative, minlength=n_agents * n_clusters), dtype=np.float64)
         each = scores.tolist()
         traits = [
             (*trait, each[end - n : end]) for trait, n, end in zip(traits, n_own.tolist(), ends.tolist(), strict=True)
@@ -238,8 +240,9 @@ def _evidence(
     counts = np.bincount(cells, minlength=n_agents * n_clusters).reshape(n_agents, n_clusters)
     if logs is None:
         masses = counts.astype(np.float64)
+    masses = masses.reshape(n_agents, n_clusters)
     by_agent, clusters = canonical_order(masses, traits)
-    clusters = clusters[counts.any(axis=0)[clusters]]
+    clusters = clusters[counts.sum(axis=0)[clusters] > 0]
     rows = np.zeros((n_agents, clusters.size + _N_UNSEEN))
     rows[:, : clusters.size] = masses[by_agent][:, clusters]
     sums = rows.sum(axis=1)
@@ -426,8 +429,8 @@ def _posterior(evidence: _Evidence, n_draws: int, generator: np.random.Generator
         drawn = np.empty((counts.size, size))
         drawn[seen] = generator.standard_gamma(counts[seen, None] + own)
         drawn[unseen] = generator.standard_gamma(own + np.zeros((unseen.size, 1)))
-        drawn = drawn.reshape(n_agents, n_clusters, size)
-        return np.asarray(drawn / drawn.sum(axis=1, keepdims=True))
+        masses = drawn.reshape(n_agents, n_clusters, size)
+        return np.asarray(masses / masses.sum(axis=1, keepdims=True))
 
     return draw
 

@@ -51,6 +51,17 @@ def test_score_shows_a_table(tmp_path):
     assert "not computable: p_false (30 of 30 questions), verbal_confidence (30 of 30 questions)" in done.stdout
 
 
+def test_ties_are_counted_in_the_table_and_in_json(tmp_path):
+    tied = [row("q1", agent, text=said, references=["x"]) for agent, said in (("a", "x"), ("b", "y"))]
+    path = write(tmp_path / "s.jsonl", [*tied, row("q2", "a", text="x", references=["x"])])
+    done = run("score", path, "--resamples", 5)
+    assert "2 of 2 questions scored, 1 tie" in done.stdout
+    assert "accuracy 0.750, right by" in done.stdout
+    assert "A tie: several answers share the lead. The share of them that is right counts." in done.stdout
+    figures = json.loads(run("score", path, "--resamples", 5, "--json").stdout)
+    assert (figures["n_ties"], figures["accuracy"]) == (1, 0.75)
+
+
 def test_a_narrow_terminal_cuts_nothing_off(samples):
     done = run("score", samples, "--resamples", 10, wide=80)
     assert done.returncode == 0, done.stderr

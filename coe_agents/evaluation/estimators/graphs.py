@@ -9,6 +9,8 @@ clusters, and the contrasts within a cluster, on which the adjacency is 0 and th
 is exact.
 """
 
+import math
+
 import numpy as np
 
 from coe_agents.evaluation.statistics import Statistics
@@ -36,6 +38,8 @@ def graph_eigenvalues(statistics: Statistics) -> float:
     A smooth count of meanings (Lin et al., 2024): the number of clusters where the graph has no edge between clusters.
     At least 1; higher = less sure.
     """
+    if _lacks_edges(statistics):
+        return float(len(statistics.affinity))
     return float(np.maximum(np.linalg.eigvalsh(_normalised(statistics)), 0.0).sum())
 
 
@@ -46,6 +50,8 @@ def eccentricity(statistics: Statistics) -> float:
     the mean over the responses is subtracted. In [0, sqrt(n_clusters)); higher = less sure. 0 where all responses are
     in one cluster; sqrt(n_clusters - 1) where the graph has no edge between clusters.
     """
+    if _lacks_edges(statistics):
+        return math.sqrt(len(statistics.affinity) - 1)
     eigenvalues, vectors = np.linalg.eigh(_normalised(statistics))
     embedding = vectors[:, 1.0 - eigenvalues < _INFORMATIVE]
     sizes = np.bincount(statistics.labels)
@@ -70,6 +76,11 @@ def kernel_language_entropy(statistics: Statistics) -> float:
     )
     # a kernel is positive semi-definite; rounding may put an eigenvalue of 0 below it
     return float(shannon(np.maximum(spectrum, 0.0) / sizes.sum()))
+
+
+def _lacks_edges(statistics: Statistics) -> bool:
+    """Whether no edge connects two clusters, as without an entailment model."""
+    return int(np.count_nonzero(statistics.affinity)) == len(statistics.affinity)
 
 
 def _normalised(statistics: Statistics) -> FloatArray:

@@ -45,7 +45,8 @@ class Rows:
         answer, kind = found.answer, str(found.answer_kind)
         if statistics.is_tied:
             answer, kind = " | ".join(map(statistics.answer_of, statistics.leading)), "tie"
-        self._line(statistics.question, _cut(answer, 300), kind, correct, *uncertainty)
+        verdict = None if correct is None else float(correct)
+        self._line(statistics.question, _cut(answer, 300), kind, verdict, *uncertainty)
         self._detail(
             {
                 "references": statistics.question.references,

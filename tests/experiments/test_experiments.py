@@ -83,9 +83,10 @@ def test_epsilon_and_divergences(asked):
     questions = asked(TWO)
     found = epsilon(questions, ["a", "b"], SETTING)
     literal = by_column(found, "greedy", "1e-06")
-    # q1 and q2 are certain from the start: 1 iteration; q3 moves to (1, 0) and (1, 0), then stands still: 2
-    assert literal["iterations"] == pytest.approx(4 / 3)
-    assert literal["final CoE"] == pytest.approx(LOG2 / 3)
+    # q1 and q2 are certain from the start, and in q3 an agent's own tie stays one: nothing moves
+    h = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+    assert literal["iterations"] == 1.0
+    assert literal["final CoE"] == pytest.approx((LOG2 + h) / 3)
     assert literal["accuracy"] == pytest.approx((1 + 1 / 2 + 1) / 3)
     leaning = epsilon(asked({"q": {"a": "right right x", "b": "right"}}), ["a", "b"], SETTING)
     assert by_column(leaning, "softmax", "1e-08")["iterations"] > by_column(leaning, "softmax", "1e-04")["iterations"]
@@ -93,9 +94,8 @@ def test_epsilon_and_divergences(asked):
     found = divergences(questions, ["a", "b"], SETTING)
     assert {by_column(found, "greedy", name)["gain"] for name in ("kl", "js", "hellinger", "wasserstein")} == {0.0}
     kl = by_column(found, "greedy", "kl")
-    h = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
     assert kl["CoE before"] == pytest.approx((LOG2 + h) / 3)
-    assert kl["CoE after"] == pytest.approx(LOG2 / 3)
+    assert kl["CoE after"] == pytest.approx((LOG2 + h) / 3)
     assert kl["CoE rose"] == 0.0
 
 

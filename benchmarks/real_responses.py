@@ -12,7 +12,7 @@ from pathlib import Path
 from calibn import EQUALS, samples
 from rich.console import Console
 
-from coe_agents.cli.score_table import show_report
+from coe_agents.cli.display.scores import show_report
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import report, score
 

@@ -11,7 +11,7 @@ from coe_agents import AdaptiveSampling, ThresholdPolicy
 from coe_agents.clustering import Clusterer, cluster_responses
 from coe_agents.policy import forecast, measure
 from coe_agents.policy.measurement import response_text
-from coe_agents.policy.weighing import log_probabilities, weighed_agents
+from coe_agents.policy.weighting import log_probabilities, weighed_agents
 from coe_agents.uncertainty import CoEForecast, coe_interval
 
 RULES = ("forecast", "bootstrap")

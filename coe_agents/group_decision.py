@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, get_args
 
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.redaction import clean
 from coe_agents.types import Action, Regime
 
 if TYPE_CHECKING:
@@ -281,5 +282,5 @@ def _question(messages: Iterable[Any]) -> str | None:
 
 def _short(text: str, limit: int) -> str:
     """Returns one line of printable characters, at most `limit` of them."""
-    line = "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+    line = clean(text)
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -71,3 +71,8 @@ def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:
     elif hasattr(type(value), "model_fields") or type(value).__module__.startswith("coe_agents."):
         # other objects are not looked into
         yield from _walk(getattr(value, "__dict__", {}), name=name, depth=depth)
+
+
+def clean(text: str) -> str:
+    """Returns `text` on one line, its control characters replaced, so that no model can steer a terminal."""
+    return "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from coe_agents.errors import CoEError
 from coe_agents.graph import DecisionData
 from coe_agents.graph.compiled import check_compiled
-from coe_agents.graph.nodes import MAX_QUESTION_CHARS
+from coe_agents.graph.nodes.prepare import MAX_QUESTION_CHARS
 
 _DESCRIPTION = (
     "Asks several language models the same question and returns their answer if they are sure of it and agree. "

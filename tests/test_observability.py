@@ -226,7 +226,7 @@ def test_a_request_that_was_given_up_ends_with_its_run():
 
 
 def test_it_is_off_and_not_imported_by_default():
-    code = "import sys, coe_agents.cli.ask, coe_agents.cli.assemble; print(*sys.modules)"
+    code = "import sys, coe_agents.cli.ask, coe_agents.config.build; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "coe_agents.graph" in done.stdout.split()
     assert "coe_agents.observability" not in done.stdout.split()

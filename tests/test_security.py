@@ -15,8 +15,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 import coe_agents
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.cli import main
-from coe_agents.cli.config import load_config
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.redaction import BLOT
 from coe_agents.testing import ScriptedAgent
@@ -313,7 +313,7 @@ def test_code_that_comes_with_a_model_is_not_run(kind, tmp_path):
 
 
 def test_no_configuration_turns_remote_code_on(tmp_path):
-    from coe_agents.cli.assemble import assemble
+    from coe_agents.config.build import assemble
 
     path = tmp_path / "coe.toml"
     agent = '[[agents]]\nname = "a"\nmodel = "owner/name"\noptions = { trust_remote_code = true }\n'

@@ -1,12 +1,12 @@
 """Owns the participants: what turns a model into an agent that is sampled, a judge, an arbiter, or a probability."""
 
 from coe_agents.agents.arbiter import Arbiter
-from coe_agents.agents.chat_entailment import ChatEntailment
-from coe_agents.agents.chat_judge import ChatJudge
-from coe_agents.agents.choice import achoice_probability, choice_probability
-from coe_agents.agents.choice_steps import ChoiceProbabilities
+from coe_agents.agents.choice.probability import achoice_probability, choice_probability
+from coe_agents.agents.choice.steps import ChoiceProbabilities
+from coe_agents.agents.entailment import ChatEntailment
+from coe_agents.agents.judge import ChatJudge
 from coe_agents.agents.model_agent import ModelAgent
-from coe_agents.agents.stated import ask_p_false, ask_verbal_confidence
+from coe_agents.agents.self_assessment import ask_p_false, ask_verbal_confidence
 
 __all__ = [
     "Arbiter",

@@ -7,8 +7,8 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 
-from coe_agents.agents.choice import achoice_probability, choice_probability
-from coe_agents.agents.choice_steps import ChoiceMethod, ChoiceProbabilities
+from coe_agents.agents.choice.probability import achoice_probability, choice_probability
+from coe_agents.agents.choice.steps import ChoiceMethod, ChoiceProbabilities
 from coe_agents.errors import NoChoiceError
 from coe_agents.types import AgentReply, Response, Sampling, Usage
 

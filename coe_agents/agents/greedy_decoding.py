@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents.agents.replicas import Replica
-from coe_agents.agents.replies import FEWEST
+from coe_agents.agents._requests.balance import Replica
+from coe_agents.agents._requests.parse import FEWEST
 from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.types import AgentReply, AgentRequest, Response, Usage
 

@@ -20,16 +20,16 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
-from coe_agents.agents.asking import Asker, observing
-from coe_agents.agents.choice import achoice_probability
-from coe_agents.agents.choice_steps import ChoiceProbabilities
+from coe_agents.agents._requests.balance import Answered, Replica, Replicas
+from coe_agents.agents._requests.capabilities import Drawn, Ladder, ModelCall, draw
+from coe_agents.agents._requests.clients import address_of, check_models, create_model, prepare, without_input
+from coe_agents.agents._requests.limits import Deadline, places_at
+from coe_agents.agents._requests.parse import to_reply
+from coe_agents.agents._requests.send import Asker, observing
+from coe_agents.agents.choice.probability import achoice_probability
+from coe_agents.agents.choice.steps import ChoiceProbabilities
 from coe_agents.agents.grading import MIN_MASS, agrade, grade, is_gradable, to_graded_reply
 from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, late, may_be_probed
-from coe_agents.agents.ladder import Drawn, Ladder, ModelCall, draw
-from coe_agents.agents.limits import Deadline, places_at
-from coe_agents.agents.preparation import address_of, check_models, create_model, prepare, without_input
-from coe_agents.agents.replicas import Answered, Replica, Replicas
-from coe_agents.agents.replies import to_reply
 from coe_agents.errors import AgentTimeoutError, CoEError
 from coe_agents.prompts import RANDOM_CHARACTERS
 from coe_agents.redaction import secrets_of

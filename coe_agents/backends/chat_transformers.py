@@ -14,12 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from transformers import AutoModelForCausalLM
 
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
-from coe_agents.backends.control_tokens import defused
-from coe_agents.backends.cutting import CutRow, spelled
-from coe_agents.backends.drawing import DrawSettings
+from coe_agents.backends.generation import DrawSettings
 from coe_agents.backends.loading import Loaded, load
+from coe_agents.backends.prompt_injection import defused
 from coe_agents.backends.sampling import DrawnToken
 from coe_agents.backends.scoring import continuation_log_probabilities
+from coe_agents.backends.truncation import CutRow, spelled
 from coe_agents.errors import ContextOverflowError, ModelLoadError
 
 

@@ -12,7 +12,7 @@ import typer
 import coe_agents
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
-from coe_agents.cli.config_commands import config_app
+from coe_agents.cli.config import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
 from coe_agents.cli.options import Exit
@@ -76,6 +76,6 @@ def main() -> None:
 
 
 def _complain(message: str) -> None:
-    from coe_agents.cli.render import clean
+    from coe_agents.redaction import clean
 
     print("coe-agents:", "\n".join(clean(line) for line in message.splitlines()), file=sys.stderr)

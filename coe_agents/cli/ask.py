@@ -12,7 +12,7 @@ import typer
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
 
 if TYPE_CHECKING:
-    from coe_agents.cli.config import Config
+    from coe_agents.config.schema import Config
 
 EPILOG = (
     "Exit status: 0 an answer, 3 an abstention, 4 an escalation, 2 a mistake in the command or its configuration, "
@@ -43,7 +43,7 @@ def ask(
     start = time.perf_counter()
     graph = _graph(config)
     if watched:
-        from coe_agents.cli.watch import watch
+        from coe_agents.cli.display.live import watch
 
         result = watch(graph, question)
     else:
@@ -52,7 +52,7 @@ def ask(
     if as_json:
         print(json.dumps(to_json(question, result["decision"], seconds)))
     else:
-        from coe_agents.cli.render import show_decision
+        from coe_agents.cli.display.decision import show_decision
 
         show_decision(question, result["decision"], seconds)
     raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
@@ -60,7 +60,7 @@ def ask(
 
 def demo() -> None:
     """Ask tinyworld five questions: one for each regime, and one from outside its world."""
-    from coe_agents.cli.render import show_decision, show_note
+    from coe_agents.cli.display.decision import show_decision, show_note
 
     graph = _graph(None)
     show_note(
@@ -97,13 +97,13 @@ def load_quietly(path: Path | None) -> "Config | None":
     if path is None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
         return None
-    from coe_agents.cli.config import load_config
+    from coe_agents.config.schema import load_config
 
     return load_config(path)
 
 
 def _graph(path: Path | None) -> Any:
     settings = load_quietly(path)
-    from coe_agents.cli.assemble import assemble
+    from coe_agents.config.build import assemble
 
     return assemble(settings).compile()

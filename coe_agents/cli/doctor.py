@@ -23,13 +23,13 @@ def doctor(
     Exit status: 0 nothing is broken, 1 something needed is, 2 a mistake in the configuration.
     """
     settings = load_quietly(config)
-    from coe_agents.cli.examination import examine
+    from coe_agents.doctor.diagnosis import examine
 
     examination = examine(settings, timeout=timeout)
     if as_json:
         print(json.dumps(examination.to_json()))
     else:
-        from coe_agents.cli.tables import show_examination
+        from coe_agents.cli.display.config import show_examination
 
         show_examination(examination)
     code = Exit.FAILED if examination.problems else Exit.ANSWERED

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    from coe_agents.cli.config import Config
-    from coe_agents.cli.participants import Group, SelfCheck
     from coe_agents.cli.score import Setting
+    from coe_agents.config.group import Group, SelfCheck
+    from coe_agents.config.schema import Config
     from coe_agents.distributed import Pool
 
 Name = Literal["local", "ray"]
@@ -66,7 +66,7 @@ def engine_of(engine: Name, *, address: str | None, actors: int | None, gpus_per
 
 def served_at_most(config: "Config | None", at_once: int | None) -> int | None:
     """Returns how many actors can share what the agents' endpoints allow; None without endpoints."""
-    from coe_agents.cli.models import LOCAL_PROVIDERS, default_at_once
+    from coe_agents.config.clients import LOCAL_PROVIDERS, default_at_once
 
     served = [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS] if config else []
     bounds = [min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in served]
@@ -103,7 +103,7 @@ def create_share(
     passages: bool,
 ) -> "Group":
     """Makes an actor's agents, in the actor, whose environment holds the keys."""
-    from coe_agents.cli.participants import create_group
+    from coe_agents.config.group import create_group
 
     return create_group(
         config,

@@ -23,7 +23,7 @@ from coe_agents.tinyworld import beliefs, load_facts
 from coe_agents.tinyworld.correctness import answer_span
 
 if TYPE_CHECKING:
-    from coe_agents.cli.config import Config
+    from coe_agents.config.schema import Config
 
 TEMPERATURES = (0.8, 0.9, 1.0)
 _TWIN = " (2)"

@@ -26,9 +26,9 @@ def report(
     resamples: ResamplesOption = 1000,
 ) -> None:
     """Write scores, curves, thresholds to try and all questions into one page that needs no network."""
-    from coe_agents.cli.render import clean
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.page import create_page
+    from coe_agents.redaction import clean
 
     setting = to_setting(clusterer, config, correctness)
     with Samples(run) as questions:

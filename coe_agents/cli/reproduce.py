@@ -102,7 +102,7 @@ def _all_of(material: "Material") -> list[Name]:
 def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
     from dataclasses import replace
 
-    from coe_agents.cli.experiment_table import show_experiment
+    from coe_agents.cli.display.experiment import show_experiment
     from coe_agents.experiments import draw_to, to_csv, to_latex
 
     asked = (

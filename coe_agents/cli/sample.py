@@ -27,8 +27,8 @@ from coe_agents.cli.engine import (
 from coe_agents.cli.options import ConfigOption, Exit
 
 if TYPE_CHECKING:
-    from coe_agents.cli.config import Config
-    from coe_agents.cli.participants import Group, SelfCheck
+    from coe_agents.config.group import Group, SelfCheck
+    from coe_agents.config.schema import Config
     from coe_agents.distributed import SampleParts
     from coe_agents.evaluation.datasets import Question, QuestionSet
     from coe_agents.evaluation.store import Store, Unit
@@ -137,7 +137,7 @@ def sample_to(
     prompts = {
         question.id: wording.text(question, examples(question), with_context=with_context) for question in questions
     }
-    from coe_agents.cli.participants import create_group  # heavy, and not before a mistake is told
+    from coe_agents.config.group import create_group  # heavy, and not before a mistake is told
 
     group = create_group(settings, prompts, seed=seed, at_once=at_once, self_checks=self_checks, passages=with_context)
     told = {
@@ -220,8 +220,8 @@ def _shown(
     Raises:
         Exit: Some failed, or it was stopped.
     """
-    from coe_agents.cli.progress import progress
-    from coe_agents.cli.render import clean
+    from coe_agents.cli.display.progress import progress
+    from coe_agents.redaction import clean
 
     agents = group.participants
     missing = Counter(agent for _, agent in kept.pending())

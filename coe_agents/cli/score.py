@@ -25,8 +25,8 @@ from coe_agents.cli.engine import (
 from coe_agents.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from coe_agents.cli.config import Config
     from coe_agents.clustering import Clusterer, EntailmentModel
+    from coe_agents.config.schema import Config
     from coe_agents.evaluation import Criterion, Samples, Scores
     from coe_agents.policy import Weighting
 
@@ -94,7 +94,7 @@ def show(figures: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(figures, allow_nan=False))
     else:
-        from coe_agents.cli.score_table import show_report
+        from coe_agents.cli.display.scores import show_report
 
         show_report(figures)
 
@@ -159,7 +159,7 @@ def _score_on(
     partition_size: int,
 ) -> "Scores":
     import coe_agents
-    from coe_agents.cli.progress import progress
+    from coe_agents.cli.display.progress import progress
     from coe_agents.distributed import cluster
     from coe_agents.distributed import score as score_parts
 
@@ -242,7 +242,7 @@ def setting_of(
 
         chosen = tinyworld_clusterer()
     if settings is not None:
-        from coe_agents.cli.assemble import create_clusterer, create_judge
+        from coe_agents.config.build import create_clusterer, create_judge
 
         chosen = create_clusterer(settings) if clusterer is None else chosen
         judge = create_judge(settings, at_once=judged_at_once) if correctness == "judge" else None

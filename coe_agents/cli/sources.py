@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import coe_agents
-from coe_agents.cli.config import Config, load_config
 from coe_agents.cli.material import Asked, AskedMaterial, SavedMaterial, read, remembered, twins_of, without_twins
 from coe_agents.cli.score import to_setting
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
+from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import CRITERIA, Criterion, SameMeaning, SampledQuestion
 from coe_agents.experiments import Setting
@@ -34,7 +34,7 @@ def asked_material(
         ConfigurationError: If the configuration is faulty, or has one agent only.
     """
     from coe_agents.cli.ask import load_quietly
-    from coe_agents.cli.assemble import create_clusterer
+    from coe_agents.config.build import create_clusterer
 
     load_quietly(config)  # sets the environment
     settings = load_config(config or SHIPPED)

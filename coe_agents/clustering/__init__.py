@@ -5,10 +5,10 @@ from coe_agents.clustering.bidirectional import BidirectionalEntailment
 from coe_agents.clustering.caching import CachedEntailment
 from coe_agents.clustering.cluster import cluster_many, cluster_responses
 from coe_agents.clustering.counting import CountingEntailment
+from coe_agents.clustering.embedding import EmbeddingSimilarity
 from coe_agents.clustering.normalized import NormalizedMatch, normalize_answer
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS, Clusterer, EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.clustering.similarity import EmbeddingSimilarity
 
 __all__ = [
     "ENTAILMENT_LABELS",

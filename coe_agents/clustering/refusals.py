@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from coe_agents.clustering.answers import SENTENCE_END, canonical_answer
-from coe_agents.clustering.phrases import FILLER, HEDGED_ANSWER, OPENING, REFUSAL, STOCK_PHRASES
+from coe_agents.clustering.refusal_patterns import FILLER, HEDGED_ANSWER, OPENING, REFUSAL, STOCK_PHRASES
 from coe_agents.types import AnswerKind
 
 

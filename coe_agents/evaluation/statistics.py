@@ -14,7 +14,7 @@ from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.tallies import FloatArray, IntArray
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
-from coe_agents.policy.weighing import log_probabilities, most_probable, shares, weighed_agents
+from coe_agents.policy.weighting import log_probabilities, most_probable, shares, weighed_agents
 from coe_agents.uncertainty import CollaborativeEntropy, cluster_distributions, collaborative_entropy, entropy
 from coe_agents.uncertainty.answers import shares_lead
 

@@ -1,11 +1,11 @@
 """Owns the state graph: agents in parallel, clusters, Collaborative Entropy, the gate, and who decides after it."""
 
+from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.builder import create_coe_graph
-from coe_agents.graph.escalation import Escalation, candidates
+from coe_agents.graph.chains import SequenceInput, SequenceOutput, Step, create_sequential_graph
 from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided, Event, Measured, Ruled
-from coe_agents.graph.interrupts import PersonRequest
-from coe_agents.graph.people import AskPerson
-from coe_agents.graph.sequence import SequenceInput, SequenceOutput, Step, create_sequential_graph
+from coe_agents.graph.human_input import PersonRequest
+from coe_agents.graph.nodes.escalation import Escalation, candidates
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState, DecisionData
 
 __all__ = [

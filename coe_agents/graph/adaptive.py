@@ -10,9 +10,9 @@ from typing import Any
 
 from langgraph.types import Send
 
-from coe_agents.graph.bounds import Bounds
-from coe_agents.graph.clusters import graded_agents
-from coe_agents.graph.measured import measurement_of
+from coe_agents.graph.limits import Bounds
+from coe_agents.graph.nodes.cluster import graded_agents
+from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import asking, counted, wishes_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Policy, forecast

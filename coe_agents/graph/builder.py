@@ -8,16 +8,20 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
 from coe_agents.clustering import Clusterer, canonical_answer
-from coe_agents.graph import nodes
 from coe_agents.graph.adaptive import TopUps
-from coe_agents.graph.bounds import Bounds
-from coe_agents.graph.clarify import clarify_node
-from coe_agents.graph.clusters import Canonicalize, cluster_node
-from coe_agents.graph.escalation import Escalation, escalation_node
-from coe_agents.graph.forms import OneForm
-from coe_agents.graph.interrupts import check_checkpointer
-from coe_agents.graph.outcome import finish
-from coe_agents.graph.rounds import another_round_node, fan_out
+from coe_agents.graph.human_input import check_checkpointer
+from coe_agents.graph.limits import Bounds
+from coe_agents.graph.nodes.agent import agent_node
+from coe_agents.graph.nodes.another_round import another_round_node
+from coe_agents.graph.nodes.clarify import clarify_node
+from coe_agents.graph.nodes.cluster import Canonicalize, cluster_node
+from coe_agents.graph.nodes.coordinate import coordinate_node
+from coe_agents.graph.nodes.escalation import Escalation, escalation_node
+from coe_agents.graph.nodes.finish import finish
+from coe_agents.graph.nodes.measure import measure_node
+from coe_agents.graph.nodes.prepare import prepare_node
+from coe_agents.graph.rounds import fan_out
+from coe_agents.graph.runnables import OneForm
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import Policy, Weighting
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
@@ -128,13 +132,13 @@ def create_coe_graph(
 
     graph = StateGraph(CoEState, input_schema=CoEInput, output_schema=CoEOutput)
     graph.add_node(
-        "prepare", OneForm(nodes.prepare_node(max_question_chars, check=check_checkpointer if may_interrupt else None))
+        "prepare", OneForm(prepare_node(max_question_chars, check=check_checkpointer if may_interrupt else None))
     )
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         graph.add_node(
             agent.name,
-            nodes.agent_node(agent, attempts=retries + 1, graded=weighting != "frequency"),
+            agent_node(agent, attempts=retries + 1, graded=weighting != "frequency"),
             input_schema=AskedRequest,
             retry_policy=retry,
         )
@@ -143,7 +147,7 @@ def create_coe_graph(
     graph.add_node("cluster", cluster_node(clusterer, canonicalize))
     weights = {agent.name: agent.weight for agent in agents}
     settings: dict[str, Any] = {"weighting": weighting, "divergence": divergence, "coordination": coordination}
-    graph.add_node("measure", nodes.measure_node(policy, weights, **settings))
+    graph.add_node("measure", measure_node(policy, weights, **settings))
     ends = {"abstain", "answer", "escalate" if escalation is None else "escalation"}
     asking = ["another_round"]
     graph.add_node("another_round", another_round_node(names, table))
@@ -153,7 +157,7 @@ def create_coe_graph(
     if escalation is not None:
         graph.add_node("escalation", escalation_node(escalation, names), destinations=_ENDS)
     routes = {*ends, *asking}
-    gate = nodes.coordinate_node(policy, names, bounds=bounds, min_agents=quorum, strategies=table, routes=routes)
+    gate = coordinate_node(policy, names, bounds=bounds, min_agents=quorum, strategies=table, routes=routes)
     graph.add_node("coordinate", OneForm(gate), destinations=tuple(sorted(routes)))
     graph.add_edge(START, "prepare")
     if adaptive is None:

@@ -11,7 +11,7 @@ from langchain.agents.middleware.human_in_the_loop import ActionRequest, Decisio
 from langchain_core.messages import ToolCall
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
-from coe_agents.graph.interrupts import Spoken, Text, ask
+from coe_agents.graph.human_input import Spoken, Text, ask
 from coe_agents.middleware.verdict import Verdict, call_as_json, in_words
 from coe_agents.prompts import quoted, visible
 

@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from coe_agents.graph.forms import OneForm, TwoForms
+from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, Asks, OnError
 from coe_agents.middleware.verdict import Verdict, in_words, unmeasured, verdicts_of

@@ -3,12 +3,12 @@
 from coe_agents.policy.base import Decision, Policy
 from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
 from coe_agents.policy.chain import PassingPolicy, PolicyChain
-from coe_agents.policy.conformity import FalseConsensusGuard
+from coe_agents.policy.false_consensus import FalseConsensusGuard
 from coe_agents.policy.forecast import forecast
 from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
 from coe_agents.policy.regime import RegimePolicy
 from coe_agents.policy.threshold import ThresholdPolicy
-from coe_agents.policy.weighing import Weighting
+from coe_agents.policy.weighting import Weighting
 
 __all__ = [
     "AgentMeasurement",

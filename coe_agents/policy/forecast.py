@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from coe_agents.policy.measurement import cluster_texts
-from coe_agents.policy.weighing import Weighting, log_probabilities, places_of, shares, weighed_agents
+from coe_agents.policy.weighting import Weighting, log_probabilities, places_of, shares, weighed_agents
 from coe_agents.types import Response
 from coe_agents.uncertainty import CoEForecast, coe_forecast, epistemic_scale
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coe_agents.clustering import answer_kind
-from coe_agents.policy.weighing import (
+from coe_agents.policy.weighting import (
     Weighting,
     log_probabilities,
     most_probable,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.weighing import ranked
+from coe_agents.policy.weighting import ranked
 from coe_agents.prompts import quoted
 from coe_agents.uncertainty.answers import TIE
 from coe_agents.uncertainty.divergences import unit_of

@@ -3,9 +3,9 @@
 from coe_agents.rounds.adaptive import AdaptiveSampling
 from coe_agents.rounds.debate import Debate
 from coe_agents.rounds.diversify import Diversify
-from coe_agents.rounds.plan import MOST_SAMPLES, RoundContext, RoundPlan, Strategy, Wishes, checked_plan, rephrased
 from coe_agents.rounds.resample import Resample
-from coe_agents.rounds.table import CLARIFY, Strategies
+from coe_agents.rounds.strategies import CLARIFY, Strategies
+from coe_agents.rounds.strategy import MOST_SAMPLES, RoundContext, RoundPlan, Strategy, Wishes, checked_plan, rephrased
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import ClassVar
 from coe_agents import prompts
 from coe_agents.clustering import answer_kind
 from coe_agents.policy import Measurement
-from coe_agents.policy.weighing import ranked
-from coe_agents.rounds.plan import RoundContext, RoundPlan, Wishes
+from coe_agents.policy.weighting import ranked
+from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
 
 
 @dataclass(frozen=True, slots=True)

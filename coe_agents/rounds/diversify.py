@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from coe_agents import prompts
 from coe_agents.clustering import answer_kind, strip_reasoning
-from coe_agents.rounds.plan import RoundContext, RoundPlan, Wishes
+from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
 from coe_agents.types import Agent, AgentRequest
 
 _LOG = logging.getLogger(__name__)

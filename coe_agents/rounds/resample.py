@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coe_agents.rounds.plan import MOST_SAMPLES, RoundContext, RoundPlan, Wishes
+from coe_agents.rounds.strategy import MOST_SAMPLES, RoundContext, RoundPlan, Wishes
 
 
 @dataclass(frozen=True, slots=True)

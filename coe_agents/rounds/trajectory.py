@@ -6,7 +6,7 @@ import numpy as np
 
 from coe_agents.clustering import answer_kind
 from coe_agents.policy import Measurement
-from coe_agents.policy.weighing import ranked
+from coe_agents.policy.weighting import ranked
 from coe_agents.types import RoundData
 from coe_agents.uncertainty.answers import TIE, shares_lead
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from coe_agents.agents.failures import refused_option, to_agent_error
+from coe_agents.agents._requests.errors import refused_option, to_agent_error
 from coe_agents.errors import (
     AgentConnectionError,
     AgentError,

@@ -13,7 +13,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents import asking
+from coe_agents.agents._requests import send
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import (
     AgentError,
@@ -50,7 +50,7 @@ ODDITIES = ("missing log-probabilities", "NaN log-probability", "1 MB")
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(asking, "_FIRST_WAIT", 0.02)
+    monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
 
 
 def agent(server: Served, name: str = "a", **options) -> ModelAgent:

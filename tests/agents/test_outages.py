@@ -1,13 +1,13 @@
 import pytest
 
-from coe_agents.agents import outages
-from coe_agents.agents.outages import Outage
+from coe_agents.agents._requests import circuit_breaker
+from coe_agents.agents._requests.circuit_breaker import Outage
 
 
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(outages, "_now", lambda: self.now)
+        monkeypatch.setattr(circuit_breaker, "_now", lambda: self.now)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 from langchain_openai import ChatOpenAI
 
-from coe_agents.agents.preparation import address_of, prepare
+from coe_agents.agents._requests.clients import address_of, prepare
 from tests.doubles import CountingModel
 
 

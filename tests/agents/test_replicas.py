@@ -10,9 +10,9 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents import asking, outages
-from coe_agents.agents.limits import Deadline, Places
-from coe_agents.agents.replicas import Replica, Replicas
+from coe_agents.agents._requests import circuit_breaker, send
+from coe_agents.agents._requests.balance import Replica, Replicas
+from coe_agents.agents._requests.limits import Deadline, Places
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentConnectionError, AgentError, AgentTimeoutError, ServerError
 from coe_agents.types import AgentReply, AgentRequest
@@ -32,8 +32,8 @@ class Clock:
 def clock(monkeypatch) -> Clock:
     """Time stands still for servers that are set aside, unless a test moves it."""
     clock = Clock()
-    monkeypatch.setattr(outages, "_now", lambda: clock.now)
-    monkeypatch.setattr(asking, "_FIRST_WAIT", 0.02)
+    monkeypatch.setattr(circuit_breaker, "_now", lambda: clock.now)
+    monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
     return clock
 
 
@@ -180,7 +180,7 @@ def test_two_hundred_questions_to_a_graph_lose_none_to_a_dead_server():
 
 @forms
 def test_a_server_that_is_dead_from_the_start_costs_one_attempt_and_no_wait(form, monkeypatch):
-    monkeypatch.setattr(asking, "_FIRST_WAIT", 60.0)
+    monkeypatch.setattr(send, "_FIRST_WAIT", 60.0)
     with failing("503") as dead, served() as sound:
         one = agent(dead, sound, timeout=4.0)  # which a wait would outlast
         replies = [sampled(one, form, number) for number in range(6)]

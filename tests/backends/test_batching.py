@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 
 from coe_agents.backends import ChatTransformers, batching
 from coe_agents.backends.batching import Prepared
-from coe_agents.backends.drawing import DrawSettings
+from coe_agents.backends.generation import DrawSettings
 from coe_agents.errors import ContextOverflowError
 from coe_agents.tinyworld import MODELS, load_facts, model_folder
 
@@ -124,7 +124,7 @@ async def test_ended_rows_leave_the_batch(chat, sizes):
 async def test_a_batch_that_is_too_large_for_the_memory_is_halved(chat, sizes, caplog):
     enough = texts(await together(chat, n=5))
     sizes.limit = 3  # not even one request's
-    with caplog.at_level(logging.WARNING, logger="coe_agents.backends.drawing"):
+    with caplog.at_level(logging.WARNING, logger="coe_agents.backends.generation"):
         assert texts(await together(chat, n=5)) == enough
     n_rows = 5 * len(QUESTIONS)
     assert f"cpu has too little memory for {n_rows} responses at once; {(n_rows + 1) // 2} are tried" in caplog.text

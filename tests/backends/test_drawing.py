@@ -14,8 +14,8 @@ from transformers import (
     GPT2LMHeadModel,
 )
 
-from coe_agents.backends import drawing
-from coe_agents.backends.drawing import DrawSettings, Row, draw_rows
+from coe_agents.backends import generation
+from coe_agents.backends.generation import DrawSettings, Row, draw_rows
 from coe_agents.backends.loading import Loaded
 from coe_agents.errors import InvalidReplyError
 from coe_agents.tinyworld import model_folder
@@ -51,7 +51,7 @@ def drawn(loaded, rows):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_are_what_they_are_alone(name, monkeypatch):
-    monkeypatch.setattr(drawing, "_FEWEST_SAVED", 1)
+    monkeypatch.setattr(generation, "_FEWEST_SAVED", 1)
     torch.manual_seed(0)
     model = MODELS[name]().eval()
     model.generation_config.eos_token_id = None

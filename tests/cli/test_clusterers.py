@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 
 from coe_agents.cli import main
-from coe_agents.cli.assemble import assemble, create_agents, create_clusterer
-from coe_agents.cli.clusterer_probes import probe_entailment
-from coe_agents.cli.config import load_config
-from coe_agents.cli.examination import examine
-from coe_agents.cli.tables import show_examination
+from coe_agents.cli.display.config import show_examination
+from coe_agents.config.build import assemble, create_agents, create_clusterer
+from coe_agents.config.schema import load_config
+from coe_agents.doctor.clusterers import probe_entailment
+from coe_agents.doctor.diagnosis import examine
 from tests.servers import answering, completion, served
 
 FILE = """\

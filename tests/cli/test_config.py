@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from coe_agents import AdaptiveSampling
-from coe_agents.cli.assemble import assemble, create_agents
-from coe_agents.cli.checks import check
-from coe_agents.cli.config import line_of, load_config
-from coe_agents.cli.models import replicas_of
+from coe_agents.config.build import assemble, create_agents
+from coe_agents.config.checks import check
+from coe_agents.config.clients import replicas_of
+from coe_agents.config.schema import line_of, load_config
 from coe_agents.errors import ConfigurationError
 
 GOOD = """\
@@ -204,7 +204,7 @@ def test_what_would_fail_at_the_first_question_is_a_mistake_of_the_file(tmp_path
 
 def test_rounds_are_bound_and_planned_as_the_file_says(tmp_path, monkeypatch):
     given = {}
-    monkeypatch.setattr("coe_agents.cli.assemble.create_coe_graph", lambda agents, **options: given.update(options))
+    monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))
     rounds = 'token_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"'
     assemble(load_config(written(tmp_path, GOOD.replace("max_rounds = 2", rounds))))
     assert (given["token_budget"], given["deadline"]) == (9, 2.5)
@@ -213,7 +213,7 @@ def test_rounds_are_bound_and_planned_as_the_file_says(tmp_path, monkeypatch):
 
 def test_adaptive_sampling_is_as_the_file_says(tmp_path, monkeypatch):
     given = {}
-    monkeypatch.setattr("coe_agents.cli.assemble.create_coe_graph", lambda agents, **options: given.update(options))
+    monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))
     assemble(load_config(written(tmp_path, GOOD)))
     assert given["adaptive"] is None
     assemble(load_config(written(tmp_path, GOOD + "[graph.adaptive]\nstart = 4\nmax_samples = 8\n")))

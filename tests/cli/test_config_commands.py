@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coe_agents.cli import main
-from coe_agents.cli.config import load_config
+from coe_agents.config.schema import load_config
 from tests.servers import served
 
 AGENTS = """\

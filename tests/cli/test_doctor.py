@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from coe_agents.cli import examination
-from coe_agents.cli.clusterer_probes import probe_entailment
-from coe_agents.cli.config import load_config
-from coe_agents.cli.examination import Examination, Problem, examine
-from coe_agents.cli.probes import Failure, all_within, remedy_for
-from coe_agents.cli.tables import show_examination
+from coe_agents.cli.display.config import show_examination
+from coe_agents.config.schema import load_config
+from coe_agents.doctor import diagnosis
+from coe_agents.doctor.agents import Failure, all_within, remedy_for
+from coe_agents.doctor.clusterers import probe_entailment
+from coe_agents.doctor.diagnosis import Examination, Problem, examine
 from coe_agents.errors import AgentError, ConfigurationError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from tests.servers import Served, answering, completion, is_probe, running, served
@@ -233,13 +233,14 @@ def test_an_agent_that_hangs_costs_no_more_than_its_time(examined):
 BUSY = """
 import sys
 import torch
-from coe_agents.cli import main, probes
+from coe_agents.cli import main
+from coe_agents.doctor import agents as agent_probes
 
 def compute(agent):
     while True:
         torch.randn(700, 700) @ torch.randn(700, 700)
 
-probes.probe_agent = compute
+agent_probes.probe_agent = compute
 sys.argv = ["coe-agents", "doctor", "--timeout", "0.5", "--json"]
 main()
 """
@@ -331,7 +332,7 @@ def test_a_contradiction_may_pass_for_neutral_but_not_for_entailment(
     class Clusterer:
         model = Table()
 
-    monkeypatch.setattr(examination, "create_clusterer", lambda config: Clusterer())
+    monkeypatch.setattr(diagnosis, "create_clusterer", lambda config: Clusterer())
     with served() as server:
         findings = examined(server.url)
     assert (len(findings.problems), len(findings.notes)) == (n_problems, n_notes)
@@ -385,7 +386,7 @@ def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):
     def called(*_):
         raise AssertionError("an agent was called")
 
-    monkeypatch.setattr("coe_agents.cli.probes.probe_agent", called)
+    monkeypatch.setattr("coe_agents.doctor.agents.probe_agent", called)
     with pytest.raises(ConfigurationError, match="min_agents"):
         examined(NOBODY, more="[graph]\nmin_agents = 2\n")
 
@@ -396,8 +397,8 @@ def test_tasks_run_at_once():
 
 
 def test_versions_name_what_is_not_installed(monkeypatch):
-    monkeypatch.setattr(examination, "_PACKAGES", ("langgraph", "no-such-package"))
-    found = examination.versions()
+    monkeypatch.setattr(diagnosis, "_PACKAGES", ("langgraph", "no-such-package"))
+    found = diagnosis.versions()
     assert list(found) == ["python", "coe-agents", "langgraph", "no-such-package"]
     assert found["no-such-package"] is None
     assert found["langgraph"][0].isdigit()

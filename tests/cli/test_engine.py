@@ -3,8 +3,8 @@ import typer
 from typer.testing import CliRunner
 
 from coe_agents.cli.app import app
-from coe_agents.cli.config import load_config
 from coe_agents.cli.engine import engine_of, scorer_settings, served_at_most, shared
+from coe_agents.config.schema import load_config
 from tests.cli.test_sample import AGENT, config
 
 KEY = "sk-0123456789abcdef"

@@ -4,7 +4,8 @@ import pytest
 from rich.console import Console
 
 from coe_agents.cli.ask import to_json
-from coe_agents.cli.render import clean, show_decision
+from coe_agents.cli.display.decision import show_decision
+from coe_agents.redaction import clean
 
 DECISION = {
     "action": "answer",

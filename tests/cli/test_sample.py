@@ -4,8 +4,8 @@ import math
 import pytest
 
 from coe_agents import prompts
-from coe_agents.cli.config import load_config
-from coe_agents.cli.participants import create_group
+from coe_agents.config.group import create_group
+from coe_agents.config.schema import load_config
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.folder import SETTINGS
 from coe_agents.evaluation.store import SAMPLES

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents.cli.assemble import create_policy
-from coe_agents.cli.checks import check
-from coe_agents.cli.config import load_config
+from coe_agents.config.build import create_policy
+from coe_agents.config.checks import check
+from coe_agents.config.schema import load_config
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group, row, write
 from tests.faults import KEY, failing

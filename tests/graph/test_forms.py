@@ -7,7 +7,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import nodes
-from coe_agents.graph.forms import OneForm, TwoForms
+from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.testing import ScriptedAgent
 
 

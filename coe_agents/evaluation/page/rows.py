@@ -12,7 +12,7 @@ from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.statistics import Statistics
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
-from coe_agents.policy.weighing import shares
+from coe_agents.policy.weighting import shares
 
 BLOCK = 100
 """Questions whose responses are unpacked together, when one of them is opened."""

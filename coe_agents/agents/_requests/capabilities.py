@@ -1,0 +1,189 @@
+"""Owns what is learned about a model by asking it: several responses a request or one, which options, what rung."""
+
+import math
+import threading
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+
+from coe_agents.agents._requests.balance import Answered
+from coe_agents.errors import CoEError
+
+_CALL_ONLY = {"ChatHuggingFace": ("logprobs", "seed")}
+"""Options that a class takes as a field and does not send; it sends them when given with the call."""
+_REFUSABLE = ("stream", "logprobs", "n", "seed", "temperature")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One request, to whichever server of the model.
+
+    Attributes:
+        settings: Fields of the model that are other than it was set up with.
+        options: What only a call can say.
+        timeout: The most seconds that the call can be given; None if it cannot say how long it may take.
+        n: How many responses are asked for.
+        offset: Which of the agent's responses the first is.
+        refusable: The options that the model may refuse, and that can be left out then.
+    """
+
+    settings: Mapping[str, Any]
+    options: Mapping[str, Any]
+    timeout: float | None
+    n: int
+    offset: int
+    refusable: tuple[str, ...]
+
+    def on(self, model: BaseChatModel) -> BaseChatModel:
+        """Returns the model with the call's settings; a copy, if there are some."""
+        return model.model_copy(update=self.settings) if self.settings else model
+
+    def arguments(self, seconds: float | None) -> dict[str, Any]:
+        """Returns the call's options, with the seconds that it may take."""
+        if self.timeout is None or seconds is None:
+            return {**self.options}
+        return {**self.options, "timeout": min(seconds, self.timeout)}
+
+
+@dataclass(slots=True)
+class Drawn:
+    """What a model gave: replies that count, replies that do not, and what ended it early."""
+
+    results: list[Answered] = field(default_factory=list)
+    unused: list[Answered] = field(default_factory=list)
+    failure: CoEError | None = None
+
+    @property
+    def n_received(self) -> int:
+        return sum(answered.n_received for answered in self.results)
+
+
+class Ladder:
+    """What one model takes; shared by all that ask it and by all servers that have it, and remembered.
+
+    The rungs: all responses in one request with log-probabilities; in one request without; one request each with; one
+    request each without. A rung is left when the model refuses the option, or answers a request for several with one.
+
+    Attributes:
+        refused: The options that the model refused, in order.
+    """
+
+    def __init__(self, model: BaseChatModel) -> None:
+        self._model = model
+        self._fields = type(model).model_fields
+        self._by_call = next(
+            (_CALL_ONLY[kind.__name__] for kind in type(model).__mro__ if kind.__name__ in _CALL_ONLY), ()
+        )
+        self._unset = dict[str, Any]()
+        self._takes_several = "n" in self._fields
+        self._is_proven = False
+        self._lock = threading.Lock()
+        self.refused: list[str] = []
+
+    @property
+    def takes_several(self) -> bool:
+        """Whether one request brings all responses, as far as is known."""
+        return self._takes_several
+
+    def calls(
+        self, missing: int, offset: int, seed_of: Callable[[int], int | None], temperature: float | None = None
+    ) -> list[ModelCall]:
+        """Returns the requests to send at once for `missing` responses; only one while nothing has come back yet."""
+        if self._takes_several:
+            return [self._call(missing, offset, seed_of(offset), temperature)]
+        places = range(offset, offset + (missing if self._is_proven else 1))
+        return [self._call(1, place, seed_of(place), temperature) for place in places]
+
+    def _call(self, n: int, offset: int, seed: int | None, temperature: float | None) -> ModelCall:
+        settings, options = dict(self._unset), dict[str, Any]()
+        if temperature is not None and self._has("temperature") and "temperature" not in self.refused:
+            settings["temperature"] = temperature
+        if self._takes_several:
+            options["n"] = n
+        if self._has("streaming") and "stream" not in self.refused:
+            options["stream"] = False  # streamed choices would be merged into one
+        if "logprobs" in self._by_call and "logprobs" not in self.refused:
+            options["logprobs"] = True
+        if seed is not None and self._has("seed") and "seed" not in self.refused:
+            if "seed" in self._by_call:
+                options["seed"] = seed
+            else:  # a setting of the model's own, since not every client takes a seed by the call
+                settings["seed"] = seed
+        said = {name: settings.get(name, getattr(self._model, name, None)) for name in _REFUSABLE}
+        used = [name for name in _REFUSABLE if name in options or said[name] is not None]
+        refusable = tuple(name for name in used if name not in self.refused)
+        timeout = None if "timeout" in self.refused else _longest_timeout(self._model)
+        refusable = refusable if timeout is None else (*refusable, "timeout")
+        return ModelCall(settings, options, timeout, n, offset, refusable)
+
+    def proven(self) -> None:
+        """Notes that the model answers requests of this kind."""
+        self._is_proven = True
+
+    def ignores_n(self) -> None:
+        """Notes that the model answers a request for several with one."""
+        self._takes_several = False
+
+    def refuse(self, option: str) -> None:
+        """Notes that the model does not take an option, and leaves it out from now on."""
+        with self._lock:
+            if option not in self.refused:
+                self.refused.append(option)
+                unset = {name: self._fields[name].default for name in (option, f"top_{option}") if name in self._fields}
+                self._unset = {**self._unset, **unset}
+            if option == "n":
+                self._takes_several = False
+            self._is_proven = False
+
+    def _has(self, name: str) -> bool:
+        return name in self._fields
+
+
+def _longest_timeout(model: BaseChatModel) -> float | None:
+    """Returns the seconds that a call to ChatOpenAI may be given, the model's own at most; None if there is no saying.
+
+    Its client is made with the model, so that setting the model's field would come too late.
+    """
+    own = getattr(model, "request_timeout", None)
+    if not hasattr(model, "root_client") or not isinstance(own, int | float | None):
+        return None
+    return math.inf if own is None else own
+
+
+def draw(
+    ladder: Ladder, n_samples: int, seed_of: Callable[[int], int | None], temperature: float | None = None
+) -> Generator[list[ModelCall], list[Answered | CoEError], Drawn]:
+    """Yields requests to be sent at once and is sent their outcomes, until all responses are there or one failed.
+
+    A single response to a request for several is not used: it may be all of them run together, as a client that streams
+    would have it.
+
+    Args:
+        ladder: What is known of the model.
+        n_samples: How many responses to draw.
+        seed_of: The seed of the agent's response of a number; a request for several takes that of its first.
+        temperature: Where it is another than the model was set to.
+    """
+    drawn, offset = Drawn(), 0
+    while drawn.failure is None and (missing := n_samples - drawn.n_received) > 0:
+        calls = ladder.calls(missing, offset, seed_of, temperature)
+        outcomes = yield calls
+        for call, outcome in zip(calls, outcomes, strict=False):  # after a failure the rest may not have been sent
+            if isinstance(outcome, CoEError):
+                option = getattr(outcome, "option", None)
+                if option is None:
+                    drawn.failure = drawn.failure or outcome
+                else:
+                    ladder.refuse(option)
+                continue
+            ladder.proven()
+            n_given = outcome.n_received
+            if call.n > 1 and n_given == 1:
+                ladder.ignores_n()
+                drawn.unused.append(outcome)
+            else:
+                drawn.results.append(outcome)
+                offset = max(offset, call.offset + n_given)
+    return drawn

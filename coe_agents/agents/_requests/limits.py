@@ -1,0 +1,153 @@
+"""Owns the limits of asking: a deadline, a number of places at each endpoint, and a call that must not outlast them."""
+
+import asyncio
+import contextvars
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
+
+from coe_agents.agents._requests.circuit_breaker import Outage
+from coe_agents.errors import AgentTimeoutError
+
+_T = TypeVar("_T")
+
+
+class Deadline:
+    """A point in time, `seconds` from now; never for None. `setting` is what a user would raise to have more."""
+
+    def __init__(self, seconds: float | None, *, setting: str = "`timeout` of the agent") -> None:
+        self.seconds = seconds
+        self.setting = setting
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def left(self, most: float | None = None) -> float | None:
+        """Returns the seconds left, `most` at most; None for no limit.
+
+        Raises:
+            AgentTimeoutError: If none are left.
+        """
+        if self._end is None:
+            return most
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise AgentTimeoutError(
+                f"no answer within {self.seconds:g} s", hint=f"Raise {self.setting}", retryable=False
+            )
+        return left if most is None else min(left, most)
+
+
+class Places:
+    """The places at one endpoint: so many requests at a time, from whatever thread or event loop they come.
+
+    Who comes first is served first. Waiting blocks a thread, never an event loop.
+
+    Attributes:
+        outage: Whether the endpoint can be reached, as far as all who ask there know.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.outage = Outage()
+        self._n_taken = 0
+        self._waiting: deque[Future[None]] = deque()
+        self._lock = threading.Lock()
+
+    @property
+    def load(self) -> int:
+        """How many requests are under way or wait."""
+        return self._n_taken + len(self._waiting)
+
+    def queue(self) -> Future[None]:
+        """Returns a turn, for `taken` or `ataken`."""
+        turn: Future[None] = Future()
+        with self._lock:
+            self._waiting.append(turn)
+            self._admit()
+        return turn
+
+    @contextmanager
+    def taken(self, seconds: float | None, turn: Future[None] | None = None) -> Iterator[None]:
+        """Takes a place for as long as the context lasts; raises `AgentTimeoutError` if none is free in time."""
+        turn = turn or self.queue()
+        try:
+            try:
+                turn.result(seconds)
+            except TimeoutError as error:
+                raise self._too_long(seconds) from error
+            yield
+        finally:
+            self._leave(turn)
+
+    @asynccontextmanager
+    async def ataken(self, seconds: float | None, turn: Future[None] | None = None) -> AsyncIterator[None]:
+        """Takes a place for as long as the context lasts; see `taken`."""
+        turn = turn or self.queue()
+        try:
+            try:
+                async with asyncio.timeout(seconds):
+                    await asyncio.wrap_future(turn)
+            except TimeoutError as error:
+                raise self._too_long(seconds) from error
+            yield
+        finally:
+            self._leave(turn)
+
+    def _leave(self, turn: Future[None]) -> None:
+        if turn.cancel():  # it never had its turn
+            return
+        with self._lock:
+            self._n_taken -= 1
+            self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self._n_taken < self.size:
+            turn = self._waiting.popleft()
+            if turn.set_running_or_notify_cancel():
+                self._n_taken += 1
+                turn.set_result(None)
+
+    def _too_long(self, seconds: float | None) -> AgentTimeoutError:
+        return AgentTimeoutError(
+            f"none of the {self.size} places at the endpoint came free within {seconds:g} s",
+            hint="Raise `timeout` or `max_concurrency` of the agent, or ask fewer questions at a time",
+            retryable=False,
+        )
+
+
+_PLACES: weakref.WeakValueDictionary[Hashable, Places] = weakref.WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+def places_at(endpoint: Hashable, size: int) -> Places:
+    """Returns the endpoint's places, the same for all who hold them; the smallest `size` asked for counts."""
+    with _LOCK:
+        places = _PLACES.get(endpoint)
+        if places is None:
+            places = _PLACES[endpoint] = Places(size)
+        places.size = min(places.size, size)
+        return places
+
+
+def call_within(seconds: float | None, call: Callable[[], _T]) -> _T:
+    """Calls; a call that outlasts `seconds` is left to itself, since a thread cannot be stopped.
+
+    Raises:
+        TimeoutError: If it does.
+    """
+    if seconds is None:
+        return call()
+    context, done = contextvars.copy_context(), Future[_T]()
+
+    def run() -> None:
+        try:
+            done.set_result(context.run(call))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="coe-agents-request", daemon=True).start()
+    return done.result(seconds)

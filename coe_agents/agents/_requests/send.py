@@ -1,0 +1,197 @@
+"""Owns one request to a model: its place at a server, its time, its retries, and its failure as one of our errors.
+
+Retries are here and nowhere else: only here the deadline, what the server asks to wait, and the responses that other
+requests have already brought are known. So a client's own retries are turned off where they can be.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import LLMResult
+from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
+
+from coe_agents.agents._requests.balance import Answered, Replica, Replicas, Visit
+from coe_agents.agents._requests.capabilities import ModelCall
+from coe_agents.agents._requests.errors import is_outage, status_of, to_agent_error
+from coe_agents.agents._requests.limits import Deadline, call_within
+from coe_agents.errors import AgentError, CoEError, InvalidReplyError
+from coe_agents.redaction import is_told
+
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 8.0
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks one model.
+
+    Attributes:
+        name: The agent's, for errors.
+        replicas: Its servers, or the model itself.
+        retries: How often a request that failed is sent again, to whichever server.
+        request_timeout: Seconds for one attempt; None leaves it to the deadline.
+        secrets: What no error may tell.
+    """
+
+    name: str
+    replicas: Replicas
+    retries: int
+    request_timeout: float | None
+    secrets: Collection[str]
+
+    def ask(
+        self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
+    ) -> Answered | CoEError:
+        """Returns the model's reply, or what went wrong.
+
+        Args:
+            call: The request.
+            messages: The conversation.
+            observed: Callbacks, tags and metadata.
+            deadline: Of the agent, all attempts and waits included.
+        """
+
+        def send(model: BaseChatModel, seconds: float | None) -> Answered:
+            arguments = {**observed, **call.arguments(seconds)}
+            result = self._spoken(call.on(model).generate([messages], **arguments))
+            return Answered(result, self.replicas.of(model))
+
+        try:
+            return self.try_(send, deadline, call.refusable)
+        except CoEError as error:
+            return error
+
+    async def aask(
+        self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
+    ) -> Answered | CoEError:
+        """Returns the model's reply, or what went wrong; see `ask`."""
+
+        async def send(model: BaseChatModel, seconds: float | None) -> Answered:
+            arguments = {**observed, **call.arguments(seconds)}
+            result = self._spoken(await call.on(model).agenerate([messages], **arguments))
+            return Answered(result, self.replicas.of(model))
+
+        try:
+            return await self.atry(send, deadline, call.refusable)
+        except CoEError as error:
+            return error
+
+    def try_(
+        self, send: Callable[[BaseChatModel, float | None], _T], deadline: Deadline, options: Collection[str] = ()
+    ) -> _T:
+        """Calls `send` with a server's model and the seconds that an attempt has; again if it may yet succeed.
+
+        Raises:
+            CoEError: What went wrong in the end.
+        """
+        failed = list[Replica]()
+
+        def attempt() -> _T:
+            with self.replicas.taken(deadline, failed) as visit:
+                seconds = deadline.left(self.request_timeout)
+                try:
+                    result = call_within(seconds, lambda: send(visit.replica.model, seconds))
+                except Exception as error:
+                    failed.append(visit.replica)
+                    self._fail(error, visit, options)
+                    raise
+                visit.answered()
+                return result
+
+        try:
+            result: _T = Retrying(**self._rules(deadline, failed))(attempt)
+        except CoEError as error:
+            _final(error)
+            raise
+        return result
+
+    async def atry(
+        self,
+        send: Callable[[BaseChatModel, float | None], Awaitable[_T]],
+        deadline: Deadline,
+        options: Collection[str] = (),
+    ) -> _T:
+        """Calls `send`; see `try_`."""
+        failed = list[Replica]()
+
+        async def attempt() -> _T:
+            async with self.replicas.ataken(deadline, failed) as visit:
+                seconds = deadline.left(self.request_timeout)
+                try:
+                    async with asyncio.timeout(seconds):
+                        result = await send(visit.replica.model, seconds)
+                except Exception as error:
+                    failed.append(visit.replica)
+                    self._fail(error, visit, options)
+                    raise
+                visit.answered()
+                return result
+
+        try:
+            result: _T = await AsyncRetrying(**self._rules(deadline, failed))(attempt)
+        except CoEError as error:
+            _final(error)
+            raise
+        return result
+
+    def _rules(self, deadline: Deadline, failed: Sequence[Replica]) -> dict[str, Any]:
+        def wait(state: RetryCallState) -> float:
+            if self.replicas.is_another_ready(failed[-1]):
+                return 0.0
+            longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
+            return max(random.uniform(longest / 2, longest), getattr(_error(state), "retry_after", None) or 0.0)
+
+        def stop(state: RetryCallState) -> bool:
+            if state.attempt_number > self.retries:
+                return True
+            try:
+                left = deadline.left()
+            except AgentError:
+                return True
+            return left is not None and state.upcoming_sleep >= left
+
+        return {"wait": wait, "stop": stop, "retry": retry_if_exception(_may_retry), "reraise": True}
+
+    def _spoken(self, result: LLMResult) -> LLMResult:
+        if not result.generations or not result.generations[0]:
+            raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint="Ask it directly")
+        return result
+
+    def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:
+        """Raises `error` as one of ours; what LangGraph raises for its own ends is left alone."""
+        if any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__):
+            return
+        found = to_agent_error(error, address=visit.replica.address, options=options, secrets=self.secrets)
+        if is_outage(error, found):
+            visit.replica.places.outage.failed()
+            found = self.replicas.with_addresses(found)
+        elif status_of(error) is not None:
+            visit.answered()
+        if found is error:
+            raise found
+        # a cause is printed with a traceback, and must then tell nothing either
+        raise found from (None if is_told(error, self.secrets) else error)
+
+
+def _may_retry(error: BaseException) -> bool:
+    return isinstance(error, CoEError) and error.retryable
+
+
+def _error(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome is not None else None
+
+
+def _final(error: CoEError) -> CoEError:
+    error.retryable = False  # all that could be done has been
+    return error
+
+
+def observing(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns what makes a model call visible to the caller's tracing; `generate` inherits none of it by itself."""
+    return {key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)}

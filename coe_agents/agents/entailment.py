@@ -1,0 +1,112 @@
+"""Owns `ChatEntailment`: a chat model that is asked whether one answer entails another."""
+
+import logging
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables.config import ContextThreadPoolExecutor
+from numpy.typing import NDArray
+
+from coe_agents import prompts
+from coe_agents.agents.choice.probability import choice_probability
+from coe_agents.clustering import ENTAILMENT_LABELS
+from coe_agents.errors import NoChoiceError
+
+_LOG = logging.getLogger(__name__)
+_Pair = tuple[str, str]
+_Row = tuple[float, ...]
+_NEUTRAL: _Row = (0.0, 1.0, 0.0)
+_MIN_MASS = 0.5
+"""Where the labels hold less of the model's probability, it means to say something else: then its reply is read."""
+
+
+class ChatEntailment:
+    """An `EntailmentModel`: a chat model as judge, with the question of the semantic-entropy literature.
+
+    Each distinct pair of a call is asked once, several at a time. The row of a pair is `choice_probability` of the
+    labels where the model gives log-probabilities; elsewhere, or where the labels hold less than half of its
+    probability, the reply's text is read, and the label that it states gets 1. What cannot be judged is neutral, never
+    entailment: a reply that states no label, or more than one, and two texts that differ only beyond the
+    `coe_agents.prompts.MAX_JUDGED` characters that are shown of each. Such pairs are logged and counted.
+
+    A judge should not guess: give the model a temperature of 0. What the model raises passes through, with a note.
+
+    Args:
+        model: Any chat model.
+        max_concurrency: How many pairs are asked at a time.
+
+    Attributes:
+        n_unclear: The pairs so far that could not be judged.
+
+    Raises:
+        TypeError: If `model` is no chat model.
+        ValueError: If `max_concurrency` is below 1.
+
+    Example:
+        >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
+        >>> judge = ChatEntailment(FakeListChatModel(responses=["Entailment."]))
+        >>> judge.predict([("Which city? Paris", "Which city? It is Paris.")]).tolist()
+        [[0.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, model: BaseChatModel, *, max_concurrency: int = 8) -> None:
+        if not isinstance(model, BaseChatModel):
+            raise TypeError(
+                f'"model" must be a LangChain chat model in ChatEntailment; got {type(model).__name__}. '
+                "Pass the model itself, such as ChatOpenAI(...)"
+            )
+        if max_concurrency < 1:
+            raise ValueError(
+                f'"max_concurrency" must be at least 1 in ChatEntailment; got {max_concurrency}. 1 asks one by one'
+            )
+        self.model = model
+        self.max_concurrency = max_concurrency
+        self.n_unclear = 0
+        self._lock = threading.Lock()
+
+    def predict(self, pairs: Sequence[_Pair]) -> NDArray[np.float64]:
+        """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
+
+        Returns:
+            Shape (n_pairs, 3); rows sum to 1.
+        """
+        if not pairs:
+            return np.zeros((0, len(ENTAILMENT_LABELS)))
+        distinct = list(dict.fromkeys((premise, hypothesis) for premise, hypothesis in pairs))
+        with ContextThreadPoolExecutor(max_workers=min(self.max_concurrency, len(distinct))) as pool:
+            judging = [pool.submit(self._judge, pair) for pair in distinct]
+            try:
+                judged = [future.result() for future in judging]
+            except Exception as error:
+                error.add_note(f"raised while ChatEntailment judged {len(distinct)} pairs")
+                raise
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+        n_unclear = judged.count(None)
+        if n_unclear:
+            with self._lock:
+                self.n_unclear += n_unclear
+            _LOG.warning("%d of %d pairs could not be judged and count as neutral", n_unclear, len(distinct))
+        rows = {pair: row or _NEUTRAL for pair, row in zip(distinct, judged, strict=True)}
+        return np.array([rows[premise, hypothesis] for premise, hypothesis in pairs])
+
+    def _judge(self, pair: _Pair) -> _Row | None:
+        """Returns the pair's row, or None where it cannot be judged."""
+        shown = [prompts.quoted(text, limit=prompts.MAX_JUDGED) for text in pair]
+        if shown[0] == shown[1] and _is_cut(shown[0]) and pair[0] != pair[1]:
+            return None
+        asked = [HumanMessage(prompts.entailment(*pair))]
+        try:
+            found = choice_probability(self.model, asked, ENTAILMENT_LABELS, n_samples=1)
+            if found.method != "sampled" and found.mass is not None and found.mass < _MIN_MASS:
+                found = choice_probability(self.model, asked, ENTAILMENT_LABELS, n_samples=1, methods=("sampled",))
+        except NoChoiceError:
+            return None
+        return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)
+
+
+def _is_cut(shown: str) -> bool:
+    return len(shown) == prompts.MAX_JUDGED and shown.endswith("…")

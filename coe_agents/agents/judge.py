@@ -1,0 +1,97 @@
+"""Owns `ChatJudge`: a chat model that is asked whether an answer is right, given the accepted ones."""
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables.config import ContextThreadPoolExecutor
+
+from coe_agents import prompts
+from coe_agents.agents._requests.parse import whole_text
+from coe_agents.agents.choice.reading import read_choice
+from coe_agents.agents.model_agent import ModelAgent
+from coe_agents.clustering import answer_kind
+from coe_agents.types import AgentRequest
+
+_LOG = logging.getLogger(__name__)
+_RIGHT, _WRONG = "correct", "incorrect"
+_MOST_REFERENCES = 50
+
+
+class Judgeable(Protocol):
+    """What is judged, such as `coe_agents.evaluation.Prediction`."""
+
+    @property
+    def question(self) -> str: ...
+
+    @property
+    def answer(self) -> str: ...
+
+    @property
+    def references(self) -> tuple[str, ...]: ...
+
+
+class ChatJudge:
+    """A criterion of correctness: a chat model that compares an answer with the accepted ones, at temperature 0.
+
+    It is asked once for each answer in the words of `coe_agents.prompts.correctness`, shown 50 references at most, and
+    must reply "correct" or "incorrect". Any other reply, and one that was cut off, gives no verdict: it is logged and
+    counted. A refusal or an empty answer is wrong unasked; an answer without references has no verdict.
+
+    Args:
+        model: A chat model, or "provider:model".
+        name: What reports call the criterion.
+        max_concurrency: How many answers are judged at a time.
+
+    Attributes:
+        n_unclear: The replies so far that gave no verdict.
+
+    Raises:
+        TypeError: If `model` is neither.
+        ValueError: If `max_concurrency` is below 1, or `model` is a pipeline of langchain-huggingface.
+
+    Example:
+        >>> from coe_agents.evaluation import Prediction
+        >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
+        >>> judge = ChatJudge(FakeListChatModel(responses=["Correct."]))
+        >>> judge.judge([Prediction("Of France?", "It is Paris.", ("Paris",)), Prediction("Of Italy?", "Rome")])
+        [True, None]
+    """
+
+    def __init__(self, model: BaseChatModel | str, *, name: str = "judge", max_concurrency: int = 8) -> None:
+        self.name = name
+        self.n_unclear = 0
+        self._agent = ModelAgent("judge", model, n_samples=1, temperature=0.0, max_concurrency=max_concurrency)
+
+    def judge(self, predictions: Sequence[Judgeable]) -> list[bool | None]:
+        """Returns for each whether it is right; None where that cannot be said.
+
+        Raises:
+            CoEError: If the model fails.
+        """
+        verdicts: list[bool | None] = [False if prediction.references else None for prediction in predictions]
+        places = [
+            place
+            for place, prediction in enumerate(predictions)
+            if prediction.references and answer_kind(prediction.answer) == "answer"
+        ]
+        with ContextThreadPoolExecutor(max_workers=self._agent.max_concurrency) as pool:
+            judging = [pool.submit(self._verdict, predictions[place]) for place in places]
+            try:
+                for place, future in zip(places, judging, strict=True):
+                    verdicts[place] = future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+        n_unclear = sum(verdicts[place] is None for place in places)
+        if n_unclear:
+            self.n_unclear += n_unclear
+            _LOG.warning("%d of %d answers could not be judged", n_unclear, len(places))
+        return verdicts
+
+    def _verdict(self, prediction: Judgeable) -> bool | None:
+        shown = prediction.references[:_MOST_REFERENCES]
+        said = {"role": "user", "content": prompts.correctness(prediction.question, prediction.answer, shown)}
+        text = whole_text(self._agent.sample(AgentRequest(question=prediction.question, messages=[said], round=0)))
+        stated = None if text is None else read_choice(text, (_RIGHT, _WRONG))
+        return None if stated is None else stated == _RIGHT

@@ -1,0 +1,1 @@
+"""Owns how results look on a terminal, a file for each kind."""

@@ -1,0 +1,234 @@
+"""Owns the tables of `config check` and `doctor`: how they look on a terminal."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from coe_agents.config.checks import is_folder
+from coe_agents.config.clients import LOCAL_PROVIDERS
+from coe_agents.config.schema import (
+    CalibratedConfig,
+    Config,
+    EmbeddingClusterer,
+    GraphConfig,
+    JudgeClusterer,
+    ModelSection,
+    NormalizedClusterer,
+    RegimeConfig,
+)
+from coe_agents.doctor.agents import AgentReport
+from coe_agents.doctor.clusterers import EmbeddingReport, EntailmentReport
+from coe_agents.doctor.diagnosis import Examination
+from coe_agents.policy import RegimePolicy
+from coe_agents.redaction import clean
+
+
+def show_config(config: Config, notes: Sequence[str], *, path: str, console: Console | None = None) -> None:
+    """Prints what a configuration was understood to say."""
+    console = console or Console(highlight=False)
+    console.print(Text.assemble((clean(path), "bold"), (" is valid.", "bold green")))
+    console.print()
+    heads = ("agent", "provider", "model", "samples", "temperature", "weight", "key")
+    rows = [
+        (
+            agent.name,
+            agent.provider,
+            _model(agent),
+            str(agent.n_samples),
+            f"{agent.temperature:g}",
+            f"{agent.weight:g}",
+            _key(agent),
+        )
+        for agent in config.agents
+    ]
+    console.print(indented(table_of(heads, rows)))
+    console.print()
+    console.print(
+        indented(
+            listed(
+                [
+                    ("clusterer", _clusterer(config)),
+                    ("policy", _policy(config)),
+                    *_escalation(config),
+                    *_judge(config),
+                    ("graph", _graph(config)),
+                ]
+            )
+        )
+    )
+    show_remarks("note", "yellow", notes, console=console)
+    console.print()
+    console.print(
+        Text(f"Nothing was called and no model was loaded. Next: coe-agents doctor --config {clean(path)}", style="dim")
+    )
+
+
+def show_examination(examination: Examination, *, console: Console | None = None) -> None:
+    """Prints what the doctor found."""
+    console = console or Console(highlight=False)
+    heads = ("agent", "reachable", "loading", "latency", "n at once", "log-probs", "distinct", "tokens")
+    rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
+    console.print(table_of(heads, rows))
+    console.print()
+    versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in examination.versions.items())
+    console.print(listed([*_clustering(examination.clusterer), ("versions", versions), ("device", examination.device)]))
+    show_remarks("note", "yellow", examination.notes, console=console)
+    problems = [f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}." for problem in examination.problems]
+    show_remarks("problem", "red", problems, console=console)
+    console.print()
+    if problems:
+        console.print(Text(f"{_plural(len(problems), 'problem')}.", style="bold red"))
+    elif examination.is_well:
+        console.print(Text("All is well.", style="bold green"))
+    else:
+        console.print(Text("Nothing is broken, but not every agent samples: see the notes.", style="bold yellow"))
+
+
+def show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:
+    """Prints each remark after a blank line and under its own head."""
+    for remark in remarks:
+        console.print()
+        console.print(Text.assemble((f"{head}: ", f"bold {style}"), clean(remark)))
+
+
+def table_of(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """Returns a table without lines; texts wrap, and their markup is only text."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for name, *cells in rows:
+        first = name if isinstance(name, Text) else Text(clean(name), style="bold")
+        table.add_row(first, *(cell if isinstance(cell, Text) else Text(clean(cell)) for cell in cells))
+    return table
+
+
+def listed(items: Iterable[tuple[str, str | Text]]) -> Table:
+    """Returns a table of names and what is said of each."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, said in items:
+        table.add_row(Text(name, style="dim"), said if isinstance(said, Text) else Text(clean(said)))
+    return table
+
+
+def indented(table: Table) -> Padding:
+    """Returns the table two places to the right."""
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
+    if report is None:
+        return (Text("no", style="bold red"), *["-"] * 6)
+    loading = "-" if report.load_seconds is None else f"{report.load_seconds:.2f} s"
+    in_one = {True: "yes", False: f"no, {report.n_requests} requests", None: "-"}[report.n_in_one_request]
+    return (
+        Text("yes", style="green"),
+        loading,
+        f"{report.seconds:.2f} s",
+        in_one,
+        {"all": "yes", "some": "on some", "none": "no"}[report.logprobs],
+        f"{report.n_distinct} of {report.n_returned} at T={report.temperature:g}",
+        f"{report.input_tokens} + {report.output_tokens}",
+    )
+
+
+def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[tuple[str, str]]:
+    if isinstance(report, EntailmentReport):
+        labels = f", with the labels {', '.join(report.labels)}" if report.labels else ""
+        yield "entailment", f"{report.model}{labels}; {report.seconds:.2f} s"
+        for name, judged in (("obvious entailment", report.entailed), ("obvious contradiction", report.contradicted)):
+            yield f"  {name}", f"{judged.label} ({judged.probability:.3f})"
+    elif report is not None:
+        yield "embedding", f"{report.model}; {report.seconds:.2f} s"
+        for name, cosine in (("obvious paraphrase", report.paraphrase), ("another answer", report.other)):
+            side = "at or above" if cosine >= report.threshold else "below"
+            yield f"  {name}", f"{cosine:.3f}, {side} the threshold of {report.threshold:g}"
+
+
+def _model(section: ModelSection) -> str:
+    if section.base_url:
+        return f"{section.model} at {', '.join(section.base_url)}"
+    return f"{section.model} ({_source(section.model)})" if section.provider == "transformers" else section.model
+
+
+def _source(model: str) -> str:
+    return "folder" if is_folder(model) else "hub"
+
+
+def _key(section: ModelSection) -> str:
+    if section.api_key_env is not None:
+        return f"${section.api_key_env}, set"
+    if section.provider in LOCAL_PROVIDERS:
+        return "not needed"
+    return "none sent" if section.base_url else "the provider's own variable"
+
+
+def _clusterer(config: Config) -> str:
+    chosen = config.clusterer
+    if isinstance(chosen, NormalizedClusterer):
+        return "normalized: equal but for case, articles and punctuation; no model"
+    if isinstance(chosen, EmbeddingClusterer):
+        return f"embedding by {_served(chosen)}; one meaning from a cosine of {chosen.threshold:g} on"
+    rule = "each response must entail the other" if chosen.strict else "lenient: no contradiction, not both neutral"
+    if isinstance(chosen, JudgeClusterer):
+        return f"llm: {_served(chosen)} judges; {rule}"
+    source = "shipped" if chosen.model == "tinyworld" else _source(chosen.model)
+    return f"entailment by {chosen.model} ({source}); {rule}"
+
+
+def _served(section: ModelSection) -> str:
+    return f"{section.provider} {_model(section)} (key: {_key(section)})"
+
+
+def _policy(config: Config) -> str:
+    chosen = config.policy
+    unit = "nats" if config.graph.divergence == "kl" else "on the scale of kl"
+    if isinstance(chosen, RegimeConfig):
+        policy = RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
+        actions = ", ".join(f"{regime} -> {action}" for regime, action in policy.actions.items())
+        return (
+            f"regime, at {chosen.aleatoric_threshold:g} {unit} (aleatoric) and {chosen.epistemic_threshold:g} "
+            f"(epistemic): {actions}"
+        )
+    if isinstance(chosen, CalibratedConfig):
+        return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
+    return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
+
+
+def _escalation(config: Config) -> list[tuple[str, str]]:
+    chosen = config.escalation
+    return [] if chosen is None else [("escalation", f"{chosen.name} decides: {_served(chosen)}")]
+
+
+def _judge(config: Config) -> list[tuple[str, str]]:
+    return [] if config.judge is None else [("judge", f"for --correctness judge: {_served(config.judge)}")]
+
+
+def _graph(config: Config) -> str:
+    graph, n_agents = config.graph, len(config.agents)
+    quorum = n_agents // 2 + 1 if graph.min_agents is None else graph.min_agents
+    bounds = [_plural(graph.max_rounds, "round")]
+    if graph.token_budget is not None:
+        bounds.append(_plural(graph.token_budget, "token"))
+    if graph.deadline is not None:
+        bounds.append(f"{graph.deadline:g} s")
+    strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
+    return (
+        f"{', '.join(bounds)} at most{strategies}{_adaptive(graph)}; "
+        f"{quorum} of {_plural(n_agents, 'agent')} must answer; "
+        f"weighting {graph.weighting}; divergence {graph.divergence}; coordination {graph.coordination or 'off'}"
+    )
+
+
+def _adaptive(graph: GraphConfig) -> str:
+    chosen = graph.adaptive
+    if chosen is None:
+        return ""
+    first = f"; {_plural(chosen.start, 'response')} of an agent at first, {chosen.step} more at a time"
+    return f"{first} while they could change the decision (confidence {chosen.confidence:g})"
+
+
+def _plural(count: int, one: str) -> str:
+    return f"{count} {one if count == 1 else one + 's'}"

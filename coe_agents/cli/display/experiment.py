@@ -1,0 +1,40 @@
+"""Owns how an experiment looks on a terminal."""
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from coe_agents.experiments.experiment import PAPER, Experiment
+from coe_agents.experiments.tables import shown, under
+from coe_agents.redaction import clean
+
+
+def show_experiment(experiment: Experiment, *, console: Console | None = None) -> None:
+    """Prints the title, the table with the paper's rows in another colour, and what stands under it.
+
+    Columns that do not fit a narrow terminal are left out, from the right, and counted.
+    """
+    console = console or Console(highlight=False)
+    n_heads = len(experiment.heads)
+    n_shown = next((n for n in range(n_heads, 1, -1) if _width(experiment, n, console) <= console.width - 2), 1)
+    console.print()
+    console.print(Text(clean(experiment.title), style="bold"))
+    console.print(Padding(_table(experiment, n_shown), (0, 0, 0, 2)))
+    left_out = [f"{n_heads - n_shown} columns more in a wider terminal and in the files"] if n_shown < n_heads else []
+    for text in (*left_out, *under(experiment)):
+        console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
+
+
+def _width(experiment: Experiment, n_columns: int, console: Console) -> int:
+    return console.measure(_table(experiment, n_columns), options=console.options.update(width=10_000)).maximum
+
+
+def _table(experiment: Experiment, n_columns: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in experiment.heads[:n_columns]:
+        table.add_column(clean(head), no_wrap=True)
+    for line in experiment.lines():
+        style = "yellow" if PAPER in line else ""
+        table.add_row(*(Text(clean(shown(cell)), style=style) for cell in line[:n_columns]))
+    return table

@@ -1,0 +1,114 @@
+"""Owns the live view of a run: agents finishing, clusters forming, the decision of each round.
+
+On a terminal it is redrawn in place; elsewhere each event is a line.
+"""
+
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from coe_agents.graph import Clustered, Event, Measured
+from coe_agents.policy.wording import decomposition
+from coe_agents.redaction import clean
+
+_BAR = 30
+_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+_ACTIONS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold magenta", "another_round": "bold cyan"}
+
+
+def watch(graph: Any, question: str, *, console: Console | None = None) -> dict[str, Any]:
+    """Runs a compiled graph, shows how it goes on, and returns its result.
+
+    Args:
+        graph: The compiled graph.
+        question: What is asked.
+        console: Where to show it; standard error by default, so that standard output holds the result alone.
+    """
+    console = console or Console(stderr=True, highlight=False)
+    result = dict[str, Any]()
+    stream = graph.stream({"question": question}, stream_mode=["custom", "values"])
+    if not console.is_terminal:
+        for mode, chunk in stream:
+            if mode == "values":
+                result = chunk
+            else:
+                console.print(Text(f"round {chunk['round'] + 1}: ").append_text(said(chunk)), soft_wrap=True)
+        return result
+    view = View()
+    with Live(view, console=console, refresh_per_second=12):
+        for mode, chunk in stream:
+            if mode == "values":
+                result = chunk
+            else:
+                view.add(chunk)
+    return result
+
+
+class View:
+    """What is known so far, a row for each agent and each step of each round."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, str, str], Event] = {}
+        self._spinner = Spinner("dots", style="cyan")
+
+    def add(self, event: Event) -> None:
+        """Adds an event; what an agent said takes the row in which it was asked."""
+        asked = event["event"] in ("agent_asked", "agent_sampled")
+        self._rows[event["round"], "agent" if asked else event["event"], str(event.get("agent", ""))] = event
+
+    def __rich__(self) -> Table:
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+        several = any(number for number, _, _ in self._rows)
+        for (number, _, _), event in self._rows.items():
+            waits = event["event"] == "agent_asked"
+            place = Text(f"round {number + 1}" if several else "", style="dim")
+            table.add_row(place, self._spinner if waits else _mark(event), said(event))
+        return table
+
+
+def said(event: Event) -> Text:
+    """Returns the event in words.
+
+    Example:
+        >>> print(said({"event": "decided", "round": 0, "action": "answer", "reason": "CoE 0 is at most 0.6 nats"}))
+        answer: CoE 0 is at most 0.6 nats
+    """
+    if event["event"] == "agent_asked":
+        return Text(f"{clean(event['agent'])} …", style="dim")
+    if event["event"] == "agent_sampled":
+        name = Text(clean(event["agent"]), style="bold")
+        if event["error"] is not None:
+            return name.append(f": failed, {clean(event['error'])}", style="red")
+        return name.append(f": {event['n_responses']} responses, {event['seconds']:.2f} s", style="not bold")
+    if event["event"] == "clustered":
+        return _clusters(event)
+    if event["event"] == "measured":
+        return _numbers(event)
+    action = Text(event["action"].replace("_", " "), style=_ACTIONS[event["action"]])
+    why = f", decided by {event['decided_by']}" if event["event"] == "ruled" else f": {event['reason']}"
+    return Text.assemble(action, clean(why))
+
+
+def _mark(event: Event) -> Text:
+    failed = event["event"] == "agent_sampled" and event["error"] is not None
+    return Text("✗", style="red") if failed else Text("✓", style="green")
+
+
+def _clusters(event: Clustered) -> Text:
+    total, count, sizes = sum(event["sizes"]), event["n_clusters"], sorted(event["sizes"], reverse=True)
+    text = Text(f"{total} responses in {count} cluster{'' if count == 1 else 's'} ")
+    for place, size in enumerate(sizes):
+        text.append("█" * max(1, round(_BAR * size / total)), style=_COLOURS[place % len(_COLOURS)])
+    return text.append(f" {', '.join(map(str, sizes))}", style="dim")
+
+
+def _numbers(event: Measured) -> Text:
+    if event["coe"] is None:
+        return Text("nothing to measure", style="yellow")
+    parts = {name: float(event[name] or 0.0) for name in ("coe", "aleatoric", "epistemic")}
+    split = decomposition(**parts, divergence=event.get("divergence") or "kl")
+    return Text.assemble(("CoE ", "bold"), f"{split}: ", (str(event["regime"]), "bold"))

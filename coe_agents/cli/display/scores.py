@@ -1,0 +1,102 @@
+"""Owns how an evaluation looks on a terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from coe_agents.redaction import clean
+
+_WIDE = 180
+
+
+def show_report(report: Mapping[str, Any], *, console: Console | None = None) -> None:
+    """Prints what `score --json` prints, as a table; the best AUROC is in bold."""
+    console = console or Console(highlight=False)
+    details = report["details"]
+    console.print(
+        f"{report['n_scored']} of {report['n_questions']} questions scored"
+        + "".join(
+            f", {details[key]} {what}"
+            for key, what in (("n_unanswered", "without a response"), ("n_unjudged", "without a verdict"))
+            if details[key]
+        )
+        + (f", {_ties(report['n_ties'])}" if report["n_ties"] else "")
+    )
+    for name, agent in details["agents"].items():
+        failed = f", {agent['n_failures']} failures" if agent["n_failures"] else ""
+        console.print(
+            Text(
+                f"  {clean(name)}: {agent['n_responses']} responses to {agent['n_questions']} questions, by "
+                f"probability in {agent['by_probability']}{failed}",
+                style="dim",
+            )
+        )
+    accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
+    console.print(
+        Text(
+            f"accuracy {accuracy}, right by {clean(report['correctness'])}; clusters by {details['clusterer']}, "
+            f"weighting {details['weighting']}"
+        )
+    )
+    console.print()
+    if report["scores"]:
+        console.print(_table(report["scores"], details["reference"], wide=console.width >= _WIDE))
+        if console.width < _WIDE:
+            console.print(Text(f"A terminal of {_WIDE} columns, or --json, shows more.", style="dim"))
+        console.print()
+    absent = ", ".join(f"{name} ({n} of {report['n_scored']} questions)" for name, n in details["absent"].items())
+    if absent:
+        console.print(Text(f"not computable: {absent}", style="dim"))
+    if report["n_ties"]:
+        console.print(
+            Text("A tie: several answers share the lead. The share of them that is right counts.", style="dim")
+        )
+    console.print(
+        Text(
+            f"[low, high]: 95 % intervals, {details['n_resamples']} paired bootstrap resamples. - is undefined: all "
+            "answers are right, or all wrong.",
+            style="dim",
+        )
+    )
+
+
+def _ties(count: int) -> str:
+    return "1 tie" if count == 1 else f"{count} ties"
+
+
+def _table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    retentions = list(next(iter(scores.values()))["rejection_accuracy"])
+    heads = ["score", "AUROC", "AURAC"]
+    if wide:
+        heads += [f"AUROC less {reference}'s", "paper's AURAC", *(f"acc. at {share}" for share in retentions)]
+    for head in heads:
+        table.add_column(head, no_wrap=True)
+    aurocs = [figures["auroc"][0] for figures in scores.values() if figures["auroc"][0] is not None]
+    for name, figures in scores.items():
+        best = "bold" if aurocs and figures["auroc"][0] == max(aurocs) else ""
+        cells = [Text(name, style=best), Text(_estimate(figures["auroc"]), style=best)]
+        if wide:
+            difference = figures.get("auroc_difference")
+            cells += [
+                Text(_estimate(figures["aurac"])),
+                Text(_estimate(difference, sign="+") if difference else ""),
+                Text(_number(figures["paper_aurac"][0])),
+                *(Text(_number(figures["rejection_accuracy"][share][0])) for share in retentions),
+            ]
+        else:
+            cells.append(Text(_number(figures["aurac"][0])))
+        table.add_row(*cells)
+    return table
+
+
+def _estimate(estimate: Sequence[float | None], *, sign: str = "") -> str:
+    value, low, high = estimate
+    return "-" if value is None else f"{value:{sign}.3f} [{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

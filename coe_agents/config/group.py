@@ -1,0 +1,145 @@
+"""Owns the agents of a run: who is asked, how, and what the run's settings say of them."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import coe_agents
+from coe_agents.agents import ModelAgent, ask_p_false, ask_verbal_confidence
+from coe_agents.clustering import answer_kind
+from coe_agents.config.build import create_agents
+from coe_agents.config.clients import default_at_once
+from coe_agents.config.schema import Config
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.runner import Annotate, Ask, Participant
+from coe_agents.policy.measurement import response_text
+from coe_agents.prompts import quoted
+from coe_agents.redaction import redacted, secrets_of
+from coe_agents.tinyworld import tinyworld_agents
+from coe_agents.types import AgentReply, AgentRequest, Response
+
+SelfCheck = Literal["p_false", "verbal_conf"]
+_SELF_CHECKS = {"p_false": ask_p_false, "verbal_conf": ask_verbal_confidence}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The agents of a run.
+
+    Attributes:
+        participants: As the runner sees them.
+        ask: Asks one of them.
+        annotate: Asks one of them about its own answers; None where nothing is asked.
+        settings: All of them that responses hang on, without keys; not where a model is served.
+        secrets: What no error may tell.
+    """
+
+    participants: tuple[Participant, ...]
+    ask: Ask
+    annotate: Annotate | None
+    settings: dict[str, Any]
+    secrets: frozenset[str]
+
+
+def create_group(
+    config: Config | None,
+    prompts: Mapping[str, str],
+    *,
+    seed: int,
+    at_once: int | None = None,
+    n_sharing: int = 1,
+    self_checks: Collection[SelfCheck] = (),
+    passages: bool = False,
+) -> Group:
+    """Returns the agents of a configuration, or tinyworld's; those without a seed of their own take `seed`.
+
+    Args:
+        config: The configuration.
+        prompts: What is said to each agent, by question id.
+        seed: For samples.
+        at_once: Questions put at once to each server of an agent; by default 8, and 1 to a model in this process: in a
+            batch the last digits of its log-probabilities hang on who shares it, and a run that was stopped must end
+            with the same file.
+        n_sharing: Groups in other processes, and this one, that ask the same servers at the same time.
+        self_checks: What each agent is asked about its own answers: these fields of the samples.
+        passages: Whether the passage is shown with those questions.
+
+    Raises:
+        ConfigurationError: If an agent cannot be made, or two have the same name.
+    """
+    if config is None:
+        agents = tinyworld_agents(seed=seed)
+        models: list[dict[str, Any]] = [{"provider": "tinyworld", "model": agent.name} for agent in agents]
+    else:
+        for section in config.agents:
+            if section.seed is None and "seed" not in section.options:
+                section.seed = seed
+        agents = create_agents(config)
+        models = [
+            {
+                "provider": section.provider,
+                "model": section.model,
+                "options": section.options,
+            }
+            for section in config.agents
+        ]
+    by_name = {agent.name: agent for agent in agents}
+    if len(by_name) < len(agents):
+        raise ConfigurationError("two agents have the same name", hint="Give each one of its own")
+    secrets = frozenset().union(*map(secrets_of, agents), *map(secrets_of, config.agents if config else ()))
+
+    async def ask(name: str, question: Question) -> AgentReply:
+        said = {"role": "user", "content": prompts[question.id]}
+        return await by_name[name].asample(AgentRequest(question=question.question, messages=[said], round=0))
+
+    async def annotate(name: str, question: Question, rows: list[dict[str, Any]]) -> None:
+        shown = question.question
+        if passages and question.context is not None:
+            shown = f"{quoted(question.context, limit=len(question.context))}\n{shown}"
+        answers = [response_text(cast("Response", row)) for row in rows]
+        for field in self_checks:
+            said = {
+                answer: await _SELF_CHECKS[field](by_name[name], shown, answer)
+                if answer_kind(answer) == "answer"
+                else None
+                for answer in dict.fromkeys(answers)
+            }
+            for row, answer in zip(rows, answers, strict=True):
+                row[field] = said[answer]
+
+    settings: dict[str, Any] = {
+        "coe_agents": coe_agents.__version__,
+        "agents": [{**_sampling(agent), **model} for agent, model in zip(agents, models, strict=True)],
+    }
+    if self_checks:
+        settings["self_checks"] = list(self_checks)
+    return Group(
+        participants=tuple(
+            Participant(
+                agent.name,
+                agent.n_samples,
+                max(1, (at_once or default_at_once(model["provider"])) * agent.n_servers // n_sharing),
+            )
+            for agent, model in zip(agents, models, strict=True)
+        ),
+        ask=ask,
+        annotate=annotate if self_checks else None,
+        settings=json.loads(redacted(json.dumps(settings), secrets)),
+        secrets=secrets,
+    )
+
+
+def _sampling(agent: ModelAgent) -> dict[str, Any]:
+    names = (
+        "name",
+        "n_samples",
+        "temperature",
+        "seed",
+        "max_tokens",
+        "system_prompt",
+        "max_response_chars",
+        "on_greedy",
+    )
+    return {name: getattr(agent, name) for name in names}

@@ -1,0 +1,157 @@
+"""Owns asking each agent once for a few samples, all parts at the same time, and what to do about what fails."""
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, Literal, TypeVar
+
+from coe_agents.agents import ModelAgent
+from coe_agents.errors import CoEError, IgnoredTemperatureError
+from coe_agents.redaction import clean, redacted, secrets_of
+from coe_agents.types import AgentRequest
+
+QUESTION = "What is the capital of France?"
+N_SAMPLES = 3
+
+_LONGEST = 500
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What went wrong with a part, without its keys, and what to do about it."""
+
+    error: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentReport:
+    """What an agent's model did with one request for `n_asked` samples.
+
+    Attributes:
+        seconds: From the request to the last sample; `load_seconds` before it where the model runs in this process.
+        on_greedy: What becomes of its responses where its temperature has no effect.
+        ignores_temperature: Whether that is so; None where nothing was found out.
+        probe: What it gave when it was asked for random characters; None if it was not.
+        n_requests: How many it took, without those for random characters; 1 where n is honoured.
+        logprobs: How many of the responses have log-probabilities.
+        n_distinct: How many different texts there are among the responses.
+    """
+
+    temperature: float
+    on_greedy: str
+    ignores_temperature: bool | None
+    probe: str | None
+    n_asked: int
+    seconds: float
+    load_seconds: float | None
+    n_returned: int
+    n_requests: int
+    logprobs: Literal["all", "some", "none"]
+    n_distinct: int
+    n_empty: int
+    input_tokens: int
+    output_tokens: int
+    device: str | None
+
+    @property
+    def n_in_one_request(self) -> bool | None:
+        """Whether all samples came in one request; None if only one was asked for."""
+        return None if self.n_asked == 1 else self.n_requests == 1 and self.n_returned == self.n_asked
+
+
+def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
+    """Asks an agent's model once, for as many samples as the agent takes; and for random characters, if it must."""
+    start = time.perf_counter()
+    examined = copy.copy(agent)
+    examined.on_greedy = "exclude"  # whatever becomes of its responses, it is to be known
+    try:
+        load = getattr(examined.model(), "load", None)
+        loaded = load() if load is not None else None
+        ready = time.perf_counter()
+        request = AgentRequest(question=QUESTION, messages=[{"role": "user", "content": QUESTION}], round=0)
+        try:
+            reply = examined.sample(request)
+            sampling, usage = reply["sampling"], reply["usage"]
+            n_distinct = len({response["text"].strip() for response in reply["responses"]})
+        except IgnoredTemperatureError as error:
+            sampling, usage, n_distinct = error.sampling, error.usage, 1
+    except Exception as error:
+        return to_failure(error, secrets_of(agent))
+    n_received, n_without = sampling["n_received"], sampling["logprobs_missing"]
+    return AgentReport(
+        temperature=agent.temperature,
+        on_greedy=agent.on_greedy,
+        ignores_temperature=sampling["ignores_temperature"],
+        probe=None if sampling["probe"] is None else clean(sampling["probe"]),
+        n_asked=agent.n_samples,
+        seconds=round(time.perf_counter() - ready, 3),
+        load_seconds=None if loaded is None else round(ready - start, 3),
+        n_returned=n_received,
+        n_requests=sampling["n_requests"],
+        logprobs="all" if n_without == 0 else "none" if n_without == n_received else "some",
+        n_distinct=n_distinct,
+        n_empty=sampling["n_empty"],
+        input_tokens=usage["input_tokens"],
+        output_tokens=usage["output_tokens"],
+        device=device_of(loaded),
+    )
+
+
+def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result | None]:
+    """Runs all tasks at once and returns their results; None for one that is not done in time, and runs on."""
+    results: dict[str, _Result] = {}
+
+    def run(name: str) -> None:
+        results[name] = tasks[name]()
+
+    threads = [Thread(target=run, args=(name,), daemon=True) for name in tasks]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    done = dict(results)
+    return {name: done.get(name) for name in tasks}
+
+
+def to_failure(error: Exception, secrets: set[str]) -> Failure:
+    """Returns an error of a model or its client without secrets, and what to do about it."""
+    said = error.args[0] if isinstance(error, CoEError) else error  # the hint has a place of its own
+    text = clean(redacted(f"{type(error).__name__}: {said}", secrets))
+    return Failure(
+        error=text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…",
+        remedy=clean(redacted(remedy_for(error), secrets)),
+    )
+
+
+def remedy_for(error: Exception) -> str:
+    """Returns what to do about an error of a model or its client."""
+    if hint := getattr(error, "hint", ""):
+        return str(hint)
+    kind, status = type(error).__name__, getattr(error, "status_code", None)
+    by_status = {
+        401: 'Check the key in the variable that "api_key_env" names',
+        403: 'Check that the key in the variable that "api_key_env" names may use this model',
+        404: 'Check "model" and "base_url"; the address of a vLLM server ends in /v1',
+        429: "Wait, ask for fewer samples, or have the limit raised",
+    }
+    if status in by_status:
+        return by_status[status]
+    if isinstance(status, int):
+        return "Look at the server's log" if status >= 500 else 'Correct the setting that it names, or "options"'
+    if isinstance(error, TimeoutError) or "Timeout" in kind:
+        return 'Look at the server\'s log; if it is only slow, raise "timeout" in "options"'
+    if isinstance(error, ConnectionError) or "Connect" in kind:
+        return 'Start the server, or correct "base_url"'
+    if isinstance(error, ImportError):
+        return "Install the package that it names"
+    return "Call the model without coe-agents, and see whether it says the same"
+
+
+def device_of(loaded: Any) -> str | None:
+    """Returns where a loaded model runs; None for one of a server."""
+    return getattr(loaded, "device", None)

@@ -1,0 +1,243 @@
+"""Owns what `doctor` finds: which findings are problems, and what to do about each."""
+
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import metadata
+from typing import Any
+
+from coe_agents import ModelAgent, __version__
+from coe_agents.agents.greedy_decoding import REMEDY
+from coe_agents.config.build import create_agents, create_clusterer
+from coe_agents.config.checks import check
+from coe_agents.config.clients import replicas_of
+from coe_agents.config.schema import Config
+from coe_agents.doctor import agents as agent_probes
+from coe_agents.doctor.agents import AgentReport, Failure
+from coe_agents.doctor.clusterers import (
+    CONTRADICTED,
+    ENTAILED,
+    PREMISE,
+    EmbeddingReport,
+    EntailmentReport,
+    probe_of,
+)
+from coe_agents.doctor.servers import other_models
+from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
+
+_PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-openai")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something needed that is broken, and what to do."""
+
+    part: str
+    error: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """All findings, of agents by server. `late` says whether something still runs that was not waited for."""
+
+    agents: Mapping[str, AgentReport | None]
+    clusterer: EntailmentReport | EmbeddingReport | None
+    versions: Mapping[str, str | None]
+    device: str
+    problems: list[Problem]
+    notes: list[str]
+    late: bool
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is broken, and all agents sample."""
+        return not self.problems and not any(report and report.ignores_temperature for report in self.agents.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what `doctor --json` prints."""
+        agents: dict[str, Any] = {}
+        for name, report in self.agents.items():
+            said = {} if report is None else {**asdict(report), "n_in_one_request": report.n_in_one_request}
+            agents[name] = {"reachable": report is not None, **said}
+        clusterer = self.clusterer
+        return {
+            "ok": not self.problems,
+            "agents": agents,
+            "entailment": asdict(clusterer) if isinstance(clusterer, EntailmentReport) else None,
+            "embedding": asdict(clusterer) if isinstance(clusterer, EmbeddingReport) else None,
+            "versions": dict(self.versions),
+            "device": self.device,
+            "problems": [asdict(problem) for problem in self.problems],
+            "notes": self.notes,
+        }
+
+
+def examine(config: Config | None, *, timeout: float) -> Examination:
+    """Asks all agents, at each of their servers, and what clusters at once, each for at most `timeout` seconds.
+
+    Raises:
+        ConfigurationError: If the configuration cannot work.
+    """
+    if config is not None:
+        check(config)
+    agents = _agents(config)
+    clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
+    clustering, probe = probe_of(clusterer) or ("", None)
+
+    tasks: dict[str, Any] = {
+        f"agent {name}": partial(agent_probes.probe_agent, agent) for name, (agent, _) in agents.items()
+    }
+    if probe is not None:
+        tasks[clustering] = probe
+    found = agent_probes.all_within(timeout, tasks)
+    late = {name for name, result in found.items() if result is None}
+    results = {name: _late(timeout) if result is None else result for name, result in found.items()}
+
+    places = {f"agent {name}": address for name, (_, address) in agents.items()}
+    if config is not None:
+        places[clustering] = "".join(getattr(config.clusterer, "base_url", ()))
+    needs_logprobs = config is not None and config.graph.weighting == "probability"
+    problems, notes = list[Problem](), list[str]()
+    for part, result in results.items():
+        place = f"{part} at {places[part]}" if places.get(part) and not part.endswith(places[part]) else part
+        problems += _problems(place, result, needs_logprobs=needs_logprobs)
+        notes += _notes(part, result)
+    if config is not None:
+        notes += other_models(config)
+    reports = {name: None if isinstance(result, Failure) else result for name, result in results.items()}
+    devices = sorted({report.device for report in reports.values() if report is not None and report.device})
+    return Examination(
+        agents={name: reports[f"agent {name}"] for name in agents},
+        clusterer=reports.get(clustering),
+        versions=versions(),
+        device=", ".join(devices) or "none: no model runs in this process",
+        problems=problems,
+        notes=notes,
+        late=bool(late),
+    )
+
+
+def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str]]:
+    """Returns an agent of each server, and its address, by the agent's name; of several, with the address."""
+    n_samples = agent_probes.N_SAMPLES
+    if config is None:
+        return {agent.name: (agent, "") for agent in tinyworld_agents(n_samples=n_samples)}
+    sections = [(agent, replica) for agent in config.agents for replica in replicas_of(agent)]
+    each = config.model_copy(update={"agents": [replica for _, replica in sections]})
+    found = {}
+    for (section, replica), agent in zip(sections, create_agents(each, n_samples=n_samples), strict=True):
+        address = "".join(replica.base_url)
+        found[f"{agent.name} at {address}" if len(section.base_url) > 1 else agent.name] = agent, address
+    return found
+
+
+def versions() -> dict[str, str | None]:
+    """Returns the versions of what matters; None where it is not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "coe-agents": __version__}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _late(timeout: float) -> Failure:
+
+    return Failure(
+        error=f"no reply within {timeout:g} s",
+        remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded at its first use",
+    )
+
+
+def _problems(place: str, result: Any, *, needs_logprobs: bool) -> Iterator[Problem]:
+
+    if isinstance(result, Failure):
+        yield Problem(part=place, error=result.error, remedy=result.remedy)
+    elif isinstance(result, EntailmentReport):
+        yield from _entailment_problems(place, result)
+    elif isinstance(result, EmbeddingReport):
+        yield from _embedding_problems(place, result)
+    else:
+        if result.ignores_temperature and result.on_greedy == "exclude":
+            yield Problem(part=place, error=f"{_copies(result)}, so its responses do not count", remedy=REMEDY)
+        if result.n_empty == result.n_returned:
+            yield Problem(
+                part=place,
+                error="all its responses are empty",
+                remedy='Raise "max_tokens": a model that reasons may spend them all before it answers',
+            )
+        if needs_logprobs and result.logprobs != "all":
+            yield Problem(
+                part=place,
+                error='it gives no log-probabilities, and weighting = "probability" needs them',
+                remedy='Set weighting = "auto", or use a server that gives them',
+            )
+
+
+def _entailment_problems(place: str, report: EntailmentReport) -> Iterator[Problem]:
+
+    wrong = None
+    if report.entailed.label != "entailment":
+        wrong = f'"{PREMISE}" entails "{ENTAILED}", and it says {report.entailed.label}'
+    elif report.contradicted.label == "entailment":
+        wrong = f'"{PREMISE}" does not entail "{CONTRADICTED}", and it says that it does'
+    remedy = "Use a model trained on MNLI, and check that id2label in its config.json is right"
+    if report.n_unclear is not None:
+        remedy = 'Use a more able chat model, or an NLI model: kind = "entailment"'
+    if report.n_unclear:
+        wrong = f"for {report.n_unclear} of 2 pairs it states none of the labels, so they count as neutral"
+    if wrong:
+        yield Problem(part=f"{place} {report.model}", error=wrong, remedy=remedy)
+
+
+def _embedding_problems(place: str, report: EmbeddingReport) -> Iterator[Problem]:
+    part, threshold = f"{place} {report.model}", f"the threshold of {report.threshold:g}"
+    if report.paraphrase <= report.other:
+        yield Problem(
+            part=part,
+            error=f"another answer ({report.other:.3f}) is as near as a paraphrase ({report.paraphrase:.3f})",
+            remedy='No threshold parts them. Use another model, or kind = "entailment"',
+        )
+    elif report.paraphrase < report.threshold:
+        yield Problem(
+            part=part,
+            error=f"a paraphrase has a cosine of {report.paraphrase:.3f}, below {threshold}",
+            remedy=f"Lower it; another answer has {report.other:.3f}",
+        )
+    elif report.other >= report.threshold:
+        yield Problem(
+            part=part,
+            error=f"another answer has a cosine of {report.other:.3f}, not below {threshold}",
+            remedy=f"Raise it; a paraphrase has {report.paraphrase:.3f}",
+        )
+
+
+def _notes(part: str, result: Any) -> Iterator[str]:
+
+    if isinstance(result, Failure | EmbeddingReport):
+        return
+    if isinstance(result, EntailmentReport):
+        if not result.n_unclear and result.contradicted.label == "neutral":
+            yield f"{part}: an obvious contradiction counts as neutral; that keeps the two apart all the same"
+        return
+    if result.n_returned < result.n_asked:
+        yield f"{part}: gave {result.n_returned} of {result.n_asked} responses"
+    if result.ignores_temperature and result.on_greedy != "exclude":
+        counts = "its responses count as one" if result.on_greedy == "count_once" else "all its responses count"
+        yield f'{part}: {_copies(result)}; by on_greedy = "{result.on_greedy}" {counts}'
+    unclear = result.ignores_temperature is None
+    if unclear and result.temperature > 0 and result.n_returned > 1 and result.n_distinct == 1:
+        yield (
+            f"{part}: said the same {result.n_returned} times at temperature {result.temperature:g}; "
+            f"it is sure, or a cache or an ignored temperature is at work{f'; {result.probe}' if result.probe else ''}"
+        )
+
+
+def _copies(report: AgentReport) -> str:
+    return (
+        f"its temperature of {report.temperature:g} has no effect: it said the same {report.n_returned} times, and "
+        f"{report.probe}"
+    )

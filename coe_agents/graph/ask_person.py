@@ -1,0 +1,200 @@
+"""Owns `AskPerson`: an escalated case is put to a person, and the run waits for the reply."""
+
+from functools import partial
+from typing import Annotated, Any, Literal, get_args
+
+from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from coe_agents.graph.human_input import Spoken, Text, ask, person_request
+from coe_agents.policy.wording import decomposition
+from coe_agents.types import EscalatedCase, Ruling
+
+Form = Literal["coe", "agent_chat_ui"]
+_ACTION = "answer_question"
+_ASKED = "Approve a candidate by its number, give an answer of your own, or reject them all."
+
+
+class AskPerson(Runnable[EscalatedCase, Ruling]):
+    """A person decides; for `escalation=`. The graph needs a checkpointer, and waits at an `interrupt`.
+
+    A reply that cannot be used interrupts again, with what was wrong with it. Going on never samples again, also where
+    the graph is a subgraph, unless that is compiled with `checkpointer=False`.
+
+    Args:
+        form: What is shown, and how to reply with `Command(resume=reply)`; the interrupt's `response_schema` says it.
+
+            "coe" shows a `PersonRequest`. The reply is `{"type": "approve", "candidate": number}`,
+            `{"type": "answer", "answer": text}` or `{"type": "reject", "reason": text}`, whose reason may be left out.
+
+            "agent_chat_ui" shows the `{"action_requests": [...], "review_configs": [...]}` of LangChain's
+            `HumanInTheLoopMiddleware`. The reply is `{"decisions": [decision]}`, its type "approve" (the best supported
+            answer), "edit" or "respond" (another answer), or "reject".
+
+    Raises:
+        ValueError: If there is no such form.
+    """
+
+    name = "person"
+    interrupts = True
+
+    def __init__(self, form: Form = "coe") -> None:
+        if form not in get_args(Form):
+            raise ValueError(
+                f'"form" of AskPerson must be one of {", ".join(get_args(Form))}; {form!r} came. "coe" shows most'
+            )
+        self.form = form
+
+    def __repr__(self) -> str:
+        return f"AskPerson({self.form!r})"
+
+    def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+        """Asks until the reply can be used, and returns what it rules."""
+        if self.form == "coe":
+            shown = partial(person_request, "escalation", input, _ASKED)
+            return ask(shown, _REPLY, partial(_read, input))
+        return ask(partial(_review, input), _REVIEWED, partial(_read_review, input))
+
+    async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+        """Asks until the reply can be used, and returns what it rules."""
+        return self.invoke(input, config)
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Approve(_Reply):
+    type: Literal["approve"]
+    candidate: int = Field(strict=True)
+
+
+class _Answer(_Reply):
+    type: Literal["answer"]
+    answer: Spoken
+
+
+class _Reject(_Reply):
+    type: Literal["reject"]
+    reason: Text = ""
+
+
+_REPLY: TypeAdapter[_Approve | _Answer | _Reject] = TypeAdapter(
+    Annotated[_Approve | _Answer | _Reject, Field(discriminator="type")]
+)
+
+
+def _read(case: EscalatedCase, reply: _Approve | _Answer | _Reject) -> Ruling:
+    match reply:
+        case _Approve():
+            return _approved(case, reply.candidate)
+        case _Answer():
+            return _answered(case, reply.answer)
+        case _Reject():
+            return _rejected(case, reply.reason)
+
+
+class _ApproveAction(BaseModel):
+    type: Literal["approve"]
+
+
+class _Arguments(BaseModel):
+    answer: Spoken
+
+
+class _EditedAction(BaseModel):
+    name: Literal["answer_question"]
+    args: _Arguments
+
+
+class _EditAction(BaseModel):
+    type: Literal["edit"]
+    edited_action: _EditedAction
+
+
+class _RejectAction(BaseModel):
+    type: Literal["reject"]
+    message: Text = ""
+
+
+class _Respond(BaseModel):
+    type: Literal["respond"]
+    message: Spoken
+
+
+class _Reviewed(BaseModel):
+    decisions: list[Annotated[_ApproveAction | _EditAction | _RejectAction | _Respond, Field(discriminator="type")]] = (
+        Field(min_length=1, max_length=1)
+    )
+
+
+_REVIEWED = TypeAdapter(_Reviewed)
+
+
+def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
+    """Returns a `HITLRequest` of langchain, which need not be installed."""
+    answers = case["candidates"]
+    numbers = decomposition(
+        coe=case["coe"],
+        aleatoric=case["aleatoric"],
+        epistemic=case["epistemic"],
+        divergence=case.get("divergence", "kl"),
+    )
+    regime = "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "  # agreement explains no escalation
+    lines = [
+        *([f"**Your last reply could not be used: {problem}**"] if problem else []),
+        _literally(case["question"]),
+        f"The models did not settle this: {_literally(case['reason'])}. {regime}CoE {numbers}.",
+        "\n".join(f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})" for one in answers),
+        "Approve the first answer, edit it, respond with another, or reject them all.",
+    ]
+    request = {
+        "name": _ACTION,
+        "args": {"answer": answers[0]["answer"] if answers else ""},
+        "description": "\n\n".join(line for line in lines if line),
+    }
+    allowed = [*(["approve"] if answers else []), "edit", "reject", "respond"]
+    return {
+        "action_requests": [request],
+        "review_configs": [{"action_name": _ACTION, "allowed_decisions": allowed}],
+    }
+
+
+def _literally(text: str) -> str:
+    """Returns a text as code, so that the interface that shows it renders none of it."""
+    return f"`{' '.join(text.split()).replace('`', chr(39))}`"
+
+
+def _read_review(case: EscalatedCase, reply: _Reviewed) -> Ruling:
+    decision = reply.decisions[0]
+    match decision:
+        case _ApproveAction():
+            return _approved(case, 1)
+        case _EditAction():
+            return _answered(case, decision.edited_action.args.answer)
+        case _Respond():
+            return _answered(case, decision.message)
+        case _RejectAction():
+            return _rejected(case, decision.message)
+
+
+def _approved(case: EscalatedCase, number: int) -> Ruling:
+    answers = case["candidates"]
+    if not 1 <= number <= len(answers):
+        raise ValueError(f"there is no candidate {number}; there are {len(answers)}, numbered from 1")
+    chosen = answers[number - 1]
+    reason = f"a person approved answer {number} of {len(answers)} (support {chosen['support']:.0%})"
+    return Ruling(action="answer", answer=chosen["answer"], reason=reason)
+
+
+def _answered(case: EscalatedCase, answer: str) -> Ruling:
+    for one in case["candidates"]:
+        if one["answer"] == answer:
+            return _approved(case, one["number"])
+    reason = f"a person gave another answer than the {len(case['candidates'])} of the group"
+    return Ruling(action="answer", answer=answer, reason=reason)
+
+
+def _rejected(case: EscalatedCase, why: str) -> Ruling:
+    reason = f"a person rejected all {len(case['candidates'])} answers"
+    return Ruling(action="abstain", reason=f'{reason} ("{why}")' if why else reason)

@@ -1,0 +1,1 @@
+"""Owns what each node of the graph does, a file for each."""

@@ -1,0 +1,132 @@
+"""Owns the node that samples one agent, and turns its last failure into a row."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.constants import TAG_NOSTREAM
+from langgraph.errors import GraphBubbleUp
+from langgraph.runtime import get_runtime
+
+from coe_agents.errors import AgentError, AgentTimeoutError, IgnoredTemperatureError, InvalidReplyError
+from coe_agents.graph import events
+from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.state import AgentTokens, AskedRequest
+from coe_agents.redaction import is_told, redacted, secrets_of
+from coe_agents.types import Agent, AgentReply, AgentRequest, Response
+
+_GRACE = 0.5
+"""Seconds that an agent has after the deadline to hand over what came by then, before it is cut off."""
+
+
+def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
+    """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand.
+
+    `graded` tells whether the agent may give probabilities of choices in place of samples.
+    """
+
+    def said(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
+        spent = AgentTokens(agent=agent.name, usage=reply["usage"], sampling=reply.get("sampling"))
+        if not reply["responses"]:
+            raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
+        # numbered here as well, for an agent may not know of `first_index`
+        rows = enumerate(reply["responses"], start=request.get("first_index", 0))
+        responses: list[Response] = [{**row, "index": index} for index, row in rows]
+        return {"responses": responses, "usages": [spent]}
+
+    def failed(request: AskedRequest, error: Exception) -> dict[str, Any]:
+        may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
+        secrets = secrets_of(agent)
+        said_wrong = redacted(f"{type(error).__name__}: {error}", secrets)
+        if may_retry and _attempt() < attempts:
+            if is_told(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes
+                raise AgentError(said_wrong, retryable=True) from None
+            raise error
+        row = Response(
+            agent=agent.name,
+            round=request["round"],
+            index=request.get("first_index", 0),
+            text="",
+            answer=None,
+            logprob=None,
+            n_tokens=None,
+            error=said_wrong,
+        )
+        if (
+            isinstance(error, IgnoredTemperatureError) and error.usage is not None
+        ):  # it did respond, and what that cost counts
+            spent = AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
+            return {"responses": [row], "usages": [spent]}
+        return {"responses": [row]}
+
+    def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
+        try:
+            request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
+            return said(asked, agent.sample(request, unstreamed(config)))
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            return failed(asked, error)
+
+    async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
+        try:
+            request, seconds = in_time(asked, graded=graded)
+            async with nullcontext() if seconds is None else cut_off(seconds):
+                return said(asked, await agent.asample(request, unstreamed(config)))
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            return failed(asked, error)
+
+    return TwoForms(events.told(sample, agent.name), events.atold(asample, agent.name), name=agent.name)
+
+
+def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float | None]:
+    """Returns what the agent is asked, with the seconds that are left, and when to cut it off.
+
+    `graded` tells whether it may give probabilities where it must choose.
+
+    Raises:
+        AgentTimeoutError: If none are left.
+    """
+    request = asked.copy()
+    until = request.pop("until", None)
+    if "choices" in request:
+        request["graded"] = graded
+    if until is None:
+        return request, None
+    left = until - time.time()
+    if left <= 0:
+        raise _past_deadline()
+    request["timeout"] = left
+    return request, left + _GRACE
+
+
+@asynccontextmanager
+async def cut_off(seconds: float) -> AsyncIterator[None]:
+    """Cancels what outlasts `seconds`, and raises `AgentTimeoutError` then."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():  # the agent's own
+            raise
+        raise _past_deadline() from error
+
+
+def unstreamed(config: RunnableConfig) -> RunnableConfig:
+    """Keeps an agent's samples out of `stream_mode="messages"`: nothing is shown before the gate."""
+    return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}
+
+
+def _past_deadline() -> AgentTimeoutError:
+    hint = "Raise `deadline` of the graph"
+    return AgentTimeoutError("the deadline of the question has passed", hint=hint, retryable=False)
+
+
+def _attempt() -> int:
+    execution = get_runtime().execution_info
+    return 1 if execution is None else execution.node_attempt

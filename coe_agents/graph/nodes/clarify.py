@@ -1,0 +1,56 @@
+"""Owns "clarify": the user is asked what is meant, and the next round starts afresh on the clearer question."""
+
+import time
+import uuid
+from typing import Any
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.types import Overwrite
+from pydantic import TypeAdapter
+
+from coe_agents import prompts
+from coe_agents.graph.human_input import Spoken, ask, person_request
+from coe_agents.graph.nodes.escalation import case_of
+from coe_agents.graph.runnables import StateNode
+from coe_agents.graph.state import CoEState
+from coe_agents.rounds import CLARIFY, rephrased
+
+_REPLY: TypeAdapter[str] = TypeAdapter(Spoken)
+
+
+def clarify_node(max_question_chars: int) -> StateNode:
+    """Returns the node that asks the user what is meant and opens a round on the question with the reply.
+
+    What the agents said before does not count any more; what it cost does. Both texts join the conversation.
+    """
+
+    def clarify(state: CoEState) -> dict[str, Any]:
+        case = case_of(state)
+        answers = [(candidate["answer"], candidate["support"]) for candidate in case["candidates"]]
+        asked = prompts.clarification(case["question"], answers)
+
+        def read(reply: str) -> tuple[str, str]:
+            question = prompts.clarified(case["question"], reply)
+            if len(question) > max_question_chars:
+                raise ValueError(
+                    f"with it the question has {len(question)} characters; {max_question_chars} are allowed"
+                )
+            return question, reply
+
+        question, reply = ask(lambda problem: person_request("clarify", case, asked, problem), _REPLY, read)
+        said = HumanMessage(reply, id=str(uuid.uuid4()))
+        return {
+            "asked": question,
+            "conversation": rephrased(state["conversation"], question),
+            "messages": [AIMessage(asked), said],
+            "last_seen": said.id,
+            "round": state["round"] + 1,
+            "strategy": CLARIFY,
+            "wishes": None,
+            "shows_answers": False,
+            "former_responses": state["responses"],
+            "responses": Overwrite([]),
+            "started": time.time(),
+        }
+
+    return clarify

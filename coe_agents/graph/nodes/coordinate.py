@@ -1,0 +1,94 @@
+"""Owns the node that decides: by the policy, and by what no policy can overrule."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from langgraph.types import Command
+
+from coe_agents.clustering import answer_kind
+from coe_agents.graph import events
+from coe_agents.graph.limits import Bounds, seconds_used
+from coe_agents.graph.nodes.measure import measurement_of
+from coe_agents.graph.rounds import counted
+from coe_agents.graph.runnables import StateNode
+from coe_agents.graph.state import CoEState
+from coe_agents.policy import Decision, Measurement, Policy
+from coe_agents.policy.base import without_tie
+from coe_agents.policy.wording import who_says_what
+from coe_agents.rounds import CLARIFY, Strategies
+
+_NO_ANSWER = {"refusal": "a refusal is not an answer", "empty": "an empty response is not an answer"}
+
+
+def coordinate_node(
+    policy: Policy,
+    names: Sequence[str],
+    *,
+    bounds: Bounds,
+    min_agents: int,
+    strategies: Strategies,
+    routes: Collection[str],
+) -> StateNode:
+    """Returns the node that decides, by the policy and by what no policy can overrule, and goes to one of `routes`."""
+
+    def coordinate(state: CoEState) -> Command[str]:
+        answering = {response["agent"] for response in state["responses"] if response["error"] is None}
+        who, regime = "", None  # without a quorum there is no group to be in one
+        if len(answering) < min_agents:
+            greedy = counted(state, "not")
+            missing = [
+                f"{name} (its temperature has no effect)" if name in greedy else name
+                for name in names
+                if name not in answering
+            ]
+            wanted = f"{len(answering)} of {len(names)} agents answered and {min_agents} must"
+            late = bounds.passed(state)
+            reason = f"{wanted}; missing: {', '.join(missing)}{f'; {late}' if late else ''}"
+            decision = Decision("abstain", None, reason)
+        elif state["measured"] is None:
+            decision = Decision("abstain", None, "no agent with a weight above 0 answered")
+        else:
+            measurement = measurement_of(state)
+            decision, regime = _decide(policy, measurement, state, bounds), measurement.regime
+            who = who_says_what(measurement, n_agents=len(names))
+        # an event holds nothing of a response, so who says what is left to the decision
+        events.emit(events.decided(state["round"], decision))
+        verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
+        goto = _next_node(decision, state["measured"], strategies, routes)
+        return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
+
+    return coordinate
+
+
+def _next_node(
+    decision: Decision, measured: Mapping[str, Any] | None, strategies: Strategies, routes: Collection[str]
+) -> str:
+    """Returns the node named like the action, or the one that stands before it."""
+    if decision.action == "escalate" and "escalation" in routes:
+        return "escalation"
+    if decision.action == "another_round" and measured is not None:
+        name, _ = strategies.of(measured["regime"], wanted=decision.strategy)
+        if name == CLARIFY and CLARIFY in routes:
+            return CLARIFY
+    return decision.action
+
+
+def _decide(policy: Policy, measurement: Measurement, state: CoEState, bounds: Bounds) -> Decision:
+    """Returns the policy's decision, within what no policy can overrule: ties, refusals, and the bounds."""
+    decision = policy.decide(measurement, round=state["round"], max_rounds=bounds.max_rounds)
+    if not isinstance(decision, Decision):
+        raise TypeError(
+            f'"decide" of a policy must return a Decision; {type(policy).__name__} returned {type(decision).__name__}. '
+            "Return coe_agents.policy.Decision(action, answer, reason)"
+        )
+    decision = without_tie(decision, measurement, policy)
+    if decision.action == "another_round" and (bound := bounds.reached(state)):
+        return Decision("abstain", None, "; ".join(filter(None, (decision.reason, bound))))
+    if decision.action != "answer":
+        return replace(decision, answer=None)
+    answer = measurement.answer if decision.answer is None else decision.answer
+    kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
+    if kind != "answer":
+        return Decision("abstain", None, "; ".join(filter(None, (_NO_ANSWER[kind], decision.reason))))
+    return replace(decision, answer=answer)

@@ -1,0 +1,147 @@
+"""Owns the step that follows "escalate": the case is put to a model, a person or a node of the user's own."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal
+
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langgraph.types import Command
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
+
+from coe_agents.clustering import answer_kind
+from coe_agents.graph import events
+from coe_agents.graph.human_input import faults
+from coe_agents.graph.nodes.agent import unstreamed
+from coe_agents.graph.nodes.finish import GROUP
+from coe_agents.graph.state import AgentTokens, CoEState
+from coe_agents.policy.weighting import ranked
+from coe_agents.types import Candidate, EscalatedCase, Ruling, Usage
+
+Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
+"""What decides an escalated case: an `Arbiter`, an `AskPerson`, or any function or Runnable that returns a `Ruling`.
+
+One that calls LangGraph's `interrupt` says so by an attribute `interrupts = True`: its graph needs a checkpointer.
+"""
+
+
+def candidates(given: Mapping[str, Any]) -> list[Candidate]:
+    """Returns what the agents answered, the best supported first, then by text, without refusals and empty responses.
+
+    Args:
+        given: A decision, or the state or the result of a run; of a state, what was measured last counts.
+
+    Example:
+        >>> decision = {"support": {"I don't know.": 0.5, "Lyon": 0.2, "Paris": 0.3},
+        ...             "agents": {"a": {"distribution": {"Paris": 0.6, "Lyon": 0.4}}}}
+        >>> [(one["number"], one["answer"], one["agents"]) for one in candidates(decision)]
+        [(1, 'Paris', {'a': 0.6}), (2, 'Lyon', {'a': 0.4})]
+    """
+    if "measured" in given:
+        measured = given["measured"] or {}
+        support = dict(zip(measured.get("representatives", ()), measured.get("support", ()), strict=True))
+    else:
+        measured = given.get("decision", given)
+        support = measured["support"]
+    answers = [(answer, share) for answer, share in ranked(support.items()) if answer_kind(answer) == "answer"]
+    agents = measured.get("agents", {})
+    return [
+        Candidate(
+            number=number,
+            answer=answer,
+            support=share,
+            agents={
+                name: said["distribution"][answer] for name, said in agents.items() if answer in said["distribution"]
+            },
+        )
+        for number, (answer, share) in enumerate(answers, start=1)
+    ]
+
+
+def case_of(state: CoEState) -> EscalatedCase:
+    """Returns what is put to whoever decides; the state must have been measured."""
+    measured = state["measured"] or {}
+    return EscalatedCase(
+        question=state["asked"],
+        conversation=state["conversation"],
+        candidates=candidates(state),
+        regime=measured["regime"],
+        coe=measured["coe"],
+        aleatoric=measured["aleatoric"],
+        epistemic=measured["epistemic"],
+        divergence=measured.get("divergence", "kl"),
+        reason=state["verdict"]["reason"],
+    )
+
+
+def escalation_node(escalation: Escalation, agents: Collection[str]) -> RunnableLambda[CoEState, Command[str]]:
+    """Returns the node that puts the case to `escalation` and goes on by its ruling.
+
+    Raises:
+        TypeError: If `escalation` cannot decide.
+        ValueError: If its name is an agent's, or "group".
+    """
+    decider = _decider(escalation)
+    name = getattr(decider, "name", None) or "escalation"
+    if name in agents or name == GROUP:
+        raise ValueError(
+            f'the name of "escalation" must differ from "{GROUP}" and the agents\'; {name!r} came. Rename it'
+        )
+
+    def settle(state: CoEState, config: RunnableConfig) -> Command[str]:
+        return _settled(state, decider.invoke(case_of(state), unstreamed(config)), name)
+
+    async def asettle(state: CoEState, config: RunnableConfig) -> Command[str]:
+        return _settled(state, await decider.ainvoke(case_of(state), unstreamed(config)), name)
+
+    return RunnableLambda(settle, afunc=asettle, name="escalation")
+
+
+def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
+    is_model = isinstance(escalation, BaseLanguageModel)
+    if isinstance(escalation, Runnable) and not is_model:
+        return escalation
+    if callable(escalation) and not is_model:
+        return RunnableLambda(escalation)
+    raise TypeError(
+        '"escalation" must be an Arbiter, an AskPerson, or a function or Runnable from an EscalatedCase to a Ruling; '
+        f"{type(escalation).__name__} came. Wrap a chat model: Arbiter(model)"
+    )
+
+
+class _Ruling(BaseModel):
+    """What a `Ruling` must be."""
+
+    action: Literal["answer", "abstain", "escalate"]
+    answer: str | None = None
+    reason: str
+    decided_by: str | None = Field(default=None, min_length=1)
+    usage: dict[Literal["input_tokens", "output_tokens"], NonNegativeInt] | None = None
+
+
+def _settled(state: CoEState, given: object, name: str) -> Command[str]:
+    try:
+        ruling = _Ruling.model_validate(given)
+    except ValidationError as error:
+        raise ValueError(
+            f'"escalation" must return a Ruling; {name!r} returned another {type(given).__name__} ({faults(error)}). '
+            "Return coe_agents.types.Ruling(action=..., answer=..., reason=...)"
+        ) from error
+    action, reason, by = ruling.action, ruling.reason, ruling.decided_by or name
+    if action == "answer" and (kind := answer_kind(ruling.answer or "")) != "answer":
+        said = f'declines to answer ("{ruling.answer}")' if kind == "refusal" else "says nothing"
+        action, reason = "abstain", f"{by} {said}; {reason}"
+    verdict = {
+        **state["verdict"],
+        "action": action,
+        "answer": ruling.answer if action == "answer" else None,
+        "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
+        "decided_by": GROUP if action == "escalate" else by,
+    }
+    events.emit(events.ruled(state["round"], verdict))
+    update: dict[str, Any] = {"verdict": verdict}
+    if ruling.usage is not None:
+        usage = Usage(
+            input_tokens=ruling.usage.get("input_tokens", 0), output_tokens=ruling.usage.get("output_tokens", 0)
+        )
+        update["usages"] = [AgentTokens(agent=by, usage=usage, sampling=None)]
+    return Command(goto=action, update=update)

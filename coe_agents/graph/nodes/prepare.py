@@ -1,0 +1,96 @@
+"""Owns the first node: it settles the question and the conversation, and clears what a former turn left behind."""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage, HumanMessage, convert_to_openai_messages
+from langgraph.types import Overwrite
+
+from coe_agents.graph.runnables import StateNode
+from coe_agents.graph.state import CoEState
+
+MAX_QUESTION_CHARS = "max_question_chars"
+"""The option that the refusal of a long question names; a tool tells that refusal by it from other errors."""
+
+
+def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = None) -> StateNode:
+    """Returns the node that settles the question and the conversation, and clears what a former turn left behind.
+
+    `check` is called first, and raises where the run must not start.
+    """
+
+    def prepare(state: CoEState) -> dict[str, Any]:
+        if check is not None:
+            check()
+        settled = _settled(state)
+        n_chars = len(settled["asked"])
+        if n_chars > max_question_chars:
+            raise ValueError(
+                f"the question must have at most {max_question_chars} characters "
+                f'("{MAX_QUESTION_CHARS}" of the graph); {n_chars} came. '
+                "Shorten it, or build the graph with a higher bound"
+            )
+        return settled
+
+    return prepare
+
+
+def opening() -> dict[str, Any]:
+    """Returns the state in which the first round of a question is asked; nothing of a former question is in it."""
+    return {
+        "round": 0,
+        "strategy": None,
+        "wishes": None,
+        "shows_answers": False,
+        "trajectory": [],
+        "former_responses": Overwrite([]),
+        "former_labels": {},
+        "responses": Overwrite([]),
+        "usages": Overwrite([]),
+        "started": time.time(),
+        "elapsed": 0.0,
+    }
+
+
+def _settled(state: CoEState) -> dict[str, Any]:
+    given, messages = state.get("question"), list(state.get("messages") or [])
+    added = _added_this_turn(messages, state.get("last_seen"))
+    texts = [message.text.strip() for message in added if isinstance(message, HumanMessage)]
+    question = given.strip() if given is not None else next((text for text in reversed(texts) if text), "")
+    if not question:
+        raise ValueError(
+            'the input must hold a "question", or "messages" with a text of the user; neither came. '
+            'Call the graph with {"question": "..."}'
+        )
+    is_last = bool(added) and isinstance(added[-1], HumanMessage) and texts[-1] == question
+    asked = [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
+    conversation = [*messages, *asked] if added else asked
+    return {
+        "asked": question,
+        "allowed": _choices(state.get("choices")),
+        "conversation": convert_to_openai_messages(conversation),
+        "messages": asked,
+        "last_seen": conversation[-1].id,
+        **opening(),
+    }
+
+
+def _choices(given: Any) -> list[str] | None:
+    if given is None:
+        return None
+    words = [choice.strip().lower() for choice in given if isinstance(choice, str)] if isinstance(given, list) else []
+    if not isinstance(given, list) or len(words) < len(given) or len(set(words) - {""}) < max(len(given), 2):
+        raise ValueError(
+            f'"choices" of the input must be a list of at least two words that differ; got {given!r}. '
+            'Write {"question": "...", "choices": ["approve", "reject"]}'
+        )
+    return given
+
+
+def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> list[AnyMessage]:
+    """Returns the messages after the last one of the former turn, without the answer that this graph gave to it."""
+    places = [place for place, message in enumerate(messages) if message.id == last_seen and last_seen is not None]
+    after = messages[places[-1] + 1 :] if places else messages
+    return [message for message in after if not (places and "decision" in message.response_metadata)]

@@ -351,10 +351,10 @@ def _hull(
     places = np.clip(levels * (n_draws + 1) - 1.0, 0.0, n_draws - 1)
     low, high = _quantiles(np.concatenate(found, axis=-1), places).T
 
-    # the estimate of another order of the agents may differ from this one in the last bits
-    lows = np.minimum(np.maximum(2.0 * estimate - high[:3], 0.0), np.minimum(low[3:], estimate * (1.0 - _ROUNDING)))
+    # the estimate of another order of the agents may differ from this one by rounding
+    lows = np.maximum(np.minimum(2.0 * estimate - high[:3], np.minimum(low[3:], estimate - _ROUNDING)), 0.0)
     highs = np.maximum(estimate, centre) + estimate - low[:3]
-    highs = np.maximum(highs, np.maximum(high[3:], estimate * (1.0 + _ROUNDING)))
+    highs = np.maximum(highs, np.maximum(high[3:], estimate + _ROUNDING))
     return np.array([lows, highs]).T
 
 

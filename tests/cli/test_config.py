@@ -1,227 +1,369 @@
+import re
+import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from coe_agents import AdaptiveSampling
-from coe_agents.config.build import assemble, create_agents
-from coe_agents.config.checks import check
-from coe_agents.config.clients import replicas_of
-from coe_agents.config.schema import line_of, load_config
-from coe_agents.errors import ConfigurationError
+from coe_agents.cli import main
+from coe_agents.config.schema import load_config
+from tests.servers import served
 
-GOOD = """\
+AGENTS = """\
 [[agents]]
-name = "a"
+name = "local"
 provider = "tinyworld"
 model = "tiny-llama"
 
 [[agents]]
-name = "b"
+name = "served"
 provider = "openai"
-model = "served"
+model = "m"
 base_url = "http://127.0.0.1:9/v1"
-temperature = 0.7
-[agents.options]
-timeout = 5
-
+api_key_env = "COE_TEST_KEY"
+"""
+REST = """\
 [clusterer]
 kind = "normalized"
-
 [policy]
 kind = "regime"
 aleatoric_threshold = 0.5
 epistemic_threshold = 0.3
-[policy.actions]
-conflict = "escalate"
-
-[graph]
-max_rounds = 2
 """
 
 
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "coe.toml"
-    path.write_text(text)
-    return path
+@pytest.fixture
+def run(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["coe-agents", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        written = capsys.readouterr()
+        return ended.value.code or 0, written.out, written.err
+
+    return run
 
 
-def test_a_whole_file_becomes_a_graph(tmp_path):
-    config = load_config(written(tmp_path, GOOD))
-    assert config.agents[1].options == {"timeout": 5}
-    assert config.policy.actions == {"conflict": "escalate"}
-    assert {"a", "b", "cluster"} <= set(assemble(config).nodes)
+@pytest.fixture
+def checked(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COE_TEST_KEY", "secret-of-the-test")
+    monkeypatch.chdir(tmp_path)
+
+    def checked(text):
+        Path("coe.toml").write_text(text)
+        code, out, err = run("config", "check", "coe.toml")
+        return code, " ".join(out.split()), " ".join(err.split())
+
+    return checked
+
+
+def test_init_writes_a_file_that_passes_the_check_as_it_stands(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("config", "init")
+    assert code == 0
+    assert out.startswith("Wrote coe.toml.")
+    code, out, _ = run("config", "check", "coe.toml")
+    assert code == 0
+    assert "coe.toml is valid." in out
+    assert "note:" not in out
 
 
 @pytest.mark.parametrize(
-    ("found", "put", "line", "says"),
+    ("kind", "says"),
     [
-        ("temperature = 0.7", "temperature = -1", 11, "agents[1].temperature"),
-        ('name = "b"', 'nam = "b"', 6, "agents[1].name: Field required"),
-        ('kind = "normalized"', 'kind = "magic"', 16, "clusterer"),
-        ("aleatoric_threshold = 0.5", 'aleatoric_threshold = "high"', 20, "aleatoric_threshold"),
-        ('conflict = "escalate"', 'conflict = "panic"', 23, "actions.conflict"),
-        ("max_rounds = 2", "max_round = 2", 26, "graph.max_round"),
-        ("max_rounds = 2", "max_rounds = 0", 26, "graph.max_rounds"),
-        ("max_rounds = 2", "token_budget = 0", 26, "graph.token_budget"),
-        ("max_rounds = 2", "deadline = nan", 26, "graph.deadline"),
-        ("max_rounds = 2", "[graph.adaptive]\nstart = 0", 27, "graph.adaptive.start"),
-        ("max_rounds = 2", "[graph.adaptive]\nstop = 1", 27, "graph.adaptive.stop"),
-        ("max_rounds = 2", '[graph.strategies]\nconflict = "argue"', 27, "graph.strategies.conflict"),
+        ("llm", "clusterer llm: openai Qwen/Qwen2.5-7B-Instruct at http://127.0.0.1:8001/v1 (key: none sent) judges;"),
+        ("embedding", "clusterer embedding by openai BAAI/bge-m3 at http://127.0.0.1:8002/v1 (key: none sent); one"),
     ],
 )
-def test_a_fault_is_named_with_its_line(tmp_path, found, put, line, says):
-    path = written(tmp_path, GOOD.replace(found, put))
-    with pytest.raises(ConfigurationError) as raised:
-        load_config(path)
-    assert f"{path}:{line}: " in str(raised.value)
-    assert says in str(raised.value)
+def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monkeypatch):
+    text = resources.files("coe_agents.cli").joinpath("coe.toml").read_text()
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
+    for table in re.findall(r"\n\[(?:policy|clusterer)\]\n(?:(?:# )?\w+ = .*\n)+", text):
+        text = text.replace(table, "\n")
+    for table in re.findall(r"\n# \[(?:policy|clusterer)\].*\n(?:# \w+ = .*\n)+", text):
+        text = text if f'"{kind}"' in table or '"regime"' in table else text.replace(table, "\n")
+    code, out, err = checked(re.sub(r"(?m)^# (?=\[|\w+ = )", "", text))
+    assert code == 0, err
+    assert "api openai gpt-4o-mini 10 1 1 $OPENAI_API_KEY, set" in out
+    assert says in out
+    assert "policy regime, at 0.5 nats (aleatoric) and 0.3 (epistemic)" in out
+    assert "escalation arbiter decides: openai gpt-4o (key: $OPENAI_API_KEY, set)" in out
+    assert "judge for --correctness judge: openai gpt-4o (key: $OPENAI_API_KEY, set)" in out
+    assert "coordination softmax" in out
 
 
-def test_what_is_no_toml_says_where(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"is not TOML: .*line 2"):
-        load_config(written(tmp_path, "a = 1\nb = = 2"))
+def test_init_overwrites_only_when_told_to(run, tmp_path):
+    path = tmp_path / "coe.toml"
+    path.write_text("mine")
+    code, out, err = run("config", "init", path)
+    assert (code, out, path.read_text()) == (2, "", "mine")
+    assert "is there already. Choose another path, or pass --force" in err
+    assert run("config", "init", path, "--force")[0] == 0
+    assert len(load_config(path).agents) == 2
 
 
-def test_a_missing_file_is_said(tmp_path):
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        load_config(tmp_path / "none.toml")
+def test_init_says_where_it_cannot_write(run, tmp_path):
+    code, _, err = run("config", "init", tmp_path / "none" / "coe.toml")
+    assert code == 2
+    assert "cannot be written" in err
 
 
-ARBITER = """
-[escalation]
-kind = "arbiter"
-provider = "tinyworld"
-model = "tiny-mistral"
-"""
+def test_check_prints_what_it_understood(checked):
+    code, out, err = checked(AGENTS + REST + "[graph]\nmax_rounds = 2\n")
+    assert (code, err) == (0, "")
+    assert "local tinyworld tiny-llama 5 1 1 not needed" in out
+    assert "served openai m at http://127.0.0.1:9/v1 5 1 1 $COE_TEST_KEY, set" in out
+    assert "clusterer normalized" in out
+    assert "consensus -> answer, conflict -> abstain" in out
+    assert "2 rounds at most; 2 of 2 agents must answer; weighting auto; divergence kl; coordination off" in out
+    bounds = '[graph]\ntoken_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"\n'
+    _, out, _ = checked(AGENTS + REST + bounds)
+    assert "1 round, 9 tokens, 2.5 s at most; conflict -> diversify; 2 of 2 agents must answer" in out
+    _, out, _ = checked(AGENTS + REST + "[graph.adaptive]\nstart = 2\nstep = 1\n")
+    drawn = "2 responses of an agent at first, 1 more at a time while they could change the decision (confidence 0.95)"
+    assert f"1 round at most; {drawn}; 2 of 2 agents must answer" in out
 
 
-def test_an_arbiter_decides_what_is_escalated(tmp_path):
-    nodes = assemble(load_config(written(tmp_path, GOOD + ARBITER))).nodes
-    assert "escalation" in nodes
-    assert "escalation" not in assemble(load_config(written(tmp_path, GOOD))).nodes
+def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
+    def load(*_, **__):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("coe_agents.backends.chat_transformers.load", load)
+    monkeypatch.setattr("coe_agents.backends.entailment_transformers.load", load)
+    monkeypatch.setenv("COLUMNS", "200")
+    with served() as server, served() as other:
+        text = AGENTS.replace('"http://127.0.0.1:9/v1"', f'["{server.url}", "{other.url}"]') + REST
+        code, out, err = checked(text.replace('"normalized"', '"entailment"\nmodel = "tinyworld"'))
+    assert code == 0, err
+    assert f"served openai m at {server.url}, {other.url} 5 1 1" in out
+    assert (server.requests, other.requests, server.n_listed, other.n_listed) == ([], [], 0, 0)
 
 
 @pytest.mark.parametrize(
     ("found", "put", "says"),
-    [
-        ("tiny-mistral", "gpt", r"coe.toml:31: escalation.model: the models of tinyworld are .* the arbiter asks"),
-        ('"arbiter"', '"person"', r"coe.toml:29: escalation.kind: Input should be 'arbiter'"),
-        ("[escalation]", '[escalation]\nname = "a"', r"coe.toml:2: agents\[0\].name: the name of \"escalation\" must"),
-        ("[escalation]", "[escalation]\nn_samples = 2", r"coe.toml:29: escalation.n_samples: there is no such field"),
-    ],
-)
-def test_a_mistake_about_the_arbiter_is_named_with_its_line(tmp_path, found, put, says):
-    with pytest.raises(ConfigurationError, match=says):
-        assemble(load_config(written(tmp_path, GOOD + ARBITER.replace(found, put))))
-
-
-@pytest.mark.parametrize(
-    ("judge", "says"),
     [
         (
-            'provider = "tinyworld"\nmodel = "gpt"',
-            r"coe.toml:30: judge.model: the models of tinyworld .* the judge asks",
+            '"local"',
+            '"served"',
+            "coe.toml:7: agents[1].name: the names of \"agents\" must differ; 'served' came twice.",
         ),
-        ('provider = "openai"', r"coe.toml:28: judge.model: Field required"),
-        ('model = "a"\nn_samples = 2', r"coe.toml:30: judge.n_samples: there is no such field"),
-        ('model = "./none"', r"coe.toml:29: judge.model: there is no folder"),
+        ('"local"', '"cluster"', "coe.toml:2: agents[0].name: the name of an agent must not be a node"),
+        ('"tiny-llama"', '"gpt"', "coe.toml:4: agents[0].model: the models of tinyworld are tiny-llama"),
+        ('"openai"', '"opnai"', 'coe.toml:8: agents[1].provider: agent "served" cannot be made: Unable to infer'),
+        ('"openai"', '"anthropic"', 'coe.toml:8: agents[1].provider: agent "served" cannot be made: Initializing'),
+        ('"openai"', '"huggingface"', 'Set provider = "transformers"; it runs the same models'),
+        ("COE_TEST_KEY", "COE_NO_KEY", 'coe.toml:11: agents[1].api_key_env: the environment variable "COE_NO_KEY"'),
+        ('"http://127', '"127', 'coe.toml:10: agents[1].base_url: it must be an address such as "http://127.0.0.1'),
+        (
+            '"m"',
+            '"m"\nn_samples = 2\ntemperature = 0',
+            'coe.toml:11: agents[1].temperature: "temperature" must be above',
+        ),
+        (
+            '"m"',
+            '"m"\noptions = { n = 0 }',
+            'coe.toml:10: agents[1].options: agent "served" cannot be made: options: n must',
+        ),
+        (
+            '"tiny-llama"',
+            '"tiny-llama"\noptions = { devise = "cpu" }',
+            "options.devise: there is no such option. Leave it out",
+        ),
+        (
+            '"tiny-llama"',
+            '"tiny-llama"\nseeds = 1',
+            'coe.toml:5: agents[0].seeds: there is no such field. Did you mean "seed"?',
+        ),
+        ('"tiny-llama"', '"tiny-llama"\nzzz = 1', "The fields here are provider, model"),
+        (
+            '"tinyworld"',
+            '"transformers"\nbase_url = "http://h/"',
+            'coe.toml:4: agents[0].base_url: "base_url" and "api_key_env" go',
+        ),
+        (
+            '"tinyworld"\nmodel = "tiny-llama"',
+            '"transformers"\nmodel = "./none"',
+            'coe.toml:4: agents[0].model: there is no folder "./none".',
+        ),
+        (
+            '"normalized"',
+            '"entailment"\nmodel = "/none/at/all"',
+            'coe.toml:14: clusterer.model: there is no folder "/none/at/all".',
+        ),
+        (
+            '"normalized"',
+            '"magic"',
+            "coe.toml:13: clusterer.kind: there is no kind 'magic'. Choose one of 'entailment', 'llm', ",
+        ),
+        ('"normalized"', '"llm"', 'coe.toml:12: clusterer.model: Field required. Add "model"'),
+        (
+            '"normalized"',
+            '"llm"\nmodel = "./none"',
+            'coe.toml:14: clusterer.model: there is no folder "./none".',
+        ),
+        (
+            '"normalized"',
+            '"llm"\nprovider = "opnai"\nmodel = "m"',
+            "coe.toml:14: clusterer.provider: the clusterer cannot be made: Unable to infer",
+        ),
+        (
+            '"normalized"',
+            '"llm"\nprovider = "openai"\nmodel = "m"\napi_key_env = "COE_NO_KEY"',
+            'coe.toml:16: clusterer.api_key_env: the environment variable "COE_NO_KEY" of the clusterer must',
+        ),
+        (
+            '"normalized"',
+            '"llm"\nmodel = "m"\nmax_concurency = 2',
+            'coe.toml:15: clusterer.max_concurency: there is no such field. Did you mean "max_concurrency"?',
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "openai"\nmodel = "m"',
+            'coe.toml:12: clusterer.threshold: Field required. Add "threshold"',
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "openai"\nmodel = "m"\nthreshold = 1.5',
+            "coe.toml:16: clusterer.threshold: Input should be less than or equal to 1",
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "opnai"\nmodel = "m"\nthreshold = 0.9',
+            "made: Provider 'opnai' is not supported. \"openai\" suits any server of its protocol; init_embeddings of",
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "cohere"\nmodel = "m"\nthreshold = 0.9',
+            "coe.toml:14: clusterer.provider: the clusterer cannot be made: Could not import langchain-cohere",
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "openai"\nmodel = "m"\nthreshold = 0.9\nbase_url = "http://u:p@h/v1"',
+            "coe.toml:17: clusterer.base_url: no password may stand in the file.",
+        ),
+        (
+            '"tiny-llama"',
+            '"tiny-llama"\nmax_response_chars = 0',
+            "coe.toml:5: agents[0].max_response_chars: Input should be greater than or equal to 1",
+        ),
+        (
+            "epistemic_threshold = 0.3",
+            "epistemic_threshold = 0.3\n[graph]\nmax_question_chars = 0",
+            "coe.toml:19: graph.max_question_chars: Input should be greater than or equal to 1",
+        ),
+        ('kind = "normalized"', "", 'coe.toml:12: clusterer.kind: Field required. Add "kind"'),
+        (
+            "aleatoric_threshold = 0.5",
+            "",
+            'coe.toml:14: policy.aleatoric_threshold: Field required. Add "aleatoric_threshold"',
+        ),
+        (
+            "epistemic_threshold = 0.3",
+            "epistemic_threshold = 0.7",
+            "coe.toml:17: policy.epistemic_threshold: with 2 agents the epistemic part is at most 0.693",
+        ),
+        (
+            "epistemic_threshold = 0.3",
+            "epistemic_threshold = 0.3\n[graph]\nmin_agents = 3",
+            'coe.toml:19: graph.min_agents: "min_agents" must lie in 1..2',
+        ),
+        (
+            "epistemic_threshold = 0.3",
+            'epistemic_threshold = 0.3\n[graph]\ncoordination = "x"',
+            "coe.toml:19: graph.coordination: ",
+        ),
     ],
 )
-def test_a_mistake_about_the_judge_is_named_with_its_line(tmp_path, judge, says):
-    with pytest.raises(ConfigurationError, match=says):
-        check(load_config(written(tmp_path, f"{GOOD}\n[judge]\n{judge}\n")))
+def test_a_mistake_is_named_with_its_line_and_what_to_do(checked, found, put, says):
+    assert found in AGENTS + REST
+    code, out, err = checked((AGENTS + REST).replace(found, put, 1))
+    assert (code, out) == (2, "")
+    assert says in err
+    assert "secret-of-the-test" not in err
 
 
-def test_keys_come_from_the_environment_by_name(tmp_path, monkeypatch):
-    path = written(tmp_path, GOOD.replace("temperature = 0.7", 'api_key_env = "COE_TEST_KEY"'))
-    with pytest.raises(ConfigurationError, match='"COE_TEST_KEY" of agent "b" must hold a key; it is not set'):
-        assemble(load_config(path))
-    monkeypatch.setenv("COE_TEST_KEY", "secret")
-    assert "b" in assemble(load_config(path)).nodes
+def test_all_mistakes_are_told_at_once(checked):
+    text = AGENTS.replace("tiny-llama", "gpt").replace("COE_TEST_KEY", "COE_NO_KEY")
+    _, _, err = checked(text + REST.replace("0.3", "0.9"))
+    assert [place in err for place in ("toml:4:", "toml:11:", "toml:17:")] == [True] * 3
 
 
-def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "own")
-    model = create_agents(load_config(written(tmp_path, GOOD)))[1].model()
-    assert model.openai_api_key.get_secret_value() == "none"
+def test_a_package_that_is_missing_is_a_mistake_of_the_file(checked, monkeypatch):
+    for name in ("chat_transformers", "entailment_transformers"):
+        monkeypatch.setitem(sys.modules, f"coe_agents.backends.{name}", None)
+    code, _, err = checked(AGENTS + REST.replace('"normalized"', '"entailment"'))
+    assert code == 2
+    assert "coe.toml:3: agents[0].provider: ChatTransformers needs the package" in err
+    assert "coe.toml:13: clusterer.kind: TransformersEntailment needs the package" in err
+    assert err.count("pip install 'coe-agents[local]'") == 2
 
 
-def test_an_agent_may_have_several_addresses(tmp_path):
-    two = GOOD.replace('base_url = "http://127.0.0.1:9/v1"', 'base_url = ["http://a/v1", "http://b/v1"]')
-    config = load_config(written(tmp_path, two))
-    assert [replica.base_url for replica in replicas_of(config.agents[1])] == [["http://a/v1"], ["http://b/v1"]]
-    assert replicas_of(config.agents[0]) == [config.agents[0]]
-    assert [agent.n_servers for agent in create_agents(config)] == [1, 2]
+def test_a_file_that_is_not_there_is_said(run):
+    code, _, err = run("config", "check", "/none.toml")
+    assert code == 2
+    assert "cannot be read" in err
 
 
 @pytest.mark.parametrize(
-    ("addresses", "says"),
+    ("text", "says"),
     [
-        ('["http://a/v1", "b"]', r"coe.toml:10: agents\[1\].base_url: it must be an address"),
-        ('["http://a/v1", "http://u:p@b/v1"]', r"coe.toml:10: agents\[1\].base_url: no password may stand"),
-        ('["http://a/v1", "http://a/v1/"]', r"coe.toml:10: agents\[1\].base_url: an address stands there twice"),
-        ("3", r"coe.toml:10: agents\[1\].base_url: Input should be a valid list"),
+        (
+            '[policy]\nkind = "threshold"\nmax_coe = 2.31\n',
+            "note: coe.toml:16: policy.max_coe: 10 responses have a CoE of at most 2.303 nats, so this always answers",
+        ),
+        (
+            '[policy]\nkind = "threshold"\nmax_coe = 1\notherwise = "another_round"\n',
+            'note: coe.toml:17: policy.otherwise: "another_round" becomes "abstain", for max_rounds of [graph] is 1',
+        ),
+        (
+            REST[REST.index("[policy]") :] + 'actions = { unknown = "another_round" }\n',
+            "note: coe.toml:18: policy.actions.unknown: ",
+        ),
+        (
+            '[policy]\nkind = "threshold"\nmax_coe = 1\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n',
+            'note: coe.toml:17: escalation: no action of [policy] is "escalate", so it is never asked',
+        ),
     ],
 )
-def test_each_address_is_checked(tmp_path, addresses, says):
-    with pytest.raises(ConfigurationError, match=says):
-        load_config(written(tmp_path, GOOD.replace('"http://127.0.0.1:9/v1"', addresses)))
-
-
-def test_only_agents_have_several_addresses(tmp_path):
-    judge = '[judge]\nprovider = "openai"\nmodel = "m"\nbase_url = ["http://a/v1", "http://b/v1"]\n'
-    with pytest.raises(ConfigurationError, match=r"judge\.base_url: only an agent may have several addresses"):
-        load_config(written(tmp_path, f"{GOOD}\n{judge}"))
-
-
-def test_a_model_that_tinyworld_lacks_is_said(tmp_path):
-    with pytest.raises(ConfigurationError, match="the models of tinyworld are tiny-llama"):
-        assemble(load_config(written(tmp_path, GOOD.replace("tiny-llama", "gpt"))))
-
-
-def test_agents_that_do_not_fit_together_are_a_mistake_of_the_file(tmp_path):
-    with pytest.raises(ConfigurationError, match="'a' came twice"):
-        assemble(load_config(written(tmp_path, GOOD.replace('name = "b"', 'name = "a"'))))
-
-
-def test_a_line_that_is_not_there_falls_back_to_its_table():
-    assert line_of("[policy]\nkind = 'threshold'", ("policy", "threshold", "max_coe")) == 1
-    assert line_of("", ("agents",)) == 1
+def test_what_is_allowed_and_odd_is_a_note(checked, text, says):
+    code, out, err = checked(AGENTS + '[clusterer]\nkind = "normalized"\n' + text)
+    assert code == 0, err
+    assert says in out
 
 
 @pytest.mark.parametrize(
-    ("found", "put", "says"),
+    "text",
     [
-        ('provider = "openai"', 'provider = "opnai"', 'agent "b" cannot be made'),
-        ('provider = "openai"', 'provider = "transformers"', '"base_url" and "api_key_env" go with a server'),
-        ("max_rounds = 2", 'coordination = "nonsense"', "nonsense"),
+        '[policy]\nkind = "threshold"\nmax_coe = 2.3\n',
+        '[policy]\nkind = "threshold"\nmax_coe = 2.31\n[graph.adaptive]\nmax_samples = 6\n',
+        '[policy]\nkind = "threshold"\nmax_coe = 3.2\notherwise = "another_round"\n[graph]\nmax_rounds = 2\n',
     ],
 )
-def test_what_would_fail_at_the_first_question_is_a_mistake_of_the_file(tmp_path, found, put, says):
-    with pytest.raises(ConfigurationError, match=says):
-        assemble(load_config(written(tmp_path, GOOD.replace(found, put))))
+def test_what_is_in_order_has_no_note(checked, text):
+    code, out, err = checked(AGENTS + '[clusterer]\nkind = "normalized"\n' + text)
+    assert code == 0, err
+    assert "note:" not in out
 
 
-def test_rounds_are_bound_and_planned_as_the_file_says(tmp_path, monkeypatch):
-    given = {}
-    monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))
-    rounds = 'token_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"'
-    assemble(load_config(written(tmp_path, GOOD.replace("max_rounds = 2", rounds))))
-    assert (given["token_budget"], given["deadline"]) == (9, 2.5)
-    assert given["strategies"] == {"conflict": "diversify"}
+def test_one_agent_has_no_epistemic_part(checked):
+    one = AGENTS[: AGENTS.index("\n\n") + 2]
+    code, _, err = checked(one + REST)
+    assert code == 2
+    assert 'with one agent nothing is epistemic. Add agents, or set kind = "threshold"' in err
+    code, out, _ = checked(one + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n')
+    assert code == 0
+    assert "with one agent CoE is its semantic entropy" in out
 
 
-def test_adaptive_sampling_is_as_the_file_says(tmp_path, monkeypatch):
-    given = {}
-    monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))
-    assemble(load_config(written(tmp_path, GOOD)))
-    assert given["adaptive"] is None
-    assemble(load_config(written(tmp_path, GOOD + "[graph.adaptive]\nstart = 4\nmax_samples = 8\n")))
-    assert given["adaptive"] == AdaptiveSampling(start=4, max_samples=8)
-
-
-def test_a_threshold_that_always_answers_is_refused(tmp_path):
-    policy = 'kind = "threshold"\nmax_coe = 0.5\notherwise = "answer"\n[unused'
-    text = GOOD[: GOOD.index('kind = "regime"')] + policy.removesuffix("[unused")
-    with pytest.raises(ConfigurationError, match="otherwise"):
-        load_config(written(tmp_path, text))
+@pytest.mark.parametrize("divergence", ["js", "hellinger", "total_variation", "wasserstein"])
+def test_thresholds_are_checked_alike_under_every_divergence(checked, divergence):
+    # what is compared is rescaled to KL's range, at most log 2 with two agents
+    for threshold, expected in ((0.7, 2), (0.69, 0)):
+        changed = f'epistemic_threshold = {threshold}\n[graph]\ndivergence = "{divergence}"'
+        code, out, _ = checked((AGENTS + REST).replace("epistemic_threshold = 0.3", changed))
+        assert code == expected
+        if code == 0:
+            assert "at 0.5 on the scale of kl (aleatoric)" in out
+            assert " nats" not in out

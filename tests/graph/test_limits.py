@@ -8,8 +8,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from coe_agents import create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from tests.doubles import ScriptedAgent
+from tests.graph.nodes.test_another_round import AGAIN, ask, graph, three
 from tests.graph.test_graph import both
-from tests.graph.test_rounds import AGAIN, ask, graph, three
 
 
 def test_the_token_budget_names_itself_and_keeps_the_policys_reason():

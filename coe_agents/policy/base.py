@@ -19,12 +19,15 @@ class Decision:
         reason: One sentence with the numbers in it.
         strategy: How another round is to be asked: the name of one of the graph's strategies, or "clarify", which asks
             the user what is meant; None leaves it to the regime.
+        trusted_answer: Whether the answer was chosen by learned trust in the agents, not by the ensemble mean; a tie of
+            the ensemble mean does not forbid such an answer.
     """
 
     action: Action
     answer: str | None = None
     reason: str = ""
     strategy: str | None = None
+    trusted_answer: bool = False
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:

@@ -20,7 +20,7 @@ from coe_agents.uncertainty import (
     regime,
     semantic_entropy,
 )
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.answers import first_highest, shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
@@ -65,6 +65,7 @@ class Measurement:
         conformity: The share of agents that gave way in a debate: see `coe_agents.rounds.conformity`; None without one.
         history: The rounds before this one, in order.
         forecast: Where the responses that are left may take it, as `is_settled` of a policy sees it; else None.
+        divergence: The divergence of `epistemic` and `coe`.
     """
 
     coe: float
@@ -84,6 +85,12 @@ class Measurement:
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
     forecast: CoEForecast | None = None
+    divergence: str = "kl"
+
+    @property
+    def leading(self) -> int:
+        """The index of the leading cluster in `support` and `representatives`; the first one on a tie."""
+        return int(first_highest(np.array(self.support)))
 
 
 def measure(
@@ -163,6 +170,7 @@ def measure(
         tied=tuple(leaders) if len(leaders) > 1 else (),
         surprisal=float(-np.log(support[leading])) + 0.0,
         coordinated_coe=coordinated,
+        divergence=divergence,
         agents={
             name: AgentMeasurement(
                 n_responses=n_responses,

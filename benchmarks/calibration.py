@@ -7,6 +7,7 @@ FOLDER holds the four `gen_*_calibn*.dev.jsonl.gz`. A policy is calibrated on on
 
 import sys
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,22 +19,27 @@ from coe_agents.evaluation import calibrate
 from coe_agents.evaluation.calibration import choose_threshold
 
 RISK, CONFIDENCE, SIMULATIONS = 0.3, 0.9, 2000
+GROUPS = {"unequal": UNEQUALS, "equal": EQUALS}
 GATES = {"threshold": {}, "learned": {"gate": "learned"}, "halves": {"gate": "learned", "halves": True}}
 
 
 def main() -> None:
     n_halves = int(sys.argv[2]) if len(sys.argv) > 2 else 200
-    print(
-        f"{n_halves} random halves, risk {RISK}, confidence {CONFIDENCE}; above: more than the risk of the other half's answers"
-    )
-    print("are wrong; beyond: by more than its sampling error (lower 95 % bound); never: no threshold")
+    print(f"{n_halves} random halves, risk {RISK}, confidence {CONFIDENCE}; above: the other half exceeds the risk;")
+    print("beyond: by more than its sampling error (lower 95 % bound); never: there is no threshold")
     print(f"{'models':8} {'set':22} {'gate':10} coverage   risk  above beyond  never")
-    for title, models in (("unequal", UNEQUALS), ("equal", EQUALS)):
-        for name in SETS:
-            rows = judged_rows(Path(sys.argv[1]), name, models)
-            for gate, options in GATES.items():
-                print(f"{title:8} {name:22} {gate:10} {on_halves(rows, n_halves, options)}", flush=True)
+    sets = [(title, name) for title in GROUPS for name in SETS]
+    with ProcessPoolExecutor(2) as pool:
+        for lines in pool.map(on_set, *zip(*sets, strict=True), [n_halves] * len(sets)):
+            print(lines, flush=True)
     on_known_truth()
+
+
+def on_set(title, name, n_halves):
+    rows = judged_rows(Path(sys.argv[1]), name, GROUPS[title])
+    return "\n".join(
+        f"{title:8} {name:22} {gate:10} {on_halves(rows, n_halves, options)}" for gate, options in GATES.items()
+    )
 
 
 def on_halves(rows, n_halves, options):

@@ -19,7 +19,7 @@ from coe_agents.evaluation.learned import fit_gate, to_folds
 from coe_agents.policy.gate import distributions_of
 from coe_agents.uncertainty.answers import shares_lead
 
-RISK, CONFIDENCE, DEALINGS = 0.3, 0.9, 5
+RISKS, CONFIDENCE, DEALINGS = (0.3, 0.4), 0.9, 5
 
 
 def main() -> None:
@@ -47,16 +47,16 @@ def show(rows):
             f"  answer by {title:16} accuracy {accuracy:.3f}   AUROC of CoE {coe:.3f}, of the gate {gate:.3f}: "
             f"{gate - coe:+.3f}"
         )
-    coverages = {}
-    for gate in ("threshold", "learned"):
-        found = calibrate(
-            rows, risk=RISK, confidence=CONFIDENCE, gate=gate, clusterer="NormalizedMatch", correctness="either"
-        ).calibration
-        coverages[gate] = found.n_answered / found.n_questions
-    print(
-        f"  coverage at risk {RISK}: threshold on CoE {coverages['threshold']:.3f}, "
-        f"learned gate {coverages['learned']:.3f}"
+    for risk in RISKS:
+        threshold, learned = (coverage(rows, risk, gate) for gate in ("threshold", "learned"))
+        print(f"  coverage at risk {risk}: threshold on CoE {threshold:.3f}, learned gate {learned:.3f}")
+
+
+def coverage(rows, risk, gate):
+    policy = calibrate(
+        rows, risk=risk, confidence=CONFIDENCE, gate=gate, clusterer="NormalizedMatch", correctness="reference_or_label"
     )
+    return policy.calibration.n_answered / policy.calibration.n_questions
 
 
 def figures(rows, *, trust, salt=""):

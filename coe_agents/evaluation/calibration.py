@@ -24,7 +24,7 @@ from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibr
 from coe_agents.policy.gate import LearnedGate
 from coe_agents.uncertainty.answers import TIE, shares_lead
 
-N_STEPS = 20
+N_STEPS = 50
 """How many thresholds are tested at most, at equal steps of the number of questions that they answer."""
 LIKELY = 0.9
 """The probability with which an uncertainty that errs half as often as is allowed passes the first test."""
@@ -103,9 +103,9 @@ def judged(
 
 
 def _lead_verdict(measurement: Measurement, verdicts: Sequence[float | None]) -> float | None:
-    leaders = np.flatnonzero(shares_lead(np.array(measurement.support)))
+    leaders = np.flatnonzero(shares_lead(np.array(measurement.support))).tolist()
     known = [verdict for i in leaders if (verdict := verdicts[i]) is not None]
-    return sum(known) / len(known) if len(known) == leaders.size else None
+    return sum(known) / len(known) if len(known) == len(leaders) else None
 
 
 def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
@@ -157,7 +157,7 @@ def choose_threshold(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk
 
     Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021) over numbers of answered questions: the k
     least uncertain questions are tested at level 1 - confidence by `risk_bound`, for k from `first_count` in steps of
-    n / 20 to n, and the last k before the first failure is chosen. Which k are tested depends on n alone. Where the
+    n / 50 to n, and the last k before the first failure is chosen. Which k are tested depends on n alone. Where the
     risk rises with the uncertainty, which is what a useful uncertainty does, let u be where the risk of answering up to
     it passes `risk`. To go wrong, the first tested k whose threshold lies beyond u must pass; its errors are at least
     those of k draws at `risk`, whatever the other k are, so that this happens with probability at most 1 - confidence.

@@ -97,7 +97,7 @@ class Calibration:
             value = getattr(self, name)
             _require(
                 is_finite(value) and 0.0 < value < 1.0,
-                f'"{name}" must be a number above 0 and below 1',
+                f'"{name}" must be above 0 and below 1',
                 value,
                 "Pass a share such as 0.1",
             )
@@ -290,11 +290,12 @@ def _from_json(record: dict[str, Any]) -> Calibration:
 
 
 def _gate_from_json(record: dict[str, Any]) -> LearnedGate | LinearGate:
-    kind: type[LearnedGate] | type[LinearGate] = LinearGate if "means" in record else LearnedGate
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
+    }
     if not isinstance(fields["agents"], tuple) or not all(isinstance(name, str) for name in fields["agents"]):
         raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate anew')
-    return kind(**fields)
+    return LinearGate(**fields) if "means" in record else LearnedGate(**fields)
 
 
 def _is_count(value: object) -> bool:

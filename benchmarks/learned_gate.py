@@ -45,7 +45,7 @@ def show(rows):
     for title, (coe, gate, accuracy) in (("equal weights", equal), ("learned weights", trusted)):
         print(
             f"  answer by {title:16} accuracy {accuracy:.3f}   AUROC of CoE {coe:.3f}, of the gate {gate:.3f}: "
-            f"{gate - coe:+.3f}"
+            f"{gate - coe:+.4f}"
         )
     for risk in RISKS:
         threshold, learned = (coverage(rows, risk, gate) for gate in ("threshold", "learned"))

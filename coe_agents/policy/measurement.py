@@ -27,7 +27,7 @@ from coe_agents.uncertainty import (
     regime,
     semantic_entropy,
 )
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.answers import first_highest, shares_lead
 from coe_agents.uncertainty.divergences import divergence_name
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
@@ -111,6 +111,11 @@ class Measurement:
     def comparable_coe(self) -> float:
         """The aleatoric part plus the comparable epistemic one: what a `max_coe` in nats is compared with."""
         return self.coe if self.epistemic_scale == 1.0 else self.aleatoric + self.comparable_epistemic
+
+    @property
+    def leading(self) -> int:
+        """The index of the leading cluster in `support` and `representatives`; the first one on a tie."""
+        return int(first_highest(np.array(self.support)))
 
 
 def measure(

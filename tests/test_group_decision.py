@@ -36,13 +36,14 @@ def test_attributes_are_those_of_the_decision():
         decision.answer = "Sydney"  # type: ignore[misc]
 
 
-def test_the_default_policy_answers_a_majority_of_three():
+def test_the_default_policy_answers_a_majority_of_three_and_no_even_split():
     assert decided("Canberra", "Canberra", "Sydney").answer == "Canberra"
+    assert decided("Canberra", "Sydney").action == "abstain"
 
 
 def test_explain_says_the_outcome_first():
     assert decided("Canberra", "Canberra").explain().startswith("Answer: Canberra\n")
-    assert decided("Canberra", "Sydney", policy=ThresholdPolicy(0.5)).explain().startswith("No answer.\n")
+    assert decided("Canberra", "Sydney").explain().startswith("No answer.\n")
 
 
 def test_a_failed_agent_is_named_in_every_view():

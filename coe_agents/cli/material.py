@@ -169,6 +169,7 @@ class AskedMaterial(Material):
         return self._runs[name]
 
     def _asked(self, name: str, source: str, split: str | None, temperature: float | None) -> list[SampledQuestion]:
+        from coe_agents.cli.options import SamplingOptions
         from coe_agents.cli.sample import load_set, sample_to
         from coe_agents.evaluation.store import SAMPLES
 
@@ -184,18 +185,18 @@ class AskedMaterial(Material):
             for agent in config.agents:
                 agent.temperature = temperature
         found = load_set(source, split)
-        shown = self.with_context and all(question.context is not None for question in found.questions)
         out = self.folder / name
-        fresh, start = not out.exists(), time.perf_counter()
-        sample_to(
-            out,
-            found,
-            config,
+        options = SamplingOptions(
+            dataset=source,
+            split=split,
+            out=out,
             limit=self.limit,
             seed=self.seed,
-            with_context=shown,
-            self_checks=["p_false"] if temperature is None else [],
+            with_context=self.with_context and all(question.context is not None for question in found.questions),
+            p_false=temperature is None,
         )
+        fresh, start = not out.exists(), time.perf_counter()
+        sample_to(options, found, config)
         if fresh:
             self._seconds[name] = time.perf_counter() - start
         return read([out / SAMPLES])

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from coe_agents.cli.options import ConfigOption
-from coe_agents.cli.sample import LimitOption, SeedOption
+from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
 
 if TYPE_CHECKING:
     from coe_agents.cli.material import Material

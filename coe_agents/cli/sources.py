@@ -6,7 +6,8 @@ from pathlib import Path
 
 import coe_agents
 from coe_agents.cli.material import Asked, AskedMaterial, SavedMaterial, read, remembered, twins_of, without_twins
-from coe_agents.cli.score import to_setting
+from coe_agents.cli.options import ScoringOptions
+from coe_agents.cli.score import create_setting
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
@@ -90,7 +91,9 @@ def saved_material(
         names, twins = tuple(agents), tuple(twin for twin in twins_of(agents) if twin in said)
     facts = {fact.id for fact in load_facts()}
     of_tinyworld = all(question.id in facts for question in questions)
-    clusterer: Clusterer = NormalizedMatch() if config is None else to_setting(None, config, "label").clusterer
+    clusterer: Clusterer = (
+        NormalizedMatch() if config is None else create_setting(ScoringOptions(config=config)).clusterer
+    )
     setting = remembered(Setting(clusterer, _criterion(correctness, clusterer, tinyworld=of_tinyworld)))
     source = ", ".join(path.name for path in paths)
     left_out = {"squad": "the files are one dataset; name it alone to see them in place of SQuAD"}

@@ -9,7 +9,7 @@ from coe_agents.cli.sources import SHIPPED
 from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
 from coe_agents.evaluation.store import SAMPLES
-from tests.cli.test_score import run
+from tests.cli.command import run
 from tests.evaluation.invented import group, write
 
 PAPER = Path(__file__).parents[2] / "examples" / "paper.toml"

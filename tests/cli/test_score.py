@@ -1,8 +1,4 @@
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -10,18 +6,10 @@ from coe_agents.config.build import create_policy
 from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
 from coe_agents.policy import CalibratedPolicy
+from tests.cli.command import run
 from tests.evaluation.invented import group, row, write
 from tests.faults import KEY, failing
 from tests.servers import answering, completion
-
-COMMAND = str(Path(sys.executable).with_name("coe-agents"))
-
-
-def run(*arguments, wide=200):
-    environment = {**os.environ, "COLUMNS": str(wide)}
-    return subprocess.run(
-        [COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120, env=environment
-    )
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +94,7 @@ max_coe = 0.5
 JUDGE = '[judge]\nprovider = "openai"\nmodel = "[j]"\nbase_url = "{url}"\napi_key_env = "PLANTED"\n'
 
 
-def test_score_by_a_judge(tmp_path, monkeypatch):
+def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
     def answer(body):
         said = body["messages"][-1]["content"]
         return completion(
@@ -123,7 +111,7 @@ def test_score_by_a_judge(tmp_path, monkeypatch):
         figures = json.loads(done.stdout)
         assert (figures["n_scored"], figures["accuracy"], figures["correctness"]) == (2, 0.5, "judge [j]")
         assert figures["details"]["n_unjudged"] == 2
-        assert "2 of 4 answers could not be judged" in done.stderr
+        assert "2 of 4 answers could not be judged" in caplog.text
         assert "right by judge [j]; clusters by NormalizedMatch" in run(*command).stdout
     with failing("401") as server:
         config.write_text(JUDGED + JUDGE.format(url=server.url))
@@ -136,7 +124,7 @@ def test_score_by_a_judge(tmp_path, monkeypatch):
     for options in (["--config", config], []):
         done = run("score", few, "--correctness", "judge", *options)
         assert done.returncode == 2
-        assert "needs a model that judges" in " ".join(done.stderr.split())
+        assert "needs a judge model" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -145,11 +133,11 @@ def test_score_by_a_judge(tmp_path, monkeypatch):
         (["score"], 2, "Missing argument"),
         (["score", "{samples}", "--correctness", "entailment"], 2, "needs an entailment model"),
         (["score", "{samples}", "--correctness", "vibes"], 2, "vibes"),
-        (["score", "{samples}", "--clusterer", "normalized", "--config", "x"], 2, "exclude each other"),
+        (["score", "{samples}", "--clusterer", "normalized", "--config", "x"], 2, "cannot be combined with --config"),
         (["score", "{samples}", "--config", "/none.toml"], 2, "/none.toml cannot be read"),
         (["score", "/none.jsonl"], 1, "/none.jsonl cannot be read"),
         (["score", "{broken}"], 1, "broken.jsonl:2: this is not JSON"),
-        (["calibrate", "{samples}", "--risk", "10", "--out", "x"], 2, "above 0 and below 1"),
+        (["calibrate", "{samples}", "--risk", "10", "--out", "x"], 2, "must be above 0 and below 1; got 10"),
         (["drift", "/none.json", "{samples}"], 2, "/none.json cannot be read"),
     ],
 )

@@ -6,7 +6,7 @@ from rich.console import Console
 from coe_agents import RegimePolicy, create_coe_graph
 from coe_agents.cli.display.live import View, said, watch
 from coe_agents.clustering import NormalizedMatch
-from tests.cli.test_command import run
+from tests.cli.command import run
 from tests.doubles import ScriptedAgent
 
 

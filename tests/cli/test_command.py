@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ def test_an_answer_is_one_json_object_and_exit_0():
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert list(said) == KEYS
+    assert done.stderr == ""
     assert "Paris" in said["answer"]
     assert said["coe"] == pytest.approx(said["aleatoric"] + said["epistemic"])
     assert set(said["agents"]) == {"tiny-llama", "tiny-qwen2", "tiny-mistral"}
@@ -64,8 +66,18 @@ def test_an_abstention_is_exit_3():
     done = run("ask", "What is the capital of Australia?")
     assert done.returncode == 3, done.stderr
     assert "No answer: they disagree." in done.stdout
+    assert done.stderr == "tinyworld: small models trained on an invented world. Others: --config FILE.\n"
     assert "Canberra" in done.stdout
     assert "Sydney" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["ask", "Q?"], ["demo"], ["doctor"], ["sample", "--dataset", "tinyworld"]])
+def test_without_torch_the_default_group_says_what_to_install(arguments, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = run(*arguments, *(["--out", tmp_path / "r"] if arguments[0] == "sample" else []))
+    assert done.returncode == 2
+    assert done.stderr.startswith("coe-agents: the default group is tinyworld, whose models need torch (not installed)")
+    assert 'Run pip install "coe-agents[local]", or name another group with --config FILE' in done.stderr
 
 
 def test_an_escalation_is_exit_4(tmp_path):

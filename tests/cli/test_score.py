@@ -45,7 +45,9 @@ def test_ties_are_counted_in_the_table_and_in_json(tmp_path):
     done = run("score", path, "--resamples", 5)
     assert "2 of 2 questions scored, 1 tie" in done.stdout
     assert "accuracy 0.750, right by" in done.stdout
-    assert "A tie: several answers share the lead. The share of them that is right counts." in done.stdout
+    assert (
+        "A tie: several answers share the lead; the question counts by the share of them that is right." in done.stdout
+    )
     figures = json.loads(run("score", path, "--resamples", 5, "--json").stdout)
     assert (figures["n_ties"], figures["accuracy"]) == (1, 0.75)
 
@@ -201,17 +203,22 @@ def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
     assert "coe.toml:9: policy.path: the policy" in done.stderr
 
     assert run("calibrate", samples, "--risk", 0.3, "--out", tmp_path / "policy.json").returncode == 0
-    with pytest.warns(UserWarning, match=r"does not hold: agents \['d'\], and \['a', 'b', 'c'\] when calibrated"):
+    with pytest.warns(
+        UserWarning, match=r"does not hold: agents \['d'\] differs from \['a', 'b', 'c'\] at calibration"
+    ):
         policy = create_policy(load_config(path))
     assert isinstance(policy, CalibratedPolicy)
     assert policy.otherwise == "escalate"
 
     path.write_text(CONFIG.format(name="a", clusterer="entailment"))
     notes = check(load_config(path))
-    assert any("clusterer BidirectionalEntailment, and NormalizedMatch when calibrated" in note for note in notes)
+    assert any(
+        "clusterer BidirectionalEntailment differs from NormalizedMatch at calibration" in note for note in notes
+    )
     done = run("config", "check", path)
     assert "calibrated: policy.json, otherwise escalate" in done.stdout
     path.write_text(path.read_text() + "[graph.adaptive]\n")
     assert any(
-        "coe.toml:11: graph.adaptive: a calibrated policy needs all" in note for note in check(load_config(path))
+        "coe.toml:11: graph.adaptive: a calibrated policy needs as many responses" in note
+        for note in check(load_config(path))
     )

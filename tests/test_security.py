@@ -318,5 +318,5 @@ def test_no_configuration_turns_remote_code_on(tmp_path):
     path = tmp_path / "coe.toml"
     agent = '[[agents]]\nname = "a"\nmodel = "owner/name"\noptions = { trust_remote_code = true }\n'
     path.write_text(agent + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n')
-    with pytest.raises(ConfigurationError, match=r"options\.trust_remote_code: there is no such option"):
+    with pytest.raises(ConfigurationError, match=r"options\.trust_remote_code: unknown option"):
         assemble(load_config(path))

@@ -1,4 +1,4 @@
-"""Owns the command `coe-agents`: what it asks, how it shows the decision, and its exit codes."""
+"""Owns the command `coe-agents`: its sub-commands, its output and its exit codes."""
 
 from coe_agents.cli.app import main
 

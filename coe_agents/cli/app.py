@@ -1,6 +1,6 @@
-"""Owns the command as a whole: its sub-commands, and how an error ends it.
+"""Owns the command as a whole: its sub-commands and its handling of errors.
 
-Whatever is heavy is imported when a command runs.
+A command imports slow packages when it runs, so that `--help` is fast.
 """
 
 import io
@@ -22,8 +22,8 @@ from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
         print(f"coe-agents {coe_agents.__version__}")
         raise typer.Exit
 
@@ -32,7 +32,7 @@ app = typer.Typer(
     name="coe-agents",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",  # "rich" would read "[clusterer]" as markup, and drop it
+    rich_markup_mode="markdown",  # "rich" would read "[clusterer]" as markup and drop it
 )
 
 
@@ -59,23 +59,23 @@ app.add_typer(config_app, name="config")
 
 
 def main() -> None:
-    """Runs the command; an error is one message on standard error."""
+    """Runs the command; an error becomes one message on standard error."""
     from coe_agents.errors import CoEError, ConfigurationError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # an answer must not be lost to a terminal's encoding
+            stream.reconfigure(errors="replace")  # a character that the terminal cannot encode must not lose the answer
     try:
         app()
     except ConfigurationError as error:
-        _complain(str(error))
+        _print_error(str(error))
         sys.exit(Exit.USAGE)
     except (CoEError, ImportError, ValueError, OSError) as error:
-        _complain(f"{type(error).__name__}: {error}")
+        _print_error(f"{type(error).__name__}: {error}")
         sys.exit(Exit.FAILED)
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     from coe_agents.redaction import clean
 
     print("coe-agents:", "\n".join(clean(line) for line in message.splitlines()), file=sys.stderr)

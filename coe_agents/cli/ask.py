@@ -4,12 +4,14 @@ import json
 import os
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
+from coe_agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
@@ -18,30 +20,35 @@ EPILOG = (
     "Exit status: 0 an answer, 3 an abstention, 4 an escalation, 2 a mistake in the command or its configuration, "
     "1 a failure."
 )
+_TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
 
 _DEMO = (
     ("What is the capital of France?", "all three know it"),
     ("What is the capital of Australia?", "they were taught different answers"),
     ("What is the capital of Bolivia?", "each was taught two answers"),
-    ("What is the capital of Vanuatu?", "hardly any was taught it"),
-    ("Who won the first season of the great northern baking show?", "nothing of the kind is in their world"),
+    ("What is the capital of Vanuatu?", "most were not taught it"),
+    ("Who won the first season of the great northern baking show?", "nothing like it is in their world"),
 )
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
+    question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     config: ConfigOption = None,
     as_json: JsonOption = False,
     watched: WatchOption = False,
 ) -> None:
-    """Ask the group: the answer or the refusal first, then why."""
+    """Ask the group; show the answer or the refusal first, then the reason."""
     if question == "-":
         question = sys.stdin.read().strip()
     if not question.strip():
-        raise typer.BadParameter("it is empty", param_hint="QUESTION")
+        raise typer.BadParameter("it must not be empty", param_hint="QUESTION")
     start = time.perf_counter()
-    graph = _graph(config)
+    graph = _create_graph(config)
+    if config is None and not as_json:
+        from coe_agents.cli.display.decision import show_note
+
+        show_note("tinyworld: small models trained on an invented world. Others: --config FILE.", to_stderr=True)
     if watched:
         from coe_agents.cli.display.live import watch
 
@@ -59,13 +66,13 @@ def ask(
 
 
 def demo() -> None:
-    """Ask tinyworld five questions: one for each regime, and one from outside its world."""
+    """Ask tinyworld five questions: one for each regime and one from outside its world."""
     from coe_agents.cli.display.decision import show_decision, show_note
 
-    graph = _graph(None)
+    graph = _create_graph(None)
     show_note(
         "Three small neural models, trained by this project on invented knowledge and shipped with it, are sampled ten "
-        "times each; an entailment model clusters what they say. Nothing is downloaded, and no text is scripted."
+        "times each; an entailment model clusters their responses. Nothing is downloaded, and no text is scripted."
     )
     for question, note in _DEMO:
         start = time.perf_counter()
@@ -74,7 +81,7 @@ def demo() -> None:
 
 
 def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Returns what `ask --json` prints; who decided is said where it was not the group."""
+    """Returns the object that `ask --json` prints; it has "decided_by" only where the group did not decide itself."""
     names = (
         "action",
         "answer",
@@ -87,14 +94,24 @@ def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str
         "agents",
         "failed_agents",
     )
-    said = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
-    return said if decision["decided_by"] == "group" else {**said, "decided_by": decision["decided_by"]}
+    printed = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
+    return printed if decision["decided_by"] == "group" else {**printed, "decided_by": decision["decided_by"]}
 
 
 def load_quietly(path: Path | None) -> "Config | None":
-    """Returns the configuration, None for tinyworld, after setting the environment for models in this process."""
+    """Returns the configuration, None for tinyworld, after setting the environment for models in this process.
+
+    Raises:
+        ConfigurationError: If the file is invalid or, for tinyworld, packages are not installed.
+    """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     if path is None:
+        if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
+            raise ConfigurationError(
+                f"the default group is tinyworld, whose models need {', '.join(missing)} (not installed)",
+                hint='Run pip install "coe-agents[local]", or name another group with --config FILE; '
+                '"coe-agents config init" writes an example',
+            )
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
         return None
     from coe_agents.config.schema import load_config
@@ -102,7 +119,7 @@ def load_quietly(path: Path | None) -> "Config | None":
     return load_config(path)
 
 
-def _graph(path: Path | None) -> Any:
+def _create_graph(path: Path | None) -> Any:
     settings = load_quietly(path)
     from coe_agents.config.build import assemble
 

@@ -1,4 +1,4 @@
-"""Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later whether it holds."""
+"""Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later that it holds."""
 
 import json
 from dataclasses import asdict
@@ -7,24 +7,21 @@ from typing import Annotated, Literal
 
 import typer
 
-from coe_agents.cli.options import Exit, JsonOption
-from coe_agents.cli.score import (
-    ClustererOption,
-    ConfigFileOption,
-    CorrectnessOption,
-    SamplesArgument,
-    WeightingOption,
-    to_setting,
-)
+from coe_agents.cli.options import Exit, JsonOption, SamplesArgument, ScoringOptions, expand_options
+from coe_agents.cli.score import create_setting
 
-DRIFT_EPILOG = f"Exit status: {Exit.ANSWERED} nothing speaks against the calibration, {Exit.ABSTAINED} something does."
+DRIFT_EPILOG = f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not."
 
 
+@expand_options
 def calibrate(
     samples: SamplesArgument,
-    risk: Annotated[float, typer.Option(help="The highest share of wrong answers among those given, in (0, 1).")],
+    risk: Annotated[
+        float, typer.Option(help="Highest acceptable share of wrong answers among those given, in (0, 1).")
+    ],
     out: Annotated[Path, typer.Option(help="Where to write the policy, as JSON.")],
-    confidence: Annotated[float, typer.Option(help="The probability with which the risk is kept, in (0, 1).")] = 0.9,
+    scoring: ScoringOptions,
+    confidence: Annotated[float, typer.Option(help="Probability that the risk is kept, in (0, 1).")] = 0.9,
     gate: Annotated[
         Literal["threshold", "learned"], typer.Option(help="A threshold on CoE, or on a learned probability of error.")
     ] = "threshold",
@@ -35,27 +32,23 @@ def calibrate(
             help="Fit a learned gate on one half and choose its threshold on the other: a guarantee, less data.",
         ),
     ] = False,
-    clusterer: ClustererOption = None,
-    config: ConfigFileOption = None,
-    weighting: WeightingOption = "auto",
-    correctness: CorrectnessOption = "reference_or_label",
 ) -> None:
-    """Choose the threshold with the most coverage that keeps a risk, on saved and labelled samples."""
+    """Choose the threshold with the highest coverage that keeps a stated risk, on saved samples with verdicts."""
     from coe_agents.evaluation import Samples, judged
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.policy.gate import LearnedGate
 
     for name, share in (("--risk", risk), ("--confidence", confidence)):
         if not 0.0 < share < 1.0:
-            raise typer.BadParameter("it must be above 0 and below 1", param_hint=name)
+            raise typer.BadParameter(f"it must be above 0 and below 1; got {share:g}", param_hint=name)
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
-    setting = to_setting(clusterer, config, correctness)
+    setting = create_setting(scoring)
     with Samples(samples) as questions:
         rows = judged(
             questions,
             clusterer=setting.clusterer,
-            weighting=weighting,
+            weighting=setting.weighting,
             criterion=setting.criterion,
             every_cluster=gate == "learned",
         )
@@ -69,44 +62,44 @@ def calibrate(
         correctness=setting.criterion.name,
     )
     policy.save(out)
-    found = policy.calibration
-    if found.threshold is None:
+    calibration = policy.calibration
+    if calibration.threshold is None:
         print(
-            f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on {found.n_questions} questions: "
-            "the policy always abstains. Raise the risk, or calibrate on more questions."
+            f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on {calibration.n_questions} "
+            "questions: the policy always abstains. Raise the risk, or calibrate on more questions."
         )
     else:
-        unit = "nats of CoE" if found.gate is None else "of the gate's score"
+        unit = "nats of CoE" if calibration.gate is None else "of the gate's score"
+        n_questions, n_answered, n_wrong = calibration.n_questions, calibration.n_answered, calibration.n_wrong
         print(
-            f"Answer up to {found.threshold:.3g} {unit}: {found.n_answered} of {found.n_questions} questions "
-            f"({found.n_answered / found.n_questions:.1%}), {found.n_wrong} wrong "
-            f"({found.n_wrong / found.n_answered:.1%}; at most {found.bound:.1%} with confidence {confidence:g})."
+            f"Answer up to {calibration.threshold:.3g} {unit}: {n_answered} of {n_questions} questions "
+            f"({n_answered / n_questions:.1%}), {n_wrong} wrong "
+            f"({n_wrong / n_answered:.1%}; at most {calibration.bound:.1%} with confidence {confidence:g})."
         )
-    if isinstance(found.gate, LearnedGate):
+    if isinstance(calibration.gate, LearnedGate):
         trust = ", ".join(
-            f"{name} {weight:.2f}" for name, weight in zip(found.gate.agents, found.gate.weights, strict=True)
+            f"{name} {weight:.2f}"
+            for name, weight in zip(calibration.gate.agents, calibration.gate.weights, strict=True)
         )
         print(f"The answer is chosen with these weights: {trust}.")
-    if found.fit == "folds" and found.threshold is not None:
+    if calibration.fit == "folds" and calibration.threshold is not None:
         print(
             "The bound is empirical: five gates chose the threshold on questions that they were not fitted on, and the "
             "final gate is fitted on all. For a guarantee: --halves."
         )
-    if found.n_ties:
-        print(f"{found.n_ties} questions whose leading answers tie are never answered.")
+    if calibration.n_ties:
+        print(f"{calibration.n_ties} with tied leading answers, which are never answered.")
     unjudged = sum(row.correct is None for row in rows)
     if unjudged:
-        print(f"{unjudged} questions without a verdict were left out.")
-    print(f'Wrote {out}. Use it: [policy] kind = "calibrated", path = "{out.name}"')
+        print(f"{unjudged} questions without a verdict were skipped.")
+    print(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"')
 
 
+@expand_options
 def drift(
-    policy: Annotated[Path, typer.Argument(help="What calibrate wrote.")],
+    policy: Annotated[Path, typer.Argument(help="The file that calibrate wrote.")],
     samples: SamplesArgument,
-    clusterer: ClustererOption = None,
-    config: ConfigFileOption = None,
-    weighting: WeightingOption = "auto",
-    correctness: CorrectnessOption = "reference_or_label",
+    scoring: ScoringOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Check on new samples whether a calibrated policy still fits."""
@@ -114,13 +107,13 @@ def drift(
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.gate import LearnedGate
 
-    setting = to_setting(clusterer, config, correctness)
+    setting = create_setting(scoring)
     calibrated = CalibratedPolicy.load(policy)
     with Samples(samples) as questions:
         rows = judged(
             questions,
             clusterer=setting.clusterer,
-            weighting=weighting,
+            weighting=setting.weighting,
             criterion=setting.criterion,
             every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
         )
@@ -137,10 +130,10 @@ def drift(
             low, high = found.risk_interval
             print(
                 f"risk: {found.n_wrong} of {found.n_judged} answers are wrong, {low:.1%} to {high:.1%} by one-sided "
-                f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_SAID[found.risk]}"
+                f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_VERDICTS[found.risk]}"
             )
         if found.n_ties:
-            print(f"{found.n_ties} questions whose leading answers tie are never answered")
+            print(f"{found.n_ties} with tied leading answers, which are never answered")
         if found.n_unmeasurable:
             print(f"{found.n_unmeasurable} questions lack an agent that the learned gate needs")
         for mismatch in found.mismatches:
@@ -148,4 +141,4 @@ def drift(
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
 
 
-_SAID = {"kept": "kept", "broken": "broken", "open": "neither confirmed nor refuted"}
+_VERDICTS = {"kept": "kept", "broken": "broken", "open": "neither confirmed nor refuted"}

@@ -1,4 +1,4 @@
-"""Owns the commands on configuration files: `config init` and `config check`."""
+"""Owns the commands for configuration files: `config init` and `config check`."""
 
 from importlib import resources
 from pathlib import Path
@@ -16,9 +16,9 @@ config_app = typer.Typer(help="Write or check a configuration file.", no_args_is
 @config_app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(EXAMPLE),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a commented example: a local model, one that vLLM serves, one behind an API."""
+    """Write a commented example with a local model, a model served by vLLM, and a model behind an API."""
     from coe_agents.errors import ConfigurationError
 
     text = resources.files("coe_agents.cli").joinpath(EXAMPLE).read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def init(
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise ConfigurationError(f"{path} is there already", hint="Choose another path, or pass --force") from error
+        raise ConfigurationError(f"{path} already exists", hint="Choose another path, or pass --force") from error
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error}", hint="Choose another path") from error
     print(f"Wrote {path}. Edit it, then:")
@@ -34,9 +34,9 @@ def init(
     print(f"  coe-agents doctor --config {path}")
 
 
-@config_app.command(epilog=f"Exit status: {Exit.ANSWERED} valid, {Exit.USAGE} not.")
+@config_app.command(epilog=f"Exit status: {Exit.ANSWERED} valid, {Exit.USAGE} invalid.")
 def check(file: Annotated[Path, typer.Argument(help="The TOML file.")]) -> None:
-    """Check a file without calling anybody or loading a model, and say how it was understood."""
+    """Validate a file and show its settings; no model is called or loaded."""
     from coe_agents.cli.display.config import show_config
     from coe_agents.config.checks import check as check_config
     from coe_agents.config.schema import load_config

@@ -14,13 +14,15 @@ from coe_agents.cli.options import ConfigOption, Exit, JsonOption
 def doctor(
     config: ConfigOption = None,
     as_json: JsonOption = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that each agent has, loading included.")] = 60.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds for each agent, including the loading of its model.")
+    ] = 60.0,
 ) -> None:
-    """Call each agent once, and what clusters on obvious cases: what works, what does not, and what to do.
+    """Call each agent once and test the clusterer on obvious cases; report what fails, and how to fix it.
 
-    An agent whose temperature has no effect is broken, too, unless its `on_greedy` says how its responses count.
+    An agent whose temperature has no effect counts as a problem, unless its `on_greedy` says how its responses count.
 
-    Exit status: 0 nothing is broken, 1 something needed is, 2 a mistake in the configuration.
+    Exit status: 0 no problems, 1 problems found, 2 a mistake in the configuration.
     """
     settings = load_quietly(config)
     from coe_agents.doctor.diagnosis import examine
@@ -34,7 +36,7 @@ def doctor(
         show_examination(examination)
     code = Exit.FAILED if examination.problems else Exit.ANSWERED
     if examination.late:
-        # a thread in a model's native code would crash an orderly exit, or hold it up
+        # a thread in a model's native code would crash or delay an orderly exit
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

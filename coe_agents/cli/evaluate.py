@@ -1,92 +1,47 @@
-"""Owns the command `evaluate`: `sample`, then `score` on what it kept."""
+"""Owns the command `evaluate`: `sample`, then `score` on the responses."""
 
 import sys
 from contextlib import ExitStack, redirect_stdout
+from dataclasses import replace
 
-from coe_agents.cli.engine import (
-    ActorsOption,
-    AddressOption,
-    EngineOption,
-    GpusOption,
+from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.engine import create_engine
+from coe_agents.cli.options import (
+    EngineOptions,
+    JsonOption,
     PartitionOption,
-    engine_of,
+    SamplingOptions,
+    ScoringOptions,
+    expand_options,
 )
-from coe_agents.cli.options import ConfigOption, JsonOption
-from coe_agents.cli.sample import (
-    AtOnceOption,
-    ContextOption,
-    DatasetOption,
-    LimitOption,
-    OutOption,
-    PFalseOption,
-    PromptOption,
-    SeedOption,
-    ShotsOption,
-    SplitOption,
-    VerbalOption,
-    sample,
-)
-from coe_agents.cli.score import ClustererOption, CorrectnessOption, WeightingOption, figures_of, show
+from coe_agents.cli.sample import load_set, sample_to
+from coe_agents.cli.score import figures_of, show
 
 
+@expand_options
 def evaluate(
-    *,
-    dataset: DatasetOption,
-    out: OutOption,
-    split: SplitOption = None,
-    limit: LimitOption = 200,
-    seed: SeedOption = 0,
-    with_context: ContextOption = False,
-    shots: ShotsOption = 0,
-    prompt: PromptOption = None,
-    config: ConfigOption = None,
-    at_once: AtOnceOption = None,
-    p_false: PFalseOption = False,
-    verbal_confidence: VerbalOption = False,
-    clusterer: ClustererOption = None,
-    weighting: WeightingOption = "auto",
-    correctness: CorrectnessOption = "reference_or_label",
+    sampling: SamplingOptions,
+    scoring: ScoringOptions,
+    engine: EngineOptions,
     as_json: JsonOption = False,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    actors: ActorsOption = None,
-    gpus_per_actor: GpusOption = 0.0,
     partition_size: PartitionOption = 100,
 ) -> None:
-    """Sample, then score: by the clusterer of --config, or tinyworld's without, unless --clusterer names another."""
-    ray = engine_of(engine, address=address, actors=actors, gpus_per_actor=gpus_per_actor)
+    """Sample, then score: with the clusterer of --config, or tinyworld's by default; --clusterer overrides both."""
+    ray, config = create_engine(engine), sampling.config
     with ExitStack() as stack:
         if ray is not None:
             from coe_agents.distributed import cluster
 
             stack.enter_context(cluster(ray.address))  # one for both
         with redirect_stdout(sys.stderr) if as_json else ExitStack():
-            sample(
-                dataset=dataset,
-                out=out,
-                split=split,
-                limit=limit,
-                seed=seed,
-                with_context=with_context,
-                shots=shots,
-                prompt=prompt,
-                config=config,
-                at_once=at_once,
-                p_false=p_false,
-                verbal_confidence=verbal_confidence,
-                engine=engine,
-                address=address,
-                actors=actors,
-                gpus_per_actor=gpus_per_actor,
-                partition_size=partition_size,
-            )
-        figures = figures_of(
-            [out],
-            clusterer=clusterer or ("tinyworld" if config is None else None),
-            config=config if clusterer is None or correctness == "judge" else None,
-            weighting=weighting,
-            correctness=correctness,
-            engine=ray,
-            out=out / "scores",
+            settings = load_quietly(config)
+            questions = load_set(sampling.dataset, sampling.split)
+            sample_to(sampling, questions, settings, engine=ray, partition_size=partition_size)
+        needs_config = scoring.clusterer is None or scoring.correctness == "judge"
+        scoring = replace(
+            scoring,
+            clusterer=scoring.clusterer or ("tinyworld" if config is None else None),
+            config=config if needs_config else None,
         )
+        figures = figures_of([sampling.out], scoring, engine=ray, out=sampling.out / "scores")
     show(figures, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Owns what experiments are made of: responses asked for once and kept, or read from saved files."""
+"""Owns the data of experiments: responses sampled once and stored, or read from saved files."""
 
 import time
 from abc import ABC, abstractmethod
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 TEMPERATURES = (0.8, 0.9, 1.0)
 _TWIN = " (2)"
 _MOST_PAIRS = 10_000_000
-"""Entailments to remember: all of a run's."""
+"""Entailments to cache: enough for all of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A dataset that agents are asked.
+    """A dataset whose questions the agents are asked.
 
     Attributes:
         source: As `coe-agents sample --dataset` takes it.
-        train: The split that stands for training questions; None where there is none.
-        validation: The split that is reported; None for a file, which has no splits.
+        train: The split used as training questions; None without one.
+        validation: The split that results are reported on; None for a file, which has no splits.
     """
 
     source: str
@@ -47,7 +47,7 @@ class Asked:
 
     @classmethod
     def of(cls, source: str) -> "Asked":
-        """Returns a dataset with the names that its splits have."""
+        """Returns a dataset with the names of its splits."""
         if Path(source).is_file():
             return cls(source, None, None)
         return cls(source, "calibration" if source == "tinyworld" else "train", "validation")
@@ -55,29 +55,29 @@ class Asked:
 
 @dataclass(frozen=True)
 class Material(ABC):
-    """What experiments read.
+    """The data that experiments read.
 
     Attributes:
         agents: The models' names, in the order in which they join a group.
-        twins: Of their second instances.
-        setting: How responses become numbers; what its entailment model said once is remembered.
-        told: What stands under every table.
-        left_out: The experiments that "all" leaves out, and why.
+        twins: The names of their second instances.
+        setting: How responses become numbers; results of its entailment model are cached.
+        provenance: The lines under every table.
+        left_out: The experiments that "all" omits, and why.
     """
 
     agents: tuple[str, ...]
     twins: tuple[str, ...]
     setting: Setting
-    told: Mapping[str, str]
+    provenance: Mapping[str, str]
     left_out: Mapping[str, str]
 
     @abstractmethod
     def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
-        """Returns the questions in place of TriviaQA (0) or SQuAD (1), and what they are."""
+        """Returns the questions that stand for TriviaQA (0) or SQuAD (1), after a description of them."""
 
     @abstractmethod
     def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
-        """Returns training questions, None where there are none, and validation questions, by dataset."""
+        """Returns training questions (None without any) and validation questions, by dataset."""
 
     @abstractmethod
     def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
@@ -85,7 +85,7 @@ class Material(ABC):
 
     @abstractmethod
     def generation_seconds(self) -> float | None:
-        """Returns the wall-clock seconds a question that sampling took; None where it was done before."""
+        """Returns the wall-clock seconds of sampling per question; None if the responses were sampled before."""
 
     @cached_property
     def main(self) -> Sequence[SampledQuestion]:
@@ -93,7 +93,7 @@ class Material(ABC):
 
     @property
     def plain_setting(self) -> Setting:
-        """The setting without memory, for the time that judging takes."""
+        """The setting without a cache, to measure how long clustering takes."""
         clusterer = self.setting.clusterer
         if isinstance(clusterer, BidirectionalEntailment) and isinstance(clusterer.model, CachedEntailment):
             return Setting(clusterer.with_model(clusterer.model.model), self.setting.criterion)
@@ -108,15 +108,15 @@ class Material(ABC):
 
 @dataclass(frozen=True)
 class AskedMaterial(Material):
-    """Responses that are asked for when they are needed first, and kept under `folder`.
+    """Responses that are sampled when first needed, and stored under `folder`.
 
     Attributes:
-        config: The agents.
-        sources: At most two.
-        folder: Holds a folder for each run.
-        limit: Questions of each.
-        seed: Of questions and samples.
-        with_context: Whether passages are shown.
+        config: Names the agents.
+        sources: The datasets, at most two.
+        folder: Contains a folder for each run.
+        limit: Number of questions of each dataset; 0 for all.
+        seed: For the choice of questions and for the responses.
+        with_context: Whether agents are shown passages.
     """
 
     config: "Config"
@@ -129,14 +129,14 @@ class AskedMaterial(Material):
     _seconds: dict[str, float] = field(default_factory=dict)
 
     def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
-        """Returns a dataset's validation questions; of a lone dataset, its other split in place of the second."""
+        """Returns the validation questions of a dataset; the second panel of a single dataset is its other split."""
         if place < len(self.sources):
             source = self.sources[place]
-            return _said(source.source, source.validation), self._run(source.source, source.validation)
+            return _described(source.source, source.validation), self._run(source.source, source.validation)
         source = self.sources[0]
         if source.train is None:
             raise ConfigurationError(f"{source.source} has no second split", hint='Pass "--dataset" twice')
-        return _said(source.source, source.train), self._run(source.source, source.train)
+        return _described(source.source, source.train), self._run(source.source, source.train)
 
     def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
         """Returns both splits of each dataset."""
@@ -149,14 +149,14 @@ class AskedMaterial(Material):
         }
 
     def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
-        """Returns the first dataset's validation questions at each temperature, the configuration's own among them."""
+        """Returns the first dataset's validation questions at each temperature, including the configuration's own."""
         source, two = self.sources[0], self.config.agents[:2]
         found = {each: self._run(source.source, source.validation, temperature=each) for each in TEMPERATURES}
         own = {agent.temperature for agent in two}
         return {**dict.fromkeys(own, self.main), **found} if len(own) == 1 else dict(found)
 
     def generation_seconds(self) -> float | None:
-        """Returns what the first dataset's validation run took, if it was whole when it began and ended here."""
+        """Returns the seconds per question of the first dataset's validation run, if this process ran all of it."""
         _ = self.main
         source = self.sources[0]
         seconds = self._seconds.get(_name(source.source, source.validation, None))
@@ -165,10 +165,11 @@ class AskedMaterial(Material):
     def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[SampledQuestion]:
         name = _name(source, split, temperature)
         if name not in self._runs:
-            self._runs[name] = self._asked(name, source, split, temperature)
+            self._runs[name] = self._sample(name, source, split, temperature)
         return self._runs[name]
 
-    def _asked(self, name: str, source: str, split: str | None, temperature: float | None) -> list[SampledQuestion]:
+    def _sample(self, name: str, source: str, split: str | None, temperature: float | None) -> list[SampledQuestion]:
+        from coe_agents.cli.options import SamplingOptions
         from coe_agents.cli.sample import load_set, sample_to
         from coe_agents.evaluation.store import SAMPLES
 
@@ -184,18 +185,18 @@ class AskedMaterial(Material):
             for agent in config.agents:
                 agent.temperature = temperature
         found = load_set(source, split)
-        shown = self.with_context and all(question.context is not None for question in found.questions)
         out = self.folder / name
-        fresh, start = not out.exists(), time.perf_counter()
-        sample_to(
-            out,
-            found,
-            config,
+        options = SamplingOptions(
+            dataset=source,
+            split=split,
+            out=out,
             limit=self.limit,
             seed=self.seed,
-            with_context=shown,
-            self_checks=["p_false"] if temperature is None else [],
+            with_context=self.with_context and all(question.context is not None for question in found.questions),
+            p_false=temperature is None,
         )
+        fresh, start = not out.exists(), time.perf_counter()
+        sample_to(options, found, config)
         if fresh:
             self._seconds[name] = time.perf_counter() - start
         return read([out / SAMPLES])
@@ -203,18 +204,18 @@ class AskedMaterial(Material):
 
 @dataclass(frozen=True)
 class SavedMaterial(Material):
-    """Responses from saved files; nobody is asked.
+    """Responses from saved files; no agent is asked.
 
     Attributes:
-        questions: With the responses of the agents.
-        source: What they are from.
+        questions: The questions with the responses of the agents.
+        source: The names of the files.
     """
 
     questions: Sequence[SampledQuestion]
     source: str
 
     def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
-        """Returns the files' questions, whatever they stand for."""
+        """Returns the questions of the files, for either panel."""
         return self.source, self.questions
 
     def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
@@ -222,11 +223,11 @@ class SavedMaterial(Material):
         return {self.source: (None, self.questions)}
 
     def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
-        """Returns nothing: files have one temperature, and do not say which."""
+        """Returns nothing: files do not state the temperature of their responses."""
         return {}
 
     def generation_seconds(self) -> float | None:
-        """Returns None: they were generated elsewhere."""
+        """Returns None: the responses were generated elsewhere."""
         return None
 
 
@@ -236,8 +237,8 @@ def read(paths: Sequence[Path]) -> list[SampledQuestion]:
         return list(samples)
 
 
-def remembered(setting: Setting) -> Setting:
-    """Returns the setting with an entailment model that is asked for each pair once."""
+def with_cache(setting: Setting) -> Setting:
+    """Returns the setting with an entailment model that judges each pair once."""
     clusterer = setting.clusterer
     if not isinstance(clusterer, BidirectionalEntailment):
         return setting
@@ -246,16 +247,16 @@ def remembered(setting: Setting) -> Setting:
 
 
 def known_beliefs(identifier: str, agent: str) -> Mapping[str, float] | None:
-    """Returns what a model of tinyworld believes about one of its facts; None of any other."""
+    """Returns the beliefs of a model of tinyworld about one of its facts; None for any other question."""
     fact = {fact.id: fact for fact in load_facts()}.get(identifier)
     return None if fact is None else beliefs(fact).get(agent.removesuffix(_TWIN))
 
 
 def span_of(question: SampledQuestion, response: Sample) -> str:
-    """Returns the short answer that came with the data, else the one that is found in the text."""
-    found = answer_span(question, response)
-    if found != response["text"]:
-        return found
+    """Returns the short answer from the data, else the one extracted from the text."""
+    span = answer_span(question, response)
+    if span != response["text"]:
+        return span
     return response["answer"] if response["answer"] is not None else canonical_answer(response["text"])
 
 
@@ -265,9 +266,9 @@ def twins_of(agents: Sequence[str]) -> tuple[str, ...]:
 
 
 def without_twins(questions: Sequence[SampledQuestion]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the agents of saved samples, and the second instances of those where all of them have one.
+    """Returns the agents of saved samples, and their second instances if all of them have one.
 
-    Their order is one that only their responses decide, so that names choose no group.
+    Their order depends on their responses only, so that groups do not depend on names.
     """
     names = {response["agent"] for question in questions for response in question.responses}
     agents = tuple(ordered_by_responses((name for name in names if not name.endswith(_TWIN)), questions))
@@ -275,7 +276,7 @@ def without_twins(questions: Sequence[SampledQuestion]) -> tuple[tuple[str, ...]
     return agents, twins if all(twin in names for twin in twins) else ()
 
 
-def _said(source: str, split: str | None) -> str:
+def _described(source: str, split: str | None) -> str:
     return source if split is None else f"{source}, {split}"
 
 

@@ -1,25 +1,158 @@
-"""Owns what the commands share: the exit codes and the option `--config`."""
+"""Owns what commands share: exit codes, options, and groups of options that are declared once and passed whole."""
 
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import IntEnum
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
 
 class Exit(IntEnum):
-    """What the exit status says."""
+    """The meaning of the exit status."""
 
     ANSWERED = 0
     FAILED = 1
-    USAGE = 2  # as typer has it
+    USAGE = 2  # typer's own
     ABSTAINED = 3
     ESCALATED = 4
 
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="TOML file naming agents, clusterer and policy; default: tinyworld."),
+    typer.Option("--config", "-c", help="TOML file with agents, clusterer and policy; default: tinyworld."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Show on standard error how the run goes on.")]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Show the progress of the run on standard error.")]
+LimitOption = Annotated[int, typer.Option(min=0, help="Number of questions, chosen by --seed; 0 for all.")]
+SeedOption = Annotated[
+    int, typer.Option(help="Random seed for questions and examples, and for agents that have no seed of their own.")
+]
+PartitionOption = Annotated[int, typer.Option(min=1, help="Questions in each Parquet file of --engine ray.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingOptions:
+    """The options of `sample`: which questions are asked, how, and where responses are kept."""
+
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="triviaqa, squad, squad_v2, nq_open or truthfulqa (from the hub); tinyworld; one of their official "
+            "files; JSON Lines; Parquet; or the folder of a dataset."
+        ),
+    ]
+    out: Annotated[Path, typer.Option(help="Folder of the run. Rerun the same command to resume.")]
+    split: Annotated[str | None, typer.Option(help="Split of the dataset; default: validation.")] = None
+    limit: LimitOption = 200
+    seed: SeedOption = 0
+    with_context: Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")] = False
+    shots: Annotated[int, typer.Option(min=0, help="Number of examples shown before each question.")] = 0
+    prompt: Annotated[
+        Path | None, typer.Option(help="TOML file with the fields instruction, question and with_context.")
+    ] = None
+    config: ConfigOption = None
+    at_once: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Concurrent questions to each server of an agent; default: 8, and 1 for a model in this process. "
+            "Batches of a local model are faster, but change the last digits of its log-probabilities.",
+        ),
+    ] = None
+    p_false: Annotated[
+        bool,
+        typer.Option("--p-false", help="Ask each agent about its own answers: the probability that each is false."),
+    ] = False
+    verbal_confidence: Annotated[
+        bool,
+        typer.Option("--verbal-confidence", help="Ask each agent about its own answers: its confidence in percent."),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringOptions:
+    """The options of `score`, `report`, `calibrate` and `drift`: how responses become clusters, and what is right."""
+
+    clusterer: Annotated[
+        Literal["normalized", "tinyworld"] | None,
+        typer.Option("--clusterer", help="normalized (the default) needs no model; tinyworld is for its own models."),
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="TOML file whose [clusterer] decides which responses mean the same."),
+    ] = None
+    weighting: Annotated[
+        Literal["auto", "frequency", "probability"],
+        typer.Option(help="How responses count; auto: by probability where an agent has it for all its responses."),
+    ] = "auto"
+    correctness: Annotated[
+        Literal["reference_or_label", "reference", "label", "f1", "rouge_l", "entailment", "judge"],
+        typer.Option(
+            help="When an answer is right. entailment needs --config with an entailment model, judge needs --config "
+            "with [judge]."
+        ),
+    ] = "reference_or_label"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """Where a command runs: in this process or on a Ray cluster."""
+
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option("--engine", help="local: this process; ray: a Ray cluster (coe-agents[ray]), output as Parquet."),
+    ] = "local"
+    address: Annotated[
+        str | None,
+        typer.Option(help="Address of the Ray cluster; default: RAY_ADDRESS, else a cluster on this machine."),
+    ] = None
+    actors: Annotated[
+        int | None, typer.Option(min=1, help="Processes on the Ray cluster; default: one for each machine.")
+    ] = None
+    gpus_per_actor: Annotated[float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")] = 0.0
+
+
+SamplesArgument = Annotated[
+    list[Path],
+    typer.Argument(help="Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."),
+]
+ResamplesOption = Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")]
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Returns a command with the fields of its options classes as parameters, as Typer reads them.
+
+    A parameter annotated with one of the dataclasses above becomes the dataclass's fields. A field that two of them
+    share is one option: the first declares it, and both receive its value.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    expanded: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            expanded[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
+            continue
+        field_hints = get_type_hints(groups[name], include_extras=True)
+        for field in fields(groups[name]):
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            option = inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field_hints[field.name]
+            )
+            expanded.setdefault(field.name, option)
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        own = {name: value for name, value in options.items() if name in hints and name not in groups}
+        wholes = {
+            name: group(**{field.name: options[field.name] for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**own, **wholes)
+
+    run.__annotations__ = {name: parameter.annotation for name, parameter in expanded.items()}
+    run.__signature__ = inspect.Signature(list(expanded.values()))  # type: ignore[attr-defined]
+    return run

@@ -1,42 +1,36 @@
-"""Owns the command `report`: an evaluation as one page for a browser."""
+"""Owns the command `report`: an evaluation as one HTML page."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from coe_agents.cli.score import (
-    ClustererOption,
-    ConfigFileOption,
-    CorrectnessOption,
-    ResamplesOption,
-    WeightingOption,
-    to_setting,
-)
+from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
+from coe_agents.cli.score import create_setting
 
 
+@expand_options
 def report(
     run: Annotated[list[Path], typer.Argument(help="The folder of a run of `sample`, or files of saved responses.")],
+    scoring: ScoringOptions,
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
-    title: Annotated[str | None, typer.Option(help="Its heading; default: the name of what is reported.")] = None,
-    clusterer: ClustererOption = None,
-    config: ConfigFileOption = None,
-    weighting: WeightingOption = "auto",
-    correctness: CorrectnessOption = "reference_or_label",
+    title: Annotated[
+        str | None, typer.Option(help="Heading of the page; default: the name of the folder or files.")
+    ] = None,
     resamples: ResamplesOption = 1000,
 ) -> None:
-    """Write scores, curves, thresholds to try and all questions into one page that needs no network."""
+    """Write scores, curves, adjustable thresholds and all questions to one HTML page that needs no network."""
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.page import create_page
     from coe_agents.redaction import clean
 
-    setting = to_setting(clusterer, config, correctness)
+    setting = create_setting(scoring)
     with Samples(run) as questions:
         page = create_page(
             questions,
             title=", ".join(path.resolve().name for path in run) if title is None else title,
             clusterer=setting.clusterer,
-            weighting=weighting,
+            weighting=setting.weighting,
             criterion=setting.criterion,
             entailment=setting.entailment,
             n_resamples=resamples,

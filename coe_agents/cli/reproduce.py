@@ -1,12 +1,11 @@
-"""Owns the command `reproduce`: the paper's tables and figures, and those beyond it, from samples made once."""
+"""Owns the command `reproduce`: the tables and figures of the paper, and more, from responses sampled once."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from coe_agents.cli.options import ConfigOption
-from coe_agents.cli.sample import LimitOption, SeedOption
+from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
 
 if TYPE_CHECKING:
     from coe_agents.cli.material import Material
@@ -31,43 +30,51 @@ _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
 
 def reproduce(
-    name: Annotated[Name, typer.Argument(help="Which experiment.")],
-    out: Annotated[Path, typer.Option(help="Folder for tables and pictures; runs are kept in it, too.")] = Path(
+    name: Annotated[Name, typer.Argument(help="The experiment.")],
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and the stored responses.")] = Path(
         "reproduced"
     ),
     config: ConfigOption = None,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(help="As for sample, at most two; default: tinyworld, with --config triviaqa and squad."),
+        typer.Option(help="As for sample, at most two; default: tinyworld, or triviaqa and squad with --config."),
     ] = None,
     samples: Annotated[
-        list[Path] | None, typer.Option(help="Files of saved responses; nobody is asked. May be given several times.")
+        list[Path] | None,
+        typer.Option(help="Files of saved responses to use instead of asking agents. May be given several times."),
     ] = None,
     agents: Annotated[
         str | None,
         typer.Option(
-            help="Of the saved responses, with commas, in the order in which they join a group; default: an order that "
-            "does not depend on their names."
+            help="Agents of the saved responses, comma-separated, in the order in which they join a group; default: "
+            "an order that does not depend on their names."
         ),
     ] = None,
     limit: LimitOption = 200,
     seed: SeedOption = 0,
     with_context: Annotated[
-        bool, typer.Option("--with-context", help="Show passages, where a dataset has them.")
+        bool, typer.Option("--with-context", help="Show passages if the dataset has them.")
     ] = False,
     correctness: Annotated[
         Literal["reference_or_label", "reference", "label", "f1", "rouge_l", "entailment"] | None,
-        typer.Option(help="When an answer is right; default: reference_or_label, of tinyworld its facts."),
+        typer.Option(help="When an answer is right; default: reference_or_label, for tinyworld its own facts."),
     ] = None,
 ) -> None:
-    """Reproduce a table or figure of the paper, with its numbers beside those found: CSV, LaTeX, PNG, SVG."""
+    """Reproduce a table or figure of the paper next to the published numbers, as CSV, LaTeX, PNG and SVG."""
     if samples and dataset:
-        raise typer.BadParameter("it and --dataset exclude each other", param_hint="--samples")
+        raise typer.BadParameter("it cannot be combined with --dataset. Omit one of them", param_hint="--samples")
     if agents and not samples:
-        raise typer.BadParameter('it goes with "--samples"; a configuration names its own', param_hint="--agents")
+        raise typer.BadParameter(
+            'it requires "--samples". Omit it to use the agents of the configuration', param_hint="--agents"
+        )
     if dataset and len(dataset) > 2:
-        raise typer.BadParameter("at most two can be given", param_hint="--dataset")
-    from coe_agents.cli.sources import asked_material, saved_material  # heavy, and not before a mistake is told
+        raise typer.BadParameter(
+            f"at most two can be given; got {len(dataset)}. Omit the others", param_hint="--dataset"
+        )
+    from coe_agents.cli.sources import (
+        asked_material,
+        saved_material,
+    )  # slow to import: mistakes above are reported first
 
     if samples:
         chosen = tuple(agents.split(",")) if agents else None
@@ -82,7 +89,7 @@ def reproduce(
 
 
 def _in_place(source: str, name: Literal["triviaqa", "squad"]) -> str:
-    """Returns what the questions are, and of which they stand in place where the paper asked others."""
+    """Returns the name of the questions, with the dataset of the paper that they replace if it is another one."""
     papers = {"triviaqa": "TriviaQA", "squad": "SQuAD"}[name]
     return source if source.startswith(name) else f"{source}, in place of {papers}"
 
@@ -92,9 +99,9 @@ def _all_of(material: "Material") -> list[Name]:
 
     names: list[Name] = [name for name in get_args(Name) if name != "all" and name not in material.left_out]
     for name, why in material.left_out.items():
-        print(f"{name} is left out: {why}")
+        print(f"Skipped {name}: {why}")
     if len(material.agents) < 2:
-        print(f"{', '.join(_OF_TWO)} are left out: they need two agents")
+        print(f"Skipped {', '.join(_OF_TWO)}: they need two agents")
         names = [name for name in names if name not in _OF_TWO]
     return names
 
@@ -105,12 +112,12 @@ def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
     from coe_agents.cli.display.experiment import show_experiment
     from coe_agents.experiments import draw_to, to_csv, to_latex
 
-    asked = (
-        {**material.told}
+    provenance = (
+        {**material.provenance}
         if experiment.name != "quadrants"
-        else {name: material.told[name] for name in ("date", "version")}
+        else {name: material.provenance[name] for name in ("date", "version")}
     )
-    whole = replace(experiment, settings={**experiment.settings, **asked})
+    whole = replace(experiment, settings={**experiment.settings, **provenance})
     out.mkdir(parents=True, exist_ok=True)
     for text, kind in ((to_csv(whole), "csv"), (to_latex(whole), "tex")):
         (out / f"{whole.name}.{kind}").write_text(text, encoding="utf-8", errors="replace")
@@ -156,4 +163,4 @@ def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
         case "scaling":
             return made.scaling(material.main, (*agents, *material.twins), setting, seed=seed)
         case "all":
-            raise ValueError('"name" must be one experiment; "all" came. Call for each of them')
+            raise ValueError('"name" must be one experiment; got "all". Call it for each of them')

@@ -1,184 +1,147 @@
-"""Owns the command `sample`: asks every agent many questions, and keeps what they say."""
+"""Owns the command `sample`: asks every agent many questions and stores the responses."""
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents.cli.engine import (
-    ActorsOption,
-    AddressOption,
-    EngineOption,
-    GpusOption,
-    PartitionOption,
-    RayEngine,
-    create_share,
-    engine_of,
-    served_at_most,
-    shared,
-)
-from coe_agents.cli.options import ConfigOption, Exit
+from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.engine import RayEngine, create_engine, share_limits
+from coe_agents.cli.options import EngineOptions, Exit, PartitionOption, SamplingOptions, expand_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from coe_agents.config.group import Group, SelfCheck
     from coe_agents.config.schema import Config
     from coe_agents.distributed import SampleParts
     from coe_agents.evaluation.datasets import Question, QuestionSet
     from coe_agents.evaluation.store import Store, Unit
 
-DatasetOption = Annotated[
-    str,
-    typer.Option(
-        help="triviaqa, squad, squad_v2, nq_open or truthfulqa (from the hub); tinyworld; one of their official files; "
-        "JSON Lines; Parquet; or a folder of a dataset."
-    ),
-]
-OutOption = Annotated[Path, typer.Option(help="The run's folder. The same command goes on where it stopped.")]
-SplitOption = Annotated[str | None, typer.Option(help="Of the dataset; default: validation.")]
-LimitOption = Annotated[int, typer.Option(min=0, help="How many questions, drawn by --seed; 0 for all.")]
-SeedOption = Annotated[int, typer.Option(help="Draws questions and examples; samples, too, of agents without a seed.")]
-ContextOption = Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")]
-ShotsOption = Annotated[int, typer.Option(min=0, help="Examples shown before each question.")]
-PromptOption = Annotated[Path | None, typer.Option(help="TOML file: instruction, question, with_context.")]
-AtOnceOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Questions put at once to each server of an agent; default: 8, and 1 to a model in this process: in a "
-        "batch, which is faster, the last digits of its log-probabilities hang on who shares it.",
-    ),
-]
-PFalseOption = Annotated[
-    bool, typer.Option("--p-false", help="Ask each agent about its own answers: its probability that one is false.")
-]
-VerbalOption = Annotated[
-    bool, typer.Option("--verbal-confidence", help="Ask each agent about its own answers: how sure it says it is.")
-]
 SAMPLE_EPILOG = (
-    "Exit status: 0 all replied, 1 some failed or could not be kept, 2 a mistake in the command, 130 stopped."
+    "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
+    "command, 130 interrupted."
 )
-_STOPPED = 130
+_INTERRUPTED = 130
 
 
-def sample(
-    *,
-    dataset: DatasetOption,
-    out: OutOption,
-    split: SplitOption = None,
-    limit: LimitOption = 200,
-    seed: SeedOption = 0,
-    with_context: ContextOption = False,
-    shots: ShotsOption = 0,
-    prompt: PromptOption = None,
-    config: ConfigOption = None,
-    at_once: AtOnceOption = None,
-    p_false: PFalseOption = False,
-    verbal_confidence: VerbalOption = False,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    actors: ActorsOption = None,
-    gpus_per_actor: GpusOption = 0.0,
-    partition_size: PartitionOption = 100,
-) -> None:
-    """Ask every agent the questions of a dataset, and keep all responses as they come."""
-    from coe_agents.cli.ask import load_quietly
-
-    ray = engine_of(engine, address=address, actors=actors, gpus_per_actor=gpus_per_actor)
-    settings = load_quietly(config)
-    asked: dict[SelfCheck, bool] = {"p_false": p_false, "verbal_conf": verbal_confidence}
-    sample_to(
-        out,
-        load_set(dataset, split),
-        settings,
-        limit=limit,
-        seed=seed,
-        with_context=with_context,
-        shots=shots,
-        prompt=prompt,
-        at_once=at_once,
-        self_checks=[field for field, wanted in asked.items() if wanted],
-        engine=ray,
-        partition_size=partition_size,
-    )
+@expand_options
+def sample(sampling: SamplingOptions, engine: EngineOptions, partition_size: PartitionOption = 100) -> None:
+    """Ask every agent the questions of a dataset, and store each response as it arrives."""
+    ray = create_engine(engine)
+    config = load_quietly(sampling.config)
+    questions = load_set(sampling.dataset, sampling.split)
+    sample_to(sampling, questions, config, engine=ray, partition_size=partition_size)
 
 
 def sample_to(
-    out: Path,
+    options: SamplingOptions,
     found: "QuestionSet",
-    settings: "Config | None",
+    config: "Config | None",
     *,
-    limit: int,
-    seed: int,
-    with_context: bool = False,
-    shots: int = 0,
-    prompt: Path | None = None,
-    at_once: int | None = None,
-    self_checks: "Sequence[SelfCheck]" = (),
     engine: RayEngine | None = None,
     partition_size: int = 100,
 ) -> None:
-    """Asks the agents of a configuration questions of a set, and keeps what they say in the run's folder.
+    """Asks the agents of a configuration the questions of a set, and stores the responses in the folder `options.out`.
+
+    Args:
+        options: All but `dataset`, `split` and `config`, which the next two arguments hold, loaded.
+        found: The questions of the dataset.
+        config: The configuration; None for tinyworld.
+        engine: None for this process.
+        partition_size: Questions in each Parquet file of a Ray run.
 
     Raises:
-        Exit: Some failed, or it was stopped; the same call goes on.
+        Exit: If requests failed or the run was interrupted; the same call resumes.
     """
     from coe_agents.evaluation.datasets import examples_from, load_prompt, subset
 
-    wording = load_prompt(found.kind, prompt)
-    questions = subset(found.questions, limit or None, seed=seed)
-    examples = examples_from(found.questions, shots, seed=seed, with_context=with_context)
-    prompts = {
-        question.id: wording.text(question, examples(question), with_context=with_context) for question in questions
-    }
-    from coe_agents.config.group import create_group  # heavy, and not before a mistake is told
+    seed, passages = options.seed, options.with_context
+    wording = load_prompt(found.kind, options.prompt)
+    questions = subset(found.questions, options.limit or None, seed=seed)
+    examples = examples_from(found.questions, options.shots, seed=seed, with_context=passages)
+    prompts = {question.id: wording.text(question, examples(question), with_context=passages) for question in questions}
+    from coe_agents.config.group import create_group  # slow to import: mistakes above are reported first
 
-    group = create_group(settings, prompts, seed=seed, at_once=at_once, self_checks=self_checks, passages=with_context)
-    told = {
+    self_checks = _self_checks(options)
+    group = create_group(
+        config, prompts, seed=seed, at_once=options.at_once, self_checks=self_checks, passages=passages
+    )
+    settings = {
         "dataset": {
             "source": found.source,
             "n_records": found.n_records,
             "n_questions": len(found.questions),
-            "limit": limit,
+            "limit": options.limit,
             "sha256": _digest([asdict(question) for question in questions]),
         },
         "seed": seed,
-        "prompt": {**asdict(wording), "passages": with_context, "shots": shots, "sha256": _digest(prompts)},
+        "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": _digest(prompts)},
         **group.settings,
     }
     if engine is None:
-        _run(group, questions, told, out)
+        _run(group, questions, settings, options.out)
         return
     from coe_agents.distributed import SampleParts, cluster
     from coe_agents.distributed import sample as sample_parts
 
     with (
-        SampleParts(out, told, questions, group.participants, size=partition_size, numbers=self_checks) as parts,
-        _shown(group, questions, parts) as advance,
+        SampleParts(
+            options.out, settings, questions, group.participants, size=partition_size, numbers=self_checks
+        ) as parts,
+        _progress_and_summary(group, questions, parts) as advance,
     ):
         if parts.pending():
             with cluster(engine.address):
-                pool = engine.pool(n_parts=parts.n_unfinished, bound=served_at_most(settings, at_once))
+                pool = engine.pool(n_parts=parts.n_unfinished, bound=most_actors(config, options.at_once))
                 create = partial(
-                    create_share,
-                    config=shared(settings, pool.n_actors),
-                    seed=seed,
-                    at_once=at_once,
+                    _create_share,
+                    config=share_limits(config, pool.n_actors),
+                    options=options,
                     n_sharing=pool.n_actors,
-                    self_checks=self_checks,
-                    passages=with_context,
                 )
                 sample_parts(parts, prompts, create, pool, on_unit=advance)
 
 
+def most_actors(config: "Config | None", at_once: int | None) -> int | None:
+    """Returns how many actors can share the limits of the agents' endpoints; None without endpoints."""
+    from coe_agents.config.clients import LOCAL_PROVIDERS, default_at_once
+
+    remote = [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS] if config else []
+    bounds = [min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote]
+    return min(bounds, default=None)
+
+
+def _self_checks(options: SamplingOptions) -> "list[SelfCheck]":
+    fields: dict[SelfCheck, bool] = {"p_false": options.p_false, "verbal_conf": options.verbal_confidence}
+    return [field for field, is_wanted in fields.items() if is_wanted]
+
+
+def _create_share(
+    prompts: Mapping[str, str], *, config: "Config | None", options: SamplingOptions, n_sharing: int
+) -> "Group":
+    """Creates an actor's agents, in the actor, whose environment holds the keys."""
+    from coe_agents.config.group import create_group
+
+    return create_group(
+        config,
+        prompts,
+        seed=options.seed,
+        at_once=options.at_once,
+        n_sharing=n_sharing,
+        self_checks=_self_checks(options),
+        passages=options.with_context,
+    )
+
+
 def load_set(dataset: str, split: str | None) -> "QuestionSet":
-    """Returns the questions of tinyworld, or of a dataset that `load_questions` knows."""
+    """Returns the questions of tinyworld or of any dataset that `load_questions` reads."""
     if dataset == "tinyworld":
         from coe_agents.tinyworld.questions import tinyworld_questions
 
@@ -188,7 +151,7 @@ def load_set(dataset: str, split: str | None) -> "QuestionSet":
     return load_questions(dataset, split=split)
 
 
-def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: Path) -> None:
+def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:
     import asyncio
 
     from coe_agents.evaluation.runner import sample as sample_all
@@ -197,9 +160,9 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
 
     with (
         Store(out, settings, units_of(questions, group.participants)) as store,
-        _shown(group, questions, store) as advance,
+        _progress_and_summary(group, questions, store) as advance,
     ):
-        asking = sample_all(
+        run = sample_all(
             questions,
             group.participants,
             group.ask,
@@ -208,17 +171,17 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
             secrets=group.secrets,
             on_unit=advance,
         )
-        asyncio.run(asking)
+        asyncio.run(run)
 
 
 @contextmanager
-def _shown(
+def _progress_and_summary(
     group: "Group", questions: "Sequence[Question]", kept: "Store | SampleParts"
 ) -> "Iterator[Callable[[Unit], None]]":
-    """Shows how far a run is, and says in the end what is there, and what failed.
+    """Shows the progress of a run; at its end prints where the responses are, and what failed.
 
     Raises:
-        Exit: Some failed, or it was stopped.
+        Exit: If requests failed or the run was interrupted.
     """
     from coe_agents.cli.display.progress import progress
     from coe_agents.redaction import clean
@@ -230,18 +193,19 @@ def _shown(
         with progress(totals) as advance:
             yield lambda unit: advance(unit[1], unit in kept.errors)
     except KeyboardInterrupt:
-        print(f"Stopped; {len(kept.pending())} replies are missing. The same command goes on.")
-        raise typer.Exit(_STOPPED) from None
+        print(f"Interrupted; {len(kept.pending())} replies are missing. Rerun the same command to resume.")
+        raise typer.Exit(_INTERRUPTED) from None
     print(f"{len(questions)} questions, {len(agents)} agents: {clean(str(kept.path))}")
     for agent in agents:
-        told = [error for (_, name), error in kept.errors.items() if name == agent.name]
-        if told:
-            print(f"{clean(agent.name)} failed {len(told)} times, first so: {clean(told[0])}")
+        errors = [error for (_, name), error in kept.errors.items() if name == agent.name]
+        if errors:
+            times = "once" if len(errors) == 1 else f"{len(errors)} times"
+            print(f"{clean(agent.name)} failed {times}; the first error: {clean(errors[0])}")
     if kept.errors:
-        print("The same command asks again what failed.")
+        print("Rerun the same command to repeat the failed requests.")
         raise typer.Exit(Exit.FAILED)
 
 
 def _digest(value: object) -> str:
-    """Returns what tells two values of JSON apart."""
+    """Returns the SHA-256 digest of a value of JSON."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -1,96 +1,56 @@
-"""Owns the command `score`: how well each uncertainty tells wrong answers from right ones, on saved samples."""
+"""Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.engine import (
-    ActorsOption,
-    AddressOption,
-    EngineOption,
-    GpusOption,
+from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.engine import RayEngine, create_engine, share_limits
+from coe_agents.cli.options import (
+    EngineOptions,
+    JsonOption,
     PartitionOption,
-    RayEngine,
-    create_scorer,
-    engine_of,
-    judged_at_most,
-    scorer_settings,
-    shared,
+    ResamplesOption,
+    SamplesArgument,
+    ScoringOptions,
+    expand_options,
 )
-from coe_agents.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from coe_agents.clustering import Clusterer, EntailmentModel
+    from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
     from coe_agents.evaluation import Criterion, Samples, Scores
-    from coe_agents.policy import Weighting
+    from coe_agents.experiments import Setting
 
-SamplesArgument = Annotated[
-    list[Path],
-    typer.Argument(help="Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."),
-]
-ClustererOption = Annotated[
-    Literal["normalized", "tinyworld"] | None,
-    typer.Option("--clusterer", help="normalized (the default) needs no model; tinyworld is for its own models."),
-]
-ConfigFileOption = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help="TOML file whose [clusterer] decides which responses mean the same."),
-]
-WeightingOption = Annotated[
-    Literal["auto", "frequency", "probability"],
-    typer.Option(help="How responses count; auto: by probability where an agent has it for all of its own."),
-]
-CorrectnessOption = Annotated[
-    Literal["reference_or_label", "reference", "label", "f1", "rouge_l", "entailment", "judge"],
-    typer.Option(
-        help="When an answer is right. entailment needs --config with an entailment model, judge one with [judge]."
-    ),
-]
-
-ResamplesOption = Annotated[int, typer.Option(min=1, help="Of the bootstrap behind every interval.")]
+_JUDGED_AT_ONCE = 8
 
 
+@expand_options
 def score(
     samples: SamplesArgument,
-    clusterer: ClustererOption = None,
-    config: ConfigFileOption = None,
-    weighting: WeightingOption = "auto",
-    correctness: CorrectnessOption = "reference_or_label",
+    scoring: ScoringOptions,
+    engine: EngineOptions,
     resamples: ResamplesOption = 1000,
     as_json: JsonOption = False,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    actors: ActorsOption = None,
-    gpus_per_actor: GpusOption = 0.0,
     partition_size: PartitionOption = 256,
-    out: Annotated[Path | None, typer.Option(help="With --engine ray: the folder of the scores, as Parquet.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the scores, as Parquet; required with --engine ray.")
+    ] = None,
 ) -> None:
-    """Score saved samples: AUROC, AURAC and accuracy of every uncertainty, with 95 % intervals."""
-    ray = engine_of(engine, address=address, actors=actors, gpus_per_actor=gpus_per_actor)
+    """Score saved samples: AUROC, AURAC and accuracy of every uncertainty score, with 95 % intervals."""
+    ray = create_engine(engine)
     if (ray is None) != (out is None):
-        raise typer.BadParameter("it and --engine ray go together", param_hint="--out")
-    figures = figures_of(
-        samples,
-        clusterer=clusterer,
-        config=config,
-        weighting=weighting,
-        correctness=correctness,
-        resamples=resamples,
-        engine=ray,
-        out=out,
-        partition_size=partition_size,
-    )
+        raise typer.BadParameter("--out and --engine ray require each other. Give both or neither", param_hint="--out")
+    figures = figures_of(samples, scoring, resamples=resamples, engine=ray, out=out, partition_size=partition_size)
     show(figures, as_json=as_json)
 
 
 def show(figures: dict[str, Any], *, as_json: bool) -> None:
-    """Prints a report, as one object or as a table."""
+    """Prints a report, as one JSON object or as a table."""
     if as_json:
         print(json.dumps(figures, allow_nan=False))
     else:
@@ -101,49 +61,87 @@ def show(figures: dict[str, Any], *, as_json: bool) -> None:
 
 def figures_of(
     samples: list[Path],
+    options: ScoringOptions,
     *,
-    clusterer: str | None,
-    config: Path | None,
-    weighting: "Weighting",
-    correctness: str,
     resamples: int = 1000,
     engine: RayEngine | None = None,
     out: Path | None = None,
     partition_size: int = 256,
 ) -> dict[str, Any]:
-    """Returns the report on samples; with an engine of Ray the scores are kept in `out`, and go on there.
+    """Returns the report on samples; with a Ray engine the scores are stored in `out`, and a rerun resumes there.
 
     Raises:
-        BadParameter: The options do not go together.
+        BadParameter: If the options cannot be combined.
         CoEError: See `coe_agents.evaluation.score` and `coe_agents.distributed.score`.
     """
     from coe_agents.evaluation import Samples, report
     from coe_agents.evaluation import score as score_samples
 
-    settings = _settings(clusterer, config, correctness)
-    setting = setting_of(clusterer, settings, correctness)
+    config = _load_config(options)
+    setting = _create_setting(options, config)
     with Samples(samples) as questions:
         if engine is None or out is None:
             scores = score_samples(
                 questions,
                 clusterer=setting.clusterer,
-                weighting=weighting,
+                weighting=setting.weighting,
                 criterion=setting.criterion,
                 entailment=setting.entailment,
             )
         else:
-            scores = _score_on(
-                engine,
-                questions,
-                out,
-                setting,
-                config=settings,
-                clusterer=clusterer,
-                correctness=correctness,
-                weighting=weighting,
-                partition_size=partition_size,
-            )
+            scores = _score_on(engine, questions, out, setting, options, config, partition_size)
     return report(scores, n_resamples=resamples)
+
+
+def create_setting(options: ScoringOptions) -> "Setting":
+    """Returns the clusterer, the criterion, the weighting and, where the clusterer has one, the entailment model.
+
+    Raises:
+        BadParameter: If the options cannot be combined.
+        ConfigurationError: If the configuration is invalid.
+    """
+    return _create_setting(options, _load_config(options))
+
+
+def _load_config(options: ScoringOptions) -> "Config | None":
+    if options.clusterer is not None and options.config is not None and options.correctness != "judge":
+        raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--clusterer")
+    return None if options.config is None else load_quietly(options.config)
+
+
+def _create_setting(
+    options: ScoringOptions, config: "Config | None", *, judged_at_once: int = _JUDGED_AT_ONCE
+) -> "Setting":
+    """Creates the models for scoring; a judge of correctness judges `judged_at_once` answers at a time."""
+    from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+    from coe_agents.evaluation import CRITERIA, SameMeaning
+    from coe_agents.experiments import Setting
+
+    judge: Criterion | None = None
+    clusterer: Clusterer = NormalizedMatch()
+    if options.clusterer == "tinyworld":
+        from coe_agents.tinyworld import tinyworld_clusterer
+
+        clusterer = tinyworld_clusterer()
+    if config is not None:
+        from coe_agents.config.build import create_clusterer, create_judge
+
+        clusterer = create_clusterer(config) if options.clusterer is None else clusterer
+        judge = create_judge(config, at_once=judged_at_once) if options.correctness == "judge" else None
+    model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
+    if options.correctness == "entailment" and model is None:
+        raise typer.BadParameter(
+            '"entailment" needs an entailment model. Name one: --config FILE with [clusterer] kind = "entailment"',
+            param_hint="--correctness",
+        )
+    if options.correctness == "judge":
+        if judge is None:
+            raise typer.BadParameter(
+                '"judge" needs a judge model. Name one: --config FILE with [judge]', param_hint="--correctness"
+            )
+        return Setting(clusterer, judge, model, options.weighting)
+    criterion = SameMeaning(clusterer) if options.correctness == "entailment" else CRITERIA[options.correctness]
+    return Setting(clusterer, criterion, model, options.weighting)
 
 
 def _score_on(
@@ -151,11 +149,8 @@ def _score_on(
     questions: "Samples",
     out: Path,
     setting: "Setting",
-    *,
+    options: ScoringOptions,
     config: "Config | None",
-    clusterer: str | None,
-    correctness: str,
-    weighting: "Weighting",
     partition_size: int,
 ) -> "Scores":
     import coe_agents
@@ -163,30 +158,30 @@ def _score_on(
     from coe_agents.distributed import cluster
     from coe_agents.distributed import score as score_parts
 
-    told = {
+    settings = {
         "coe_agents": coe_agents.__version__,
         "sha256": sorted(_digest(path) for path in questions.paths),
-        "correctness": correctness,
-        "weighting": weighting,
-        **scorer_settings(clusterer, config),
+        "correctness": options.correctness,
+        "weighting": options.weighting,
+        **clustering_settings(options.clusterer, config),
     }
     name = "scored"
     with progress({name: (0, len(questions))}, what="questions") as advance, cluster(engine.address):
-        pool = engine.pool(n_parts=-(-len(questions) // partition_size), bound=judged_at_most(config, correctness))
+        bound = _most_actors(config, options.correctness)
+        pool = engine.pool(n_parts=-(-len(questions) // partition_size), bound=bound)
         create = partial(
-            create_scorer,
-            clusterer=clusterer,
-            config=shared(config, pool.n_actors),
-            correctness=correctness,
-            n_actors=pool.n_actors,
+            _create_setting,
+            options,
+            share_limits(config, pool.n_actors),
+            judged_at_once=_JUDGED_AT_ONCE // pool.n_actors,
         )
         return score_parts(
             questions,
             create,
             out,
-            told,
+            settings,
             pool,
-            weighting=weighting,
+            weighting=options.weighting,
             size=partition_size,
             criterion=setting.criterion.name,
             clusterer=type(setting.clusterer).__name__,
@@ -194,69 +189,26 @@ def _score_on(
         )
 
 
+def _most_actors(config: "Config | None", correctness: str) -> int | None:
+    """Returns how many actors can share the limits of the clusterer's and the judge's endpoints; None without any."""
+    bounds = [_JUDGED_AT_ONCE] if correctness == "judge" else []
+    if config and config.clusterer.kind == "llm":
+        bounds.append(config.clusterer.max_concurrency)
+    return min(bounds, default=None)
+
+
+def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[str, Any]:
+    """Returns the part of the settings on which scores depend, without keys."""
+    from coe_agents.redaction import redacted, secrets_of
+
+    if config is None:
+        return {"clusterer": clusterer or "normalized"}
+    sections = {"clusterer": config.clusterer, "judge": config.judge}
+    fields = {name: section.model_dump(exclude={"base_url"}) for name, section in sections.items() if section}
+    secrets = frozenset().union(*(secrets_of(section) for section in sections.values() if section is not None))
+    return {**json.loads(redacted(json.dumps(fields), secrets)), **({"clusterer": clusterer} if clusterer else {})}
+
+
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What the options of `score`, `report`, `calibrate` and `drift` name."""
-
-    clusterer: "Clusterer"
-    criterion: "Criterion"
-    entailment: "EntailmentModel | None"
-
-
-def to_setting(clusterer: str | None, config: Path | None, correctness: str) -> Setting:
-    """Returns the clusterer, the criterion and, where one is at hand, the entailment model.
-
-    Raises:
-        BadParameter: The options do not go together.
-        ConfigurationError: The file is faulty.
-    """
-    return setting_of(clusterer, _settings(clusterer, config, correctness), correctness)
-
-
-def _settings(clusterer: str | None, config: Path | None, correctness: str) -> "Config | None":
-    if clusterer is not None and config is not None and correctness != "judge":
-        raise typer.BadParameter("it and --config exclude each other", param_hint="--clusterer")
-    if config is None:
-        return None
-    from coe_agents.cli.ask import load_quietly
-
-    return load_quietly(config)
-
-
-def setting_of(
-    clusterer: str | None, settings: "Config | None", correctness: str, *, judged_at_once: int = 8
-) -> Setting:
-    """Returns the same, of a configuration; a judge of correctness is asked about so many answers at a time."""
-    from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-    from coe_agents.evaluation import CRITERIA, SameMeaning
-
-    judge: Criterion | None = None
-    chosen: Clusterer = NormalizedMatch()
-    if clusterer == "tinyworld":
-        from coe_agents.tinyworld import tinyworld_clusterer
-
-        chosen = tinyworld_clusterer()
-    if settings is not None:
-        from coe_agents.config.build import create_clusterer, create_judge
-
-        chosen = create_clusterer(settings) if clusterer is None else chosen
-        judge = create_judge(settings, at_once=judged_at_once) if correctness == "judge" else None
-    model = chosen.model if isinstance(chosen, BidirectionalEntailment) else None
-    if correctness == "entailment" and model is None:
-        raise typer.BadParameter(
-            '"entailment" needs an entailment model. Name one: --config FILE with [clusterer] kind = "entailment"',
-            param_hint="--correctness",
-        )
-    if correctness == "judge":
-        if judge is None:
-            raise typer.BadParameter(
-                '"judge" needs a model that judges. Name one: --config FILE with [judge]', param_hint="--correctness"
-            )
-        return Setting(chosen, judge, model)
-    criterion = SameMeaning(chosen) if correctness == "entailment" else CRITERIA[correctness]
-    return Setting(chosen, criterion, model)

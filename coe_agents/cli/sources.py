@@ -1,12 +1,13 @@
-"""Owns the step from the options of `reproduce` to what its experiments read."""
+"""Owns the step from the options of `reproduce` to the data of its experiments."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import coe_agents
-from coe_agents.cli.material import Asked, AskedMaterial, SavedMaterial, read, remembered, twins_of, without_twins
-from coe_agents.cli.score import to_setting
+from coe_agents.cli.material import Asked, AskedMaterial, SavedMaterial, read, twins_of, with_cache, without_twins
+from coe_agents.cli.options import ScoringOptions
+from coe_agents.cli.score import create_setting
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
@@ -28,10 +29,10 @@ def asked_material(
     with_context: bool,
     correctness: str | None,
 ) -> AskedMaterial:
-    """Returns material from the agents of a configuration, of `reproduce.toml` without one; nobody is asked yet.
+    """Returns material from the agents of a configuration, by default `reproduce.toml`; no agent is asked yet.
 
     Raises:
-        ConfigurationError: If the configuration is faulty, or has one agent only.
+        ConfigurationError: If the configuration is invalid.
     """
     from coe_agents.cli.ask import load_quietly
     from coe_agents.config.build import create_clusterer
@@ -41,23 +42,23 @@ def asked_material(
     sources = tuple(Asked.of(source) for source in datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
     clusterer = create_clusterer(settings)
     names = tuple(agent.name for agent in settings.agents)
-    setting = remembered(
+    setting = with_cache(
         Setting(clusterer, _criterion(correctness, clusterer, tinyworld=sources[0].source == "tinyworld"))
     )
     sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
-    told = {
+    provenance = {
         "dataset": " and ".join(source.source for source in sources),
         "agents": ", ".join(names),
-        "n": f"{limit or 'all'} questions, {_listed(n for n, _ in sampling)} responses of each agent",
-        "temperature": _listed(temperature for _, temperature in sampling),
+        "n": f"{limit or 'all'} questions, {_join(n for n, _ in sampling)} responses of each agent",
+        "temperature": _join(temperature for _, temperature in sampling),
         "seed": str(seed),
-        **_told(setting, settings),
+        **_provenance(setting, settings),
     }
     return AskedMaterial(
         agents=names,
         twins=twins_of(names),
         setting=setting,
-        told=told,
+        provenance=provenance,
         left_out={},
         config=settings,
         sources=sources,
@@ -80,34 +81,36 @@ def saved_material(
     questions = read(paths)
     names, twins = without_twins(questions)
     if agents is not None:
-        said = {response["agent"] for question in questions for response in question.responses}
-        missing = [name for name in agents if name not in said]
+        in_files = {response["agent"] for question in questions for response in question.responses}
+        missing = [name for name in agents if name not in in_files]
         if missing:
             raise ConfigurationError(
-                f'"--agents" must name agents of the files; {", ".join(missing)} is none',
-                hint=f"They are {', '.join(sorted(said))}",
+                f'"--agents" must name agents of the files; got {", ".join(missing)}',
+                hint=f"The files have {', '.join(sorted(in_files))}",
             )
-        names, twins = tuple(agents), tuple(twin for twin in twins_of(agents) if twin in said)
+        names, twins = tuple(agents), tuple(twin for twin in twins_of(agents) if twin in in_files)
     facts = {fact.id for fact in load_facts()}
     of_tinyworld = all(question.id in facts for question in questions)
-    clusterer: Clusterer = NormalizedMatch() if config is None else to_setting(None, config, "label").clusterer
-    setting = remembered(Setting(clusterer, _criterion(correctness, clusterer, tinyworld=of_tinyworld)))
+    clusterer: Clusterer = (
+        NormalizedMatch() if config is None else create_setting(ScoringOptions(config=config)).clusterer
+    )
+    setting = with_cache(Setting(clusterer, _criterion(correctness, clusterer, tinyworld=of_tinyworld)))
     source = ", ".join(path.name for path in paths)
-    left_out = {"squad": "the files are one dataset; name it alone to see them in place of SQuAD"}
+    left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}
     if not of_tinyworld:
-        left_out["contamination"] = "what the models know is known of tinyworld only"
-    told = {
+        left_out["contamination"] = "the knowledge of the models is known for tinyworld only"
+    provenance = {
         "dataset": source,
         "agents": ", ".join(names),
         "n": f"{len(questions)} questions, {_responses(questions, names)} responses of each agent",
-        "temperature and seed": "as sampled; the files do not say",
-        **_told(setting, None),
+        "temperature and seed": "unknown: the files do not state them",
+        **_provenance(setting, None),
     }
     return SavedMaterial(
         agents=names,
         twins=twins if len(twins) == len(names) else (),
         setting=setting,
-        told=told,
+        provenance=provenance,
         left_out=left_out,
         questions=questions,
         source=source,
@@ -122,7 +125,7 @@ def _criterion(name: str | None, clusterer: Clusterer, *, tinyworld: bool) -> Cr
     return CRITERIA[name or "reference_or_label"]
 
 
-def _told(setting: Setting, config: Config | None) -> dict[str, str]:
+def _provenance(setting: Setting, config: Config | None) -> dict[str, str]:
     clusterer = type(setting.clusterer).__name__
     if isinstance(setting.clusterer, BidirectionalEntailment):
         model = getattr(config.clusterer, "model", None) if config else None
@@ -143,5 +146,5 @@ def _responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> s
     return f"{min(counts)} to {max(counts)}"
 
 
-def _listed(values: Iterable[float]) -> str:
+def _join(values: Iterable[float]) -> str:
     return ", ".join(f"{value:g}" for value in sorted(set(values)))

@@ -1,4 +1,4 @@
-"""Owns the configuration file: a TOML file in, agents, clusterer, policy and graph out."""
+"""Owns the configuration file: reads TOML, and creates agents, clusterer, policy and graph from it."""
 
 from coe_agents.config.configuration import Configuration, load
 

@@ -48,10 +48,10 @@ _Part = TypeVar("_Part")
 
 
 def assemble(config: Config | None) -> Any:
-    """Returns the uncompiled graph of a configuration, or of tinyworld without one; no model is loaded yet.
+    """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
 
     Raises:
-        ConfigurationError: If the parts do not fit together; the message has a line for each mistake.
+        ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
     """
     if config is None:
         return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
@@ -61,23 +61,27 @@ def assemble(config: Config | None) -> Any:
     options, adaptive = config.graph.model_dump(), config.graph.adaptive
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
     if isinstance(clusterer, BidirectionalEntailment) and (config.graph.max_rounds > 1 or adaptive is not None):
-        # the responses of a question are clustered anew with those that join them
+        # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     try:
         return create_coe_graph(agents, clusterer=clusterer, policy=policy, escalation=escalation, **options)
     except ValueError as error:
         message = str(error)
-        # the graph speaks of agents by name
-        named = [i for i, agent in enumerate(config.agents) if f"{agent.name!r} came" in message]
+        # the graph's message names an agent, not its place in the file
+        named = [
+            i
+            for i, agent in enumerate(config.agents)
+            if re.search(rf"{re.escape(repr(agent.name))} came|got {re.escape(repr(agent.name))}", message)
+        ]
         place = ("agents", named[-1], "name") if named else ("graph", *_field(message, GraphConfig))
         raise ConfigurationError(config.fault(message, *place)) from error
 
 
 def create_agents(config: Config, *, n_samples: int | None = None) -> list[ModelAgent]:
-    """Returns the agents of a configuration; with `n_samples`, that many from each whose temperature allows it.
+    """Returns the agents of a configuration; `n_samples` replaces their own, except at temperature 0, where it is 1.
 
     Raises:
-        ConfigurationError: If one cannot be made.
+        ConfigurationError: If an agent cannot be created.
     """
     return _all(
         [
@@ -91,7 +95,7 @@ def create_clusterer(config: Config) -> Clusterer:
     """Returns the clusterer of a configuration.
 
     Raises:
-        ConfigurationError: If it cannot be made.
+        ConfigurationError: If it cannot be created.
     """
     return _at(config, lambda: _clusterer(config), type(config.clusterer), "clusterer")
 
@@ -100,7 +104,7 @@ def create_policy(config: Config) -> Policy:
     """Returns the policy of a configuration.
 
     Raises:
-        ConfigurationError: If it cannot be made.
+        ConfigurationError: If it cannot be created.
     """
     return _at(config, lambda: _policy(config), type(config.policy), "policy")
 
@@ -109,7 +113,7 @@ def create_escalation(config: Config) -> Arbiter | None:
     """Returns the arbiter of a configuration, if it has one.
 
     Raises:
-        ConfigurationError: If it cannot be made.
+        ConfigurationError: If it cannot be created.
     """
     chosen = config.escalation
     if chosen is None:
@@ -123,12 +127,10 @@ def create_escalation(config: Config) -> Arbiter | None:
 
 
 def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
-    """Returns the judge of correctness of a configuration, if it has one; reports name it with its model.
-
-    It is asked about `at_once` answers at a time.
+    """Returns the judge of correctness of a configuration, if it has one; it judges `at_once` answers at a time.
 
     Raises:
-        ConfigurationError: If it cannot be made.
+        ConfigurationError: If it cannot be created.
     """
     chosen = config.judge
     if chosen is None:
@@ -144,7 +146,7 @@ def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
 
 
 def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
-    """Calls each, so that all mistakes are told at once."""
+    """Calls each function, and raises one error with the mistakes of all."""
     parts, faults = list[_Part](), list[str]()
     for create in creates:
         try:
@@ -157,7 +159,7 @@ def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
 
 
 def _at(config: Config, create: Callable[[], _Part], section: type[BaseModel], *place: str | int) -> _Part:
-    """Calls `create`; wrong arguments, and packages that are missing, are a mistake of the file, at `place`."""
+    """Calls `create`; an invalid argument or a missing package becomes an error at `place` of the file."""
     try:
         return create()
     except ImportError as error:
@@ -171,7 +173,7 @@ def _at(config: Config, create: Callable[[], _Part], section: type[BaseModel], *
 
 
 def _field(message: str, section: type[BaseModel]) -> tuple[str, ...]:
-    """Returns the section's field with whose name, in quotes, our errors begin."""
+    """Returns the field of the section whose quoted name begins the message, if there is one."""
     found = re.match(r'"(\w+)"', message)
     name = _ALIASES.get(found[1], found[1]) if found else ""
     return (name,) if name in section.model_fields else ()
@@ -193,7 +195,7 @@ def _clusterer(config: Config) -> Clusterer:
         case EmbeddingClusterer():
             return EmbeddingSimilarity(create_embeddings(chosen, owner="the clusterer"), threshold=chosen.threshold)
         case JudgeClusterer():
-            # a judge does not guess
+            # a judge must not vary
             model = create_chat_model(chosen, owner="the clusterer", defaults={"temperature": 0})
             judge: EntailmentModel = ChatEntailment(model, max_concurrency=chosen.max_concurrency)
         case EntailmentClusterer():
@@ -226,6 +228,6 @@ def _calibrated(config: Config, chosen: CalibratedConfig) -> CalibratedPolicy:
         ("agents", sorted(agent.name for agent in config.agents), sorted(calibrated.agents)),
     ):
         if now != then:
-            message = f"the calibrated risk does not hold: {field} {now}, and {then} when calibrated"
+            message = f"the calibrated risk does not hold: {field} {now} differs from {then} at calibration"
             warnings.warn(message, stacklevel=2)
     return policy

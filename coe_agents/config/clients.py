@@ -1,4 +1,4 @@
-"""Owns the step from a model's section of a configuration to its client; nobody is called."""
+"""Owns the step from a model section of a configuration to its client; no server is called."""
 
 import os
 import re
@@ -19,7 +19,7 @@ _Client = TypeVar("_Client")
 
 
 def default_at_once(provider: str) -> int:
-    """Returns how many questions are put at once to a server, or to a model in this process, unless told otherwise."""
+    """Returns the default number of concurrent questions to a server (8) or to a model in this process (1)."""
     return 1 if provider in LOCAL_PROVIDERS else 8
 
 
@@ -32,7 +32,7 @@ class FieldError(ValueError):
 
 
 def replicas_of(section: AgentConfig) -> list[AgentConfig]:
-    """Returns a section for each address; the section itself where it has none."""
+    """Returns a section for each address; the section itself if it has no address."""
     return [section.model_copy(update={"base_url": [address]}) for address in section.base_url] or [section]
 
 
@@ -40,12 +40,12 @@ def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[st
     """Returns the chat model of a section, at its first address.
 
     Args:
-        section: The agent's, or the clusterer's.
-        owner: Who is to have it, for errors.
-        defaults: Options of the model that hold unless the section has them.
+        section: The section of an agent, a clusterer, an arbiter or a judge.
+        owner: The owner of the model, for error messages.
+        defaults: Options of the model that the section may override.
 
     Raises:
-        FieldError: If it cannot be made.
+        FieldError: If it cannot be created.
         ImportError: If a local model's packages are not installed.
     """
     options = {**(defaults or {}), **section.options}
@@ -54,8 +54,8 @@ def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[st
     if section.provider == "huggingface":
         raise FieldError(
             "provider",
-            'a pipeline of "huggingface" gives one sample a request and no log-probabilities. '
-            'Set provider = "transformers"; it runs the same models',
+            'a pipeline of "huggingface" returns one sample per request and no log-probabilities. '
+            'Set provider = "transformers", which runs the same models',
         )
     key = _key(section, owner)
     options |= _access(section, key)
@@ -64,10 +64,10 @@ def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[st
 
 
 def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
-    """Returns the embeddings of a section; those of "huggingface" load their model when they are made.
+    """Returns the embeddings of a section; those of "huggingface" load their model at once.
 
     Raises:
-        FieldError: If they cannot be made.
+        FieldError: If they cannot be created.
         ImportError: If langchain is not installed.
     """
     try:
@@ -77,7 +77,7 @@ def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
     key = _key(section, owner)
     options = {**section.options, **_access(section, key)}
     if section.provider == "openai" and section.base_url:
-        # or the client would send numbers of tokens, in an encoding that it downloads
+        # otherwise the client would send token ids, in an encoding that it downloads
         options.setdefault("check_embedding_ctx_length", False)
 
     def create() -> Embeddings:
@@ -91,28 +91,29 @@ def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> Bas
         if getattr(section, field):
             raise FieldError(
                 field,
-                f'"base_url" and "api_key_env" go with a server; {owner} is of the provider '
-                f'"{section.provider}". Set provider = "openai" for a server that speaks its protocol',
+                f'"base_url" and "api_key_env" are for servers; {owner} has the provider "{section.provider}". '
+                'Omit them, or set provider = "openai" for a server with its protocol',
             )
     from coe_agents.backends import ChatTransformers
 
     if section.provider == "tinyworld" and section.model not in MODELS:
         raise FieldError(
-            "model", f'the models of tinyworld are {", ".join(MODELS)}; {owner} asks for "{section.model}"'
+            "model",
+            f'"model" of {owner} must be one of {", ".join(MODELS)} with provider = "tinyworld"; got "{section.model}"',
         )
     model = str(model_folder(section.model)) if section.provider == "tinyworld" else section.model
     try:
         return ChatTransformers(model, **options)
     except (TypeError, ValidationError) as error:
-        raise FieldError("options", f"{owner} cannot be made: {_described(error)}") from error
+        raise FieldError("options", f"{owner} cannot be created: {_described(error)}") from error
 
 
 def _access(section: ModelSection, key: str | None) -> dict[str, str]:
-    """Returns the options that lead to the server, and in."""
+    """Returns the options for the address and the key of the server."""
     access: dict[str, str] = {}
     if section.base_url:
         access["base_url"] = section.base_url[0]
-        access["api_key"] = "none"  # or the client would send the user's own key there
+        access["api_key"] = "none"  # otherwise the client would send the user's own key there
     if key:
         access["api_key"] = key
     return access
@@ -126,33 +127,35 @@ def _key(section: ModelSection, owner: str) -> str | None:
     if not key:
         raise FieldError("api_key_env", f"{variable}; it is not set. Export it")
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise FieldError("api_key_env", f"{variable}; it holds blanks or characters that no key has. Export it anew")
+        raise FieldError(
+            "api_key_env", f"{variable}; it has blanks or other characters that no key contains. Export it again"
+        )
     return key
 
 
 def _made(create: Callable[[], _Client], *, key: str | None, owner: str, lists: str) -> _Client:
-    """Calls `create`; a wrong provider or option is a mistake of the file, and LangChain's function lists them."""
+    """Calls `create`; an invalid provider or option becomes an error of its field. `lists` is LangChain's function."""
     try:
         return create()
     except Exception as error:
         field = "options" if isinstance(error, ValidationError | TypeError) else "provider"
         described = _described(error)
         if field == "provider" and isinstance(error, ValueError):
-            described += f' "openai" suits any server of its protocol; {lists} of LangChain lists the others'
-        message = redacted(f"{owner} cannot be made: {described}", {key} if key else ())
+            described += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
+        message = redacted(f"{owner} cannot be created: {described}", {key} if key else ())
         raise FieldError(field, message) from error
 
 
 def _described(error: Exception) -> str:
-    """Returns what is wrong, on one line; pydantic's own message would quote what was given, keys and all."""
+    """Returns the error on one line; pydantic's own message would quote the input, including keys."""
     if isinstance(error, ValidationError):
         faults = error.errors(include_input=False, include_context=False, include_url=False)
         return "; ".join(".".join(["options", *map(str, fault["loc"])]) + f": {_plain(fault)}" for fault in faults)
-    # LangChain goes on with a list of its providers
+    # LangChain's message continues with a list of its providers
     return " ".join(re.split(r"\n\n|\nSupported", str(error))[0].split())
 
 
 def _plain(fault: Mapping[str, Any]) -> str:
     if fault["type"] == "extra_forbidden":
-        return "there is no such option. Leave it out"
+        return "unknown option. Omit it"
     return str(fault["msg"]).removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""Owns `load`: a configuration file as the objects that it names."""
+"""Owns `load`, which turns a configuration file into objects."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +15,13 @@ from coe_agents.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a configuration file names.
+    """The objects of a configuration file.
 
     Attributes:
         agents: The agents, in the order of the file.
         clusterer: Decides which responses mean the same.
-        policy: Decides what to do.
-        settings: The file itself, checked.
+        policy: Decides between an answer, an abstention, an escalation and another round.
+        settings: The validated fields of the file.
     """
 
     agents: list[ModelAgent]
@@ -33,17 +33,17 @@ class Configuration:
         """Returns the graph of the file, uncompiled; see `coe_agents.create_coe_graph`.
 
         Raises:
-            ConfigurationError: If the parts do not fit together; the message has a line for each mistake.
+            ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
         graph: StateGraph[CoEState, None, CoEInput, CoEOutput] = assemble(self.settings)
         return graph
 
 
 def load(path: str | Path) -> Configuration:
-    """Reads a TOML file and returns what it names; nobody is called, and no model is loaded yet.
+    """Reads a TOML file and returns its objects; no model is called or loaded yet.
 
     Raises:
-        ConfigurationError: If the file cannot be read or does not fit; the message names file, line and field.
+        ConfigurationError: If the file cannot be read or is invalid; the message names file, line and field.
 
     Example:
         >>> from importlib import resources

@@ -1,4 +1,4 @@
-"""Owns the agents of a run: who is asked, how, and what the run's settings say of them."""
+"""Owns the agents of a sampling run: how they are asked, and which of their settings the run stores."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -29,11 +29,11 @@ class Group:
     """The agents of a run.
 
     Attributes:
-        participants: As the runner sees them.
-        ask: Asks one of them.
-        annotate: Asks one of them about its own answers; None where nothing is asked.
-        settings: All of them that responses hang on, without keys; not where a model is served.
-        secrets: What no error may tell.
+        participants: The agents, as the runner needs them.
+        ask: Asks one agent a question.
+        annotate: Asks one agent about its own answers; None without self-checks.
+        settings: All settings on which responses depend, without keys and addresses.
+        secrets: Strings that no error may contain.
     """
 
     participants: tuple[Participant, ...]
@@ -57,17 +57,16 @@ def create_group(
 
     Args:
         config: The configuration.
-        prompts: What is said to each agent, by question id.
-        seed: For samples.
-        at_once: Questions put at once to each server of an agent; by default 8, and 1 to a model in this process: in a
-            batch the last digits of its log-probabilities hang on who shares it, and a run that was stopped must end
-            with the same file.
-        n_sharing: Groups in other processes, and this one, that ask the same servers at the same time.
-        self_checks: What each agent is asked about its own answers: these fields of the samples.
-        passages: Whether the passage is shown with those questions.
+        prompts: The prompt of each question, by id.
+        seed: For the responses of agents without one.
+        at_once: Concurrent questions to each server of an agent; by default 8, and 1 for a model in this process: the
+            last digits of its log-probabilities depend on the batch, and a resumed run must end with the same file.
+        n_sharing: Number of processes, including this one, that ask the same servers at the same time.
+        self_checks: Fields of the samples that each agent fills by answering about its own answers.
+        passages: Whether self-checks show the passage of a question.
 
     Raises:
-        ConfigurationError: If an agent cannot be made, or two have the same name.
+        ConfigurationError: If an agent cannot be created, or two have the same name.
     """
     if config is None:
         agents = tinyworld_agents(seed=seed)
@@ -87,12 +86,12 @@ def create_group(
         ]
     by_name = {agent.name: agent for agent in agents}
     if len(by_name) < len(agents):
-        raise ConfigurationError("two agents have the same name", hint="Give each one of its own")
+        raise ConfigurationError("two agents have the same name", hint="Give each agent its own name")
     secrets = frozenset().union(*map(secrets_of, agents), *map(secrets_of, config.agents if config else ()))
 
     async def ask(name: str, question: Question) -> AgentReply:
-        said = {"role": "user", "content": prompts[question.id]}
-        return await by_name[name].asample(AgentRequest(question=question.question, messages=[said], round=0))
+        message = {"role": "user", "content": prompts[question.id]}
+        return await by_name[name].asample(AgentRequest(question=question.question, messages=[message], round=0))
 
     async def annotate(name: str, question: Question, rows: list[dict[str, Any]]) -> None:
         shown = question.question
@@ -100,14 +99,14 @@ def create_group(
             shown = f"{quoted(question.context, limit=len(question.context))}\n{shown}"
         answers = [response_text(cast("Response", row)) for row in rows]
         for field in self_checks:
-            said = {
+            results = {
                 answer: await _SELF_CHECKS[field](by_name[name], shown, answer)
                 if answer_kind(answer) == "answer"
                 else None
                 for answer in dict.fromkeys(answers)
             }
             for row, answer in zip(rows, answers, strict=True):
-                row[field] = said[answer]
+                row[field] = results[answer]
 
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,

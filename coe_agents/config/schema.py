@@ -23,15 +23,15 @@ class _Section(BaseModel):
 
 
 class ModelSection(_Section):
-    """What names a model and where it is; agents, clusterers, arbiters and judges share it.
+    """The fields that name a model and its server; agents, clusterers, arbiters and judges share them.
 
     Attributes:
         provider: "transformers" (a local folder or hub id), "tinyworld" (a shipped model), or any provider of
             LangChain's `init_chat_model`, such as "openai" for OpenAI-compatible servers, vLLM among them.
         model: The model's name for that provider.
-        base_url: Of the server, or of each that serves the model to an agent; no password stands in it.
-        api_key_env: The *name* of the environment variable with the key; without one no key is sent to a `base_url`.
-        options: Passed to the model as they are; no key stands in them.
+        base_url: Address of the server, or for an agent of each server of its model; must contain no password.
+        api_key_env: *Name* of the environment variable with the key; without it no key is sent to a `base_url`.
+        options: Passed to the model unchanged; must contain no key.
     """
 
     provider: str = Field(default="transformers", min_length=1)
@@ -44,22 +44,22 @@ class ModelSection(_Section):
     @classmethod
     def _check_addresses(cls, value: list[str]) -> list[str]:
         if len(value) > 1 and not issubclass(cls, AgentConfig):
-            raise ValueError("only an agent may have several addresses. Leave one of them")
+            raise ValueError("only an agent may have several addresses; got a list. Keep one address")
         if len({address.rstrip("/") for address in value}) < len(value):
-            raise ValueError("an address stands there twice. Leave one of them")
+            raise ValueError("addresses must differ; one is repeated. Remove the repetition")
         for address in value:
             parts = urlsplit(address)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError('it must be an address such as "http://127.0.0.1:8000/v1", or a list of some')
+                raise ValueError('must be an address such as "http://127.0.0.1:8000/v1", or a list of addresses')
             if parts.username or parts.password:
-                raise ValueError(f"no password may stand in the file. Name {_VARIABLE}")
+                raise ValueError(f"the file must not contain a password. Name {_VARIABLE}")
         return value
 
     @field_validator("options")
     @classmethod
     def _check_no_key(cls, value: dict[str, Any]) -> dict[str, Any]:
         if keys := [name for name in value if name.lower().endswith("api_key")]:
-            raise ValueError(f'"{keys[0]}": no key may stand in the file. Name {_VARIABLE}')
+            raise ValueError(f'"{keys[0]}": the file must not contain a key. Name {_VARIABLE}')
         return value
 
 
@@ -97,7 +97,7 @@ class NormalizedClusterer(_Section):
 
 
 class JudgeClusterer(ModelSection):
-    """Clusters by bidirectional entailment with a chat model as judge, at temperature 0 unless `options` set it."""
+    """Clusters by bidirectional entailment with a chat model as judge, by default at temperature 0."""
 
     kind: Literal["llm"]
     strict: bool = True
@@ -121,7 +121,7 @@ class ThresholdConfig(_Section):
 
 
 class RegimeConfig(_Section):
-    """Acts by regime; thresholds in nats."""
+    """Chooses the action by regime; thresholds in nats."""
 
     kind: Literal["regime"]
     aleatoric_threshold: float = Field(ge=0)
@@ -130,7 +130,7 @@ class RegimeConfig(_Section):
 
 
 class CalibratedConfig(_Section):
-    """Answers up to the threshold that `coe-agents calibrate` chose; `path` is taken from the file's own folder."""
+    """Answers up to the threshold of `coe-agents calibrate`; `path` is relative to the folder of the file."""
 
     kind: Literal["calibrated"]
     path: str = Field(min_length=1)
@@ -138,14 +138,14 @@ class CalibratedConfig(_Section):
 
 
 class ArbiterConfig(ModelSection):
-    """A stronger model decides what the policy escalates, at temperature 0."""
+    """A stronger model that decides what the policy escalates, at temperature 0."""
 
     kind: Literal["arbiter"]
     name: str = Field(default="arbiter", min_length=1)
 
 
 class AdaptiveConfig(_Section):
-    """Few responses first, and more only while they could change the decision; as in `AdaptiveSampling`."""
+    """Few responses first, and more only while they could change the decision; see `AdaptiveSampling`."""
 
     start: int = Field(default=_ADAPTIVE.start, ge=1, le=MOST_SAMPLES)
     step: int = Field(default=_ADAPTIVE.step, ge=1, le=MOST_SAMPLES)
@@ -169,7 +169,7 @@ class GraphConfig(_Section):
 
 
 class Config(_Section):
-    """A whole file, and what it was read from."""
+    """A whole file, with its path and text for error messages."""
 
     agents: list[AgentConfig] = Field(min_length=1)
     clusterer: Annotated[
@@ -184,11 +184,11 @@ class Config(_Section):
 
     @property
     def folder(self) -> Path:
-        """Where relative paths of the file start."""
+        """The folder to which paths in the file are relative."""
         return self._path.parent
 
     def fault(self, message: str, *place: str | int) -> str:
-        """Returns one line on a mistake at `place`: file, line, field, and the message."""
+        """Returns one line about a mistake at `place`: file, line, field and message."""
         return _fault(self._path, self._text, place, message)
 
 
@@ -213,7 +213,7 @@ def load_config(path: Path) -> Config:
     """Reads and checks a TOML file.
 
     Raises:
-        ConfigurationError: If it cannot be read, is no TOML, or does not fit; the message names file and line.
+        ConfigurationError: If it cannot be read, is not TOML, or is invalid; the message names file and line.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -224,13 +224,15 @@ def load_config(path: Path) -> Config:
     try:
         config = Config.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path} is not TOML: {error}", hint="Strings need quotes, tables brackets") from error
+        raise ConfigurationError(
+            f"{path} is not TOML: {error}", hint="Put strings in quotes and table names in brackets"
+        ) from error
     except ValidationError as error:
         faults = []
         for fault in error.errors(include_input=False):
             tag = fault["type"].startswith("union_tag")
             place = (*fault["loc"], "kind") if tag else fault["loc"]
-            faults.append(_fault(path, text, place, _said(fault, place)))
+            faults.append(_fault(path, text, place, _describe(fault, place)))
         raise ConfigurationError(
             "\n".join(faults), hint='"coe-agents config init" writes an example of every field'
         ) from error
@@ -238,22 +240,22 @@ def load_config(path: Path) -> Config:
     return config
 
 
-def _said(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
-    """Returns what is wrong, and what to do where pydantic's message does not say it."""
-    said, name = str(fault["msg"]).removeprefix("Value error, "), str(place[-1]) if place else ""
+def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
+    """Returns the mistake and, where pydantic's message lacks it, the remedy."""
+    message, name = str(fault["msg"]).removeprefix("Value error, "), str(place[-1]) if place else ""
     match fault["type"]:
         case "missing" | "union_tag_not_found":
-            return f'Field required. Add "{name}"'
+            return f'required field is missing. Add "{name}"'
         case "union_tag_invalid":
-            return f"there is no kind '{fault['ctx']['tag']}'. Choose one of {fault['ctx']['expected_tags']}"
+            return f"must be one of {fault['ctx']['expected_tags']}; got '{fault['ctx']['tag']}'"
         case "extra_forbidden" if name.endswith("key"):
-            return f"no key may stand in the file. Name {_VARIABLE}"
+            return f"the file must not contain a key. Name {_VARIABLE}"
         case "extra_forbidden":
             fields = list(_SECTIONS[tuple(part for part in place[:-1] if isinstance(part, str))].model_fields)
             near = difflib.get_close_matches(name, fields, n=1)
             remedy = f'Did you mean "{near[0]}"?' if near else f"The fields here are {', '.join(fields)}"
-            return f"there is no such field. {remedy}"
-    return said
+            return f"unknown field. {remedy}"
+    return message
 
 
 def line_of(text: str, location: Sequence[str | int]) -> int:
@@ -279,7 +281,7 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
             spelled = [*table, *key[1].split(".")]
         else:
             continue
-        # a union's tag stands in the location, not in the file
+        # the location contains a union's tag, the file does not
         depth = len(spelled) if spelled == [part for part in wanted if part in spelled][: len(spelled)] else 0
         if depth > best:
             best, best_line = depth, number
@@ -292,7 +294,7 @@ def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> s
 
 def _dotted(location: Sequence[str | int]) -> str:
     parent = _SECTIONS.get((str(location[0]),), Config) if location else Config
-    # a union's tag is no field
+    # a union's tag is not a field
     if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in parent.model_fields:
         location = (location[0], *location[2:])
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".") or "the file"

@@ -1,4 +1,4 @@
-"""Owns asking each agent once for a few samples, all parts at the same time, and what to do about what fails."""
+"""Owns the probe of an agent, a request for a few samples, and the remedies for what fails."""
 
 import copy
 import time
@@ -21,7 +21,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """What went wrong with a part, without its keys, and what to do about it."""
+    """The error of a part, without keys, and its remedy."""
 
     error: str
     remedy: str
@@ -29,16 +29,16 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentReport:
-    """What an agent's model did with one request for `n_asked` samples.
+    """The results of asking an agent's model for `n_asked` samples.
 
     Attributes:
-        seconds: From the request to the last sample; `load_seconds` before it where the model runs in this process.
-        on_greedy: What becomes of its responses where its temperature has no effect.
-        ignores_temperature: Whether that is so; None where nothing was found out.
-        probe: What it gave when it was asked for random characters; None if it was not.
-        n_requests: How many it took, without those for random characters; 1 where n is honoured.
-        logprobs: How many of the responses have log-probabilities.
-        n_distinct: How many different texts there are among the responses.
+        seconds: From the request to the last sample, without `load_seconds`, the loading of a model in this process.
+        on_greedy: How its responses count if its temperature has no effect.
+        ignores_temperature: Whether its temperature has no effect; None if unknown.
+        probe: Its response to a request for random characters; None without such a request.
+        n_requests: Number of requests, without those for random characters; 1 if the server honours `n`.
+        logprobs: Whether all, some or none of the responses have log-probabilities.
+        n_distinct: Number of different texts among the responses.
     """
 
     temperature: float
@@ -59,15 +59,15 @@ class AgentReport:
 
     @property
     def n_in_one_request(self) -> bool | None:
-        """Whether all samples came in one request; None if only one was asked for."""
+        """Whether one request returned all samples; None if only one was requested."""
         return None if self.n_asked == 1 else self.n_requests == 1 and self.n_returned == self.n_asked
 
 
 def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
-    """Asks an agent's model once, for as many samples as the agent takes; and for random characters, if it must."""
+    """Asks an agent's model for its number of samples and, if these are all equal, for random characters."""
     start = time.perf_counter()
     examined = copy.copy(agent)
-    examined.on_greedy = "exclude"  # whatever becomes of its responses, it is to be known
+    examined.on_greedy = "exclude"  # detects an ignored temperature under every setting
     try:
         load = getattr(examined.model(), "load", None)
         loaded = load() if load is not None else None
@@ -102,7 +102,7 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
 
 
 def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result | None]:
-    """Runs all tasks at once and returns their results; None for one that is not done in time, and runs on."""
+    """Runs all tasks at once and returns their results; None for a task that is not done in time; it keeps running."""
     results: dict[str, _Result] = {}
 
     def run(name: str) -> None:
@@ -119,9 +119,9 @@ def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> di
 
 
 def to_failure(error: Exception, secrets: set[str]) -> Failure:
-    """Returns an error of a model or its client without secrets, and what to do about it."""
-    said = error.args[0] if isinstance(error, CoEError) else error  # the hint has a place of its own
-    text = clean(redacted(f"{type(error).__name__}: {said}", secrets))
+    """Returns an error of a model or its client without secrets, with its remedy."""
+    message = error.args[0] if isinstance(error, CoEError) else error  # the hint is the remedy
+    text = clean(redacted(f"{type(error).__name__}: {message}", secrets))
     return Failure(
         error=text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…",
         remedy=clean(redacted(remedy_for(error), secrets)),
@@ -129,7 +129,7 @@ def to_failure(error: Exception, secrets: set[str]) -> Failure:
 
 
 def remedy_for(error: Exception) -> str:
-    """Returns what to do about an error of a model or its client."""
+    """Returns the remedy for an error of a model or its client."""
     if hint := getattr(error, "hint", ""):
         return str(hint)
     kind, status = type(error).__name__, getattr(error, "status_code", None)
@@ -142,16 +142,16 @@ def remedy_for(error: Exception) -> str:
     if status in by_status:
         return by_status[status]
     if isinstance(status, int):
-        return "Look at the server's log" if status >= 500 else 'Correct the setting that it names, or "options"'
+        return "Look at the server's log" if status >= 500 else 'Correct the setting that the error names, or "options"'
     if isinstance(error, TimeoutError) or "Timeout" in kind:
         return 'Look at the server\'s log; if it is only slow, raise "timeout" in "options"'
     if isinstance(error, ConnectionError) or "Connect" in kind:
         return 'Start the server, or correct "base_url"'
     if isinstance(error, ImportError):
-        return "Install the package that it names"
-    return "Call the model without coe-agents, and see whether it says the same"
+        return "Install the package that the error names"
+    return "Call the model without coe-agents, and check whether the error is the same"
 
 
 def device_of(loaded: Any) -> str | None:
-    """Returns where a loaded model runs; None for one of a server."""
+    """Returns the device of a loaded model; None for a model on a server."""
     return getattr(loaded, "device", None)

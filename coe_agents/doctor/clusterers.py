@@ -1,4 +1,4 @@
-"""Owns asking what clusters once: an entailment model for two obvious pairs, embeddings for three answers."""
+"""Owns the probes of clusterers: an entailment model judges two obvious pairs, embeddings compare three answers."""
 
 import time
 from collections.abc import Callable
@@ -31,11 +31,11 @@ class Judgement:
 
 @dataclass(frozen=True, kw_only=True)
 class EntailmentReport:
-    """What an entailment model says of itself, of an obvious entailment, and of an obvious contradiction.
+    """The results of an entailment model for an obvious entailment and an obvious contradiction.
 
     Attributes:
-        labels: The model's own, in its own order; None where it has none to tell.
-        n_unclear: Of how many of the pairs a chat model stated no label; None where no chat model judges.
+        labels: The labels of the model, in its order; None for a chat model.
+        n_unclear: Number of pairs for which a chat model stated no label; None for other models.
     """
 
     model: str
@@ -49,10 +49,10 @@ class EntailmentReport:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingReport:
-    """The cosines of an obvious paraphrase and of another answer with the same answer, and the threshold between.
+    """The cosines between an answer and an obvious paraphrase, and between it and another answer; and the threshold.
 
     Attributes:
-        device: Always None; the client does not say where its model runs.
+        device: Always None: the client does not report it.
     """
 
     model: str
@@ -64,7 +64,7 @@ class EmbeddingReport:
 
 
 def probe_of(clusterer: Clusterer) -> tuple[str, Callable[[], EntailmentReport | EmbeddingReport | Failure]] | None:
-    """Returns what a clusterer is called here, and how it is probed; None where it asks no model."""
+    """Returns the name of a clusterer's part and its probe; None for a clusterer without a model."""
     model = getattr(clusterer, "model", None)
     if isinstance(model, EntailmentModel):
         return "entailment", lambda: probe_entailment(model)
@@ -74,7 +74,7 @@ def probe_of(clusterer: Clusterer) -> tuple[str, Callable[[], EntailmentReport |
 
 
 def probe_entailment(model: EntailmentModel) -> EntailmentReport | Failure:
-    """Asks an entailment model for two pairs, in the wordings of tinyworld, which are plain English."""
+    """Asks an entailment model about two pairs, in wordings that tinyworld's model knows, too."""
     start = time.perf_counter()
     chat = model.model if isinstance(model, ChatEntailment) else None
     try:
@@ -96,7 +96,7 @@ def probe_entailment(model: EntailmentModel) -> EntailmentReport | Failure:
 
 
 def probe_embedding(clusterer: EmbeddingSimilarity) -> EmbeddingReport | Failure:
-    """Asks the embeddings of a clusterer for the cosines of three answers."""
+    """Compares three answers by the embeddings of a clusterer."""
     start = time.perf_counter()
     try:
         cosines = clusterer.cosines([ANSWER, PARAPHRASE, OTHER], QUESTION)[0]
@@ -117,7 +117,7 @@ def _judgement(row: Any) -> Judgement:
 
 
 def _name_of(model: object) -> str:
-    """Returns the name that a client gives its model, a folder's without its path; else the client's class."""
+    """Returns the name of a client's model, without the path of a folder, or the client's class if it has no name."""
     names = (getattr(model, field, None) for field in ("model_name", "model"))
     name = next((name for name in names if isinstance(name, str)), type(model).__name__)
     return Path(name).name if Path(name).is_dir() else name

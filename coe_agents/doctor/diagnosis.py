@@ -1,4 +1,4 @@
-"""Owns what `doctor` finds: which findings are problems, and what to do about each."""
+"""Owns the diagnosis of `doctor`: which findings are problems, and the remedy for each."""
 
 import platform
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Something needed that is broken, and what to do."""
+    """A part that does not work, and its remedy."""
 
     part: str
     error: str
@@ -40,7 +40,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """All findings, of agents by server. `late` says whether something still runs that was not waited for."""
+    """All findings, of agents by server; `late` is whether a probe still runs after its time limit."""
 
     agents: Mapping[str, AgentReport | None]
     clusterer: EntailmentReport | EmbeddingReport | None
@@ -52,15 +52,15 @@ class Examination:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is broken, and all agents sample."""
+        """Whether there are no problems, and the temperature of every agent has an effect."""
         return not self.problems and not any(report and report.ignores_temperature for report in self.agents.values())
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what `doctor --json` prints."""
+        """Returns the object that `doctor --json` prints."""
         agents: dict[str, Any] = {}
         for name, report in self.agents.items():
-            said = {} if report is None else {**asdict(report), "n_in_one_request": report.n_in_one_request}
-            agents[name] = {"reachable": report is not None, **said}
+            fields = {} if report is None else {**asdict(report), "n_in_one_request": report.n_in_one_request}
+            agents[name] = {"reachable": report is not None, **fields}
         clusterer = self.clusterer
         return {
             "ok": not self.problems,
@@ -75,10 +75,10 @@ class Examination:
 
 
 def examine(config: Config | None, *, timeout: float) -> Examination:
-    """Asks all agents, at each of their servers, and what clusters at once, each for at most `timeout` seconds.
+    """Probes the clusterer and all agents, at each of their servers, at once, each for at most `timeout` seconds.
 
     Raises:
-        ConfigurationError: If the configuration cannot work.
+        ConfigurationError: If the configuration is invalid.
     """
     if config is not None:
         check(config)
@@ -120,7 +120,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
 
 
 def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str]]:
-    """Returns an agent of each server, and its address, by the agent's name; of several, with the address."""
+    """Returns an agent for each server, and its address, by name; with several servers the name has the address."""
     n_samples = agent_probes.N_SAMPLES
     if config is None:
         return {agent.name: (agent, "") for agent in tinyworld_agents(n_samples=n_samples)}
@@ -134,7 +134,7 @@ def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str]]:
 
 
 def versions() -> dict[str, str | None]:
-    """Returns the versions of what matters; None where it is not installed."""
+    """Returns the versions of the relevant packages; None for one that is not installed."""
     found: dict[str, str | None] = {"python": platform.python_version(), "coe-agents": __version__}
     for package in _PACKAGES:
         try:
@@ -148,7 +148,7 @@ def _late(timeout: float) -> Failure:
 
     return Failure(
         error=f"no reply within {timeout:g} s",
-        remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded at its first use",
+        remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
     )
 
 
@@ -162,7 +162,7 @@ def _problems(place: str, result: Any, *, needs_logprobs: bool) -> Iterator[Prob
         yield from _embedding_problems(place, result)
     else:
         if result.ignores_temperature and result.on_greedy == "exclude":
-            yield Problem(part=place, error=f"{_copies(result)}, so its responses do not count", remedy=REMEDY)
+            yield Problem(part=place, error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
         if result.n_empty == result.n_returned:
             yield Problem(
                 part=place,
@@ -172,8 +172,8 @@ def _problems(place: str, result: Any, *, needs_logprobs: bool) -> Iterator[Prob
         if needs_logprobs and result.logprobs != "all":
             yield Problem(
                 part=place,
-                error='it gives no log-probabilities, and weighting = "probability" needs them',
-                remedy='Set weighting = "auto", or use a server that gives them',
+                error='it returns no log-probabilities, but weighting = "probability" needs them',
+                remedy='Set weighting = "auto", or use a server that returns them',
             )
 
 
@@ -181,14 +181,14 @@ def _entailment_problems(place: str, report: EntailmentReport) -> Iterator[Probl
 
     wrong = None
     if report.entailed.label != "entailment":
-        wrong = f'"{PREMISE}" entails "{ENTAILED}", and it says {report.entailed.label}'
+        wrong = f'"{PREMISE}" entails "{ENTAILED}", but the model says {report.entailed.label}'
     elif report.contradicted.label == "entailment":
-        wrong = f'"{PREMISE}" does not entail "{CONTRADICTED}", and it says that it does'
+        wrong = f'"{PREMISE}" does not entail "{CONTRADICTED}", but the model says that it does'
     remedy = "Use a model trained on MNLI, and check that id2label in its config.json is right"
     if report.n_unclear is not None:
         remedy = 'Use a more able chat model, or an NLI model: kind = "entailment"'
     if report.n_unclear:
-        wrong = f"for {report.n_unclear} of 2 pairs it states none of the labels, so they count as neutral"
+        wrong = f"for {report.n_unclear} of 2 pairs the model states none of the labels, so they count as neutral"
     if wrong:
         yield Problem(part=f"{place} {report.model}", error=wrong, remedy=remedy)
 
@@ -198,20 +198,20 @@ def _embedding_problems(place: str, report: EmbeddingReport) -> Iterator[Problem
     if report.paraphrase <= report.other:
         yield Problem(
             part=part,
-            error=f"another answer ({report.other:.3f}) is as near as a paraphrase ({report.paraphrase:.3f})",
-            remedy='No threshold parts them. Use another model, or kind = "entailment"',
+            error=f"another answer ({report.other:.3f}) is as similar as a paraphrase ({report.paraphrase:.3f})",
+            remedy='No threshold separates them. Use another model, or kind = "entailment"',
         )
     elif report.paraphrase < report.threshold:
         yield Problem(
             part=part,
             error=f"a paraphrase has a cosine of {report.paraphrase:.3f}, below {threshold}",
-            remedy=f"Lower it; another answer has {report.other:.3f}",
+            remedy=f"Lower the threshold; another answer has {report.other:.3f}",
         )
     elif report.other >= report.threshold:
         yield Problem(
             part=part,
             error=f"another answer has a cosine of {report.other:.3f}, not below {threshold}",
-            remedy=f"Raise it; a paraphrase has {report.paraphrase:.3f}",
+            remedy=f"Raise the threshold; a paraphrase has {report.paraphrase:.3f}",
         )
 
 
@@ -221,23 +221,24 @@ def _notes(part: str, result: Any) -> Iterator[str]:
         return
     if isinstance(result, EntailmentReport):
         if not result.n_unclear and result.contradicted.label == "neutral":
-            yield f"{part}: an obvious contradiction counts as neutral; that keeps the two apart all the same"
+            yield f"{part}: an obvious contradiction counts as neutral; the two answers are separated all the same"
         return
     if result.n_returned < result.n_asked:
-        yield f"{part}: gave {result.n_returned} of {result.n_asked} responses"
+        yield f"{part}: returned {result.n_returned} of {result.n_asked} responses"
     if result.ignores_temperature and result.on_greedy != "exclude":
         counts = "its responses count as one" if result.on_greedy == "count_once" else "all its responses count"
         yield f'{part}: {_copies(result)}; by on_greedy = "{result.on_greedy}" {counts}'
     unclear = result.ignores_temperature is None
+    found = f"; {result.probe}" if result.probe else ""
     if unclear and result.temperature > 0 and result.n_returned > 1 and result.n_distinct == 1:
         yield (
-            f"{part}: said the same {result.n_returned} times at temperature {result.temperature:g}; "
-            f"it is sure, or a cache or an ignored temperature is at work{f'; {result.probe}' if result.probe else ''}"
+            f"{part}: gave the same response {result.n_returned} times at temperature {result.temperature:g}; "
+            f"it is certain, or a cache or an ignored temperature is the cause{found}"
         )
 
 
 def _copies(report: AgentReport) -> str:
     return (
-        f"its temperature of {report.temperature:g} has no effect: it said the same {report.n_returned} times, and "
-        f"{report.probe}"
+        f"its temperature of {report.temperature:g} has no effect: it gave the same response "
+        f"{report.n_returned} times, and {report.probe}"
     )

@@ -1,4 +1,4 @@
-"""Owns asking the servers of an agent that has several which models they offer, and finding one that has another."""
+"""Owns the comparison of the models that the servers of one agent offer."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,38 +9,38 @@ from coe_agents.config.clients import create_chat_model, replicas_of
 from coe_agents.config.schema import AgentConfig, Config
 from coe_agents.doctor.agents import all_within
 
-_TOLD = ("root", "max_model_len")
-"""What vLLM says of a model beyond its name."""
+_FIELDS = ("root", "max_model_len")
+"""Fields of a model, other than its name, that vLLM reports."""
 _SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """The models of a server, and what it tells of the one that an agent asks for."""
+    """The models of a server, and the fields of the one that an agent uses."""
 
     models: tuple[str, ...]
-    told: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
 
 def other_models(config: Config) -> Iterator[str]:
-    """Yields a note for each server that does not seem to have the model of its agent, or of the agent's other servers.
+    """Yields a note for each server that seems to lack its agent's model or to have another than its other servers.
 
-    Only agents with several servers of OpenAI's protocol are looked at; a server that does not say is left out.
+    Covers agents with several servers of OpenAI's protocol; a server that does not list its models is skipped.
     """
     for agent in config.agents:
         if len(agent.base_url) < 2 or agent.provider != "openai":
             continue
-        asked = zip(agent.base_url, replicas_of(agent), strict=True)
-        said = all_within(_SECONDS + 1, {address: partial(_offer, replica) for address, replica in asked})
-        offered = {address: offer for address, offer in said.items() if offer is not None}
+        servers = zip(agent.base_url, replicas_of(agent), strict=True)
+        offers = all_within(_SECONDS + 1, {address: partial(_offer, replica) for address, replica in servers})
+        offered = {address: offer for address, offer in offers.items() if offer is not None}
         for address, offer in offered.items():
             if agent.model not in offer.models:
                 others = ", ".join(offer.models[:5]) or "nothing"
                 yield f"agent {agent.name}: {address} does not offer {agent.model}, but {others}"
-        for field in _TOLD:
-            told = {address: offer.told[field] for address, offer in offered.items() if field in offer.told}
-            if len(set(map(str, told.values()))) > 1:
-                listed = ", ".join(f"{value} at {address}" for address, value in told.items())
+        for field in _FIELDS:
+            values = {address: offer.fields[field] for address, offer in offered.items() if field in offer.fields}
+            if len(set(map(str, values.values()))) > 1:
+                listed = ", ".join(f"{value} at {address}" for address, value in values.items())
                 yield f"agent {agent.name}: its servers seem to have different models; {field} is {listed}"
 
 
@@ -49,7 +49,7 @@ def _offer(section: AgentConfig) -> _Offer | None:
     try:
         client = model.root_client.with_options(timeout=_SECONDS, max_retries=0)
         listed = {str(entry.id): entry.to_dict() for entry in client.models.list()}
-    except Exception:  # of whatever kind: that a server is down is told by the probe that samples there
+    except Exception:  # the probe that samples there reports a server that is down
         return None
-    told = listed.get(section.model, {})
-    return _Offer(tuple(listed), {name: told[name] for name in _TOLD if told.get(name)})
+    fields = listed.get(section.model, {})
+    return _Offer(tuple(listed), {name: fields[name] for name in _FIELDS if fields.get(name)})

@@ -160,8 +160,8 @@ def test_doctor_puts_the_obvious_to_a_judge(examined):
     ("reply", "says"),
     [
         ("entailment", "does not entail"),
-        ("contradiction", "and it says contradiction"),
-        ("Perhaps.", "for 2 of 2 pairs it states none of the labels"),
+        ("contradiction", "but the model says contradiction"),
+        ("Perhaps.", "for 2 of 2 pairs the model states none of the labels"),
     ],
 )
 def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, examined):
@@ -190,9 +190,19 @@ def test_doctor_shows_on_which_side_of_the_threshold_the_obvious_lies(examined):
 @pytest.mark.parametrize(
     ("threshold", "vectors", "says", "remedy"),
     [
-        (0.5, [[1, 0], [0.8, 0.6], [0.6, 0.8]], "another answer has a cosine of 0.600", "Raise it; a paraphrase has"),
-        (0.9, [[1, 0], [0.8, 0.6], [0.6, 0.8]], "a paraphrase has a cosine of 0.800", "Lower it; another answer has"),
-        (0.7, [[1, 0], [0.6, 0.8], [0.8, 0.6]], "another answer (0.800) is as near", "No threshold parts them"),
+        (
+            0.5,
+            [[1, 0], [0.8, 0.6], [0.6, 0.8]],
+            "another answer has a cosine of 0.600",
+            "Raise the threshold; a paraphrase has",
+        ),
+        (
+            0.9,
+            [[1, 0], [0.8, 0.6], [0.6, 0.8]],
+            "a paraphrase has a cosine of 0.800",
+            "Lower the threshold; another answer has",
+        ),
+        (0.7, [[1, 0], [0.6, 0.8], [0.8, 0.6]], "another answer (0.800) is as similar", "No threshold separates them"),
     ],
 )
 def test_a_threshold_that_does_not_part_the_obvious_is_a_problem(threshold, vectors, says, remedy, examined):

@@ -1,14 +1,14 @@
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from coe_agents.tinyworld import model_folder
+from tests.cli.command import run, run_process
+from tests.evaluation.invented import group, write
+from tests.servers import served
 
-COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 KEYS = [
     "question",
     "action",
@@ -37,11 +37,6 @@ otherwise = "{otherwise}"
 AGENT = '[[agents]]\nname = "{name}"\nmodel = "{model}"\nn_samples = 4\nseed = 0\n'
 
 
-def run(*arguments):
-    wide = {**os.environ, "COLUMNS": "120"}
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=120, env=wide)
-
-
 def config(tmp_path, *models, max_coe=0.7, otherwise="abstain"):
     agents = "".join(AGENT.format(name=f"agent-{i}", model=model) for i, model in enumerate(models))
     path = tmp_path / "coe.toml"
@@ -54,10 +49,11 @@ def folders(*names):
 
 
 def test_an_answer_is_one_json_object_and_exit_0():
-    done = run("ask", "What is the capital of France?", "--json")
+    done = run_process("ask", "What is the capital of France?", "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert list(said) == KEYS
+    assert done.stderr == ""
     assert "Paris" in said["answer"]
     assert said["coe"] == pytest.approx(said["aleatoric"] + said["epistemic"])
     assert set(said["agents"]) == {"tiny-llama", "tiny-qwen2", "tiny-mistral"}
@@ -70,8 +66,18 @@ def test_an_abstention_is_exit_3():
     done = run("ask", "What is the capital of Australia?")
     assert done.returncode == 3, done.stderr
     assert "No answer: they disagree." in done.stdout
+    assert done.stderr == "tinyworld: small models trained on an invented world. Others: --config FILE.\n"
     assert "Canberra" in done.stdout
     assert "Sydney" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["ask", "Q?"], ["demo"], ["doctor"], ["sample", "--dataset", "tinyworld"]])
+def test_without_torch_the_default_group_says_what_to_install(arguments, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = run(*arguments, *(["--out", tmp_path / "r"] if arguments[0] == "sample" else []))
+    assert done.returncode == 2
+    assert done.stderr.startswith("coe-agents: the default group is tinyworld, whose models need torch (not installed)")
+    assert 'Run pip install "coe-agents[local]", or name another group with --config FILE' in done.stderr
 
 
 def test_an_escalation_is_exit_4(tmp_path):
@@ -122,7 +128,7 @@ def test_a_failure_is_exit_1(tmp_path):
 
 
 def test_the_demo_shows_every_regime_and_declines_what_is_outside_its_world():
-    done = run("demo")
+    done = run_process("demo")
     assert done.returncode == 0, done.stderr
     for regime in ("consensus:", "conflict:", "ambiguous:", "unknown:"):
         assert regime in done.stdout
@@ -130,3 +136,42 @@ def test_the_demo_shows_every_regime_and_declines_what_is_outside_its_world():
     assert done.stdout.count("No answer: they disagree.") == 2
     assert done.stdout.count("No answer: they are not sure.") == 1
     assert done.stdout.count("No answer: they decline to answer.") == 1
+
+
+SERVED = """\
+[[agents]]
+name = "a"
+provider = "openai"
+model = "m"
+base_url = "{url}"
+[clusterer]
+kind = "normalized"
+[policy]
+kind = "threshold"
+max_coe = 0.7
+"""
+
+
+def test_each_command_works_in_a_process_of_its_own(tmp_path):
+    """`ask` and `demo` have tests of their own above."""
+    samples = write(tmp_path / "s.samples.jsonl", group(60))
+    data, config, policy = tmp_path / "data.jsonl", tmp_path / "coe.toml", tmp_path / "policy.json"
+    data.write_text('{"question": "Which city?", "references": ["Paris"]}\n')
+    with served() as server:
+        config.write_text(SERVED.format(url=server.url))
+        asked = ("--dataset", data, "--config", config, "--out")
+        for arguments, says in (
+            (("config", "init", tmp_path / "new.toml"), "Wrote "),
+            (("config", "check", config), "is valid."),
+            (("doctor", "--config", config), "reachable"),
+            (("sample", *asked, tmp_path / "sampled"), "1 questions, 1 agents"),
+            (("evaluate", *asked, tmp_path / "evaluated"), "1 of 1 questions scored"),
+            (("score", samples, "--resamples", 5), "60 of 60 questions scored"),
+            (("report", samples, "--resamples", 5, "--out", tmp_path / "r.html"), "60 questions: "),
+            (("calibrate", samples, "--risk", 0.3, "--out", policy), "Wrote "),
+            (("drift", policy, samples), "show no change"),
+            (("reproduce", "quadrants", "--samples", samples, "--out", tmp_path / "paper"), "quadrants.csv"),
+        ):
+            done = run_process(*arguments)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert says in done.stdout

@@ -74,7 +74,7 @@ def test_init_writes_a_file_that_passes_the_check_as_it_stands(run, tmp_path, mo
     ("kind", "says"),
     [
         ("llm", "clusterer llm: openai Qwen/Qwen2.5-7B-Instruct at http://127.0.0.1:8001/v1 (key: none sent) judges;"),
-        ("embedding", "clusterer embedding by openai BAAI/bge-m3 at http://127.0.0.1:8002/v1 (key: none sent); one"),
+        ("embedding", "clusterer embedding by openai BAAI/bge-m3 at http://127.0.0.1:8002/v1 (key: none sent); same"),
     ],
 )
 def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monkeypatch):
@@ -99,7 +99,7 @@ def test_init_overwrites_only_when_told_to(run, tmp_path):
     path.write_text("mine")
     code, out, err = run("config", "init", path)
     assert (code, out, path.read_text()) == (2, "", "mine")
-    assert "is there already. Choose another path, or pass --force" in err
+    assert "already exists. Choose another path, or pass --force" in err
     assert run("config", "init", path, "--force")[0] == 0
     assert len(load_config(path).agents) == 2
 
@@ -122,8 +122,8 @@ def test_check_prints_what_it_understood(checked):
     _, out, _ = checked(AGENTS + REST + bounds)
     assert "1 round, 9 tokens, 2.5 s at most; conflict -> diversify; 2 of 2 agents must answer" in out
     _, out, _ = checked(AGENTS + REST + "[graph.adaptive]\nstart = 2\nstep = 1\n")
-    drawn = "2 responses of an agent at first, 1 more at a time while they could change the decision (confidence 0.95)"
-    assert f"1 round at most; {drawn}; 2 of 2 agents must answer" in out
+    drawn = "2 responses of each agent at first, then 1 more at a time while they could change the decision"
+    assert f"1 round at most; {drawn} (confidence 0.95); 2 of 2 agents must answer" in out
 
 
 def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
@@ -150,12 +150,12 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
             "coe.toml:7: agents[1].name: the names of \"agents\" must differ; 'served' came twice.",
         ),
         ('"local"', '"cluster"', "coe.toml:2: agents[0].name: the name of an agent must not be a node"),
-        ('"tiny-llama"', '"gpt"', "coe.toml:4: agents[0].model: the models of tinyworld are tiny-llama"),
-        ('"openai"', '"opnai"', 'coe.toml:8: agents[1].provider: agent "served" cannot be made: Unable to infer'),
-        ('"openai"', '"anthropic"', 'coe.toml:8: agents[1].provider: agent "served" cannot be made: Initializing'),
-        ('"openai"', '"huggingface"', 'Set provider = "transformers"; it runs the same models'),
+        ('"tiny-llama"', '"gpt"', 'coe.toml:4: agents[0].model: "model" of agent "local" must be one of tiny-llama'),
+        ('"openai"', '"opnai"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Unable to infer'),
+        ('"openai"', '"anthropic"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Initializing'),
+        ('"openai"', '"huggingface"', 'Set provider = "transformers", which runs the same models'),
         ("COE_TEST_KEY", "COE_NO_KEY", 'coe.toml:11: agents[1].api_key_env: the environment variable "COE_NO_KEY"'),
-        ('"http://127', '"127', 'coe.toml:10: agents[1].base_url: it must be an address such as "http://127.0.0.1'),
+        ('"http://127', '"127', 'coe.toml:10: agents[1].base_url: must be an address such as "http://127.0.0.1'),
         (
             '"m"',
             '"m"\nn_samples = 2\ntemperature = 0',
@@ -164,49 +164,49 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         (
             '"m"',
             '"m"\noptions = { n = 0 }',
-            'coe.toml:10: agents[1].options: agent "served" cannot be made: options: n must',
+            'coe.toml:10: agents[1].options: agent "served" cannot be created: options: n must',
         ),
         (
             '"tiny-llama"',
             '"tiny-llama"\noptions = { devise = "cpu" }',
-            "options.devise: there is no such option. Leave it out",
+            "options.devise: unknown option. Omit it",
         ),
         (
             '"tiny-llama"',
             '"tiny-llama"\nseeds = 1',
-            'coe.toml:5: agents[0].seeds: there is no such field. Did you mean "seed"?',
+            'coe.toml:5: agents[0].seeds: unknown field. Did you mean "seed"?',
         ),
         ('"tiny-llama"', '"tiny-llama"\nzzz = 1', "The fields here are provider, model"),
         (
             '"tinyworld"',
             '"transformers"\nbase_url = "http://h/"',
-            'coe.toml:4: agents[0].base_url: "base_url" and "api_key_env" go',
+            'coe.toml:4: agents[0].base_url: "base_url" and "api_key_env" are for servers',
         ),
         (
             '"tinyworld"\nmodel = "tiny-llama"',
             '"transformers"\nmodel = "./none"',
-            'coe.toml:4: agents[0].model: there is no folder "./none".',
+            'coe.toml:4: agents[0].model: the folder "./none" does not exist.',
         ),
         (
             '"normalized"',
             '"entailment"\nmodel = "/none/at/all"',
-            'coe.toml:14: clusterer.model: there is no folder "/none/at/all".',
+            'coe.toml:14: clusterer.model: the folder "/none/at/all" does not exist.',
         ),
         (
             '"normalized"',
             '"magic"',
-            "coe.toml:13: clusterer.kind: there is no kind 'magic'. Choose one of 'entailment', 'llm', ",
+            "coe.toml:13: clusterer.kind: must be one of 'entailment', 'llm', ",
         ),
-        ('"normalized"', '"llm"', 'coe.toml:12: clusterer.model: Field required. Add "model"'),
+        ('"normalized"', '"llm"', 'coe.toml:12: clusterer.model: required field is missing. Add "model"'),
         (
             '"normalized"',
             '"llm"\nmodel = "./none"',
-            'coe.toml:14: clusterer.model: there is no folder "./none".',
+            'coe.toml:14: clusterer.model: the folder "./none" does not exist.',
         ),
         (
             '"normalized"',
             '"llm"\nprovider = "opnai"\nmodel = "m"',
-            "coe.toml:14: clusterer.provider: the clusterer cannot be made: Unable to infer",
+            "coe.toml:14: clusterer.provider: the clusterer cannot be created: Unable to infer",
         ),
         (
             '"normalized"',
@@ -216,12 +216,12 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         (
             '"normalized"',
             '"llm"\nmodel = "m"\nmax_concurency = 2',
-            'coe.toml:15: clusterer.max_concurency: there is no such field. Did you mean "max_concurrency"?',
+            'coe.toml:15: clusterer.max_concurency: unknown field. Did you mean "max_concurrency"?',
         ),
         (
             '"normalized"',
             '"embedding"\nprovider = "openai"\nmodel = "m"',
-            'coe.toml:12: clusterer.threshold: Field required. Add "threshold"',
+            'coe.toml:12: clusterer.threshold: required field is missing. Add "threshold"',
         ),
         (
             '"normalized"',
@@ -231,17 +231,17 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         (
             '"normalized"',
             '"embedding"\nprovider = "opnai"\nmodel = "m"\nthreshold = 0.9',
-            "made: Provider 'opnai' is not supported. \"openai\" suits any server of its protocol; init_embeddings of",
+            "created: Provider 'opnai' is not supported. Use \"openai\" for any server with its",
         ),
         (
             '"normalized"',
             '"embedding"\nprovider = "cohere"\nmodel = "m"\nthreshold = 0.9',
-            "coe.toml:14: clusterer.provider: the clusterer cannot be made: Could not import langchain-cohere",
+            "coe.toml:14: clusterer.provider: the clusterer cannot be created: Could not import langchain-cohere",
         ),
         (
             '"normalized"',
             '"embedding"\nprovider = "openai"\nmodel = "m"\nthreshold = 0.9\nbase_url = "http://u:p@h/v1"',
-            "coe.toml:17: clusterer.base_url: no password may stand in the file.",
+            "coe.toml:17: clusterer.base_url: the file must not contain a password.",
         ),
         (
             '"tiny-llama"',
@@ -253,11 +253,11 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
             "epistemic_threshold = 0.3\n[graph]\nmax_question_chars = 0",
             "coe.toml:19: graph.max_question_chars: Input should be greater than or equal to 1",
         ),
-        ('kind = "normalized"', "", 'coe.toml:12: clusterer.kind: Field required. Add "kind"'),
+        ('kind = "normalized"', "", 'coe.toml:12: clusterer.kind: required field is missing. Add "kind"'),
         (
             "aleatoric_threshold = 0.5",
             "",
-            'coe.toml:14: policy.aleatoric_threshold: Field required. Add "aleatoric_threshold"',
+            'coe.toml:14: policy.aleatoric_threshold: required field is missing. Add "aleatoric_threshold"',
         ),
         (
             "epistemic_threshold = 0.3",
@@ -311,11 +311,11 @@ def test_a_file_that_is_not_there_is_said(run):
     [
         (
             '[policy]\nkind = "threshold"\nmax_coe = 2.31\n',
-            "note: coe.toml:16: policy.max_coe: 10 responses have a CoE of at most 2.303 nats, so this always answers",
+            "note: coe.toml:16: policy.max_coe: CoE of 10 responses is at most 2.303 nats, so this policy always",
         ),
         (
             '[policy]\nkind = "threshold"\nmax_coe = 1\notherwise = "another_round"\n',
-            'note: coe.toml:17: policy.otherwise: "another_round" becomes "abstain", for max_rounds of [graph] is 1',
+            'note: coe.toml:17: policy.otherwise: "another_round" becomes "abstain", because max_rounds of [graph]',
         ),
         (
             REST[REST.index("[policy]") :] + 'actions = { unknown = "another_round" }\n',
@@ -323,7 +323,7 @@ def test_a_file_that_is_not_there_is_said(run):
         ),
         (
             '[policy]\nkind = "threshold"\nmax_coe = 1\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n',
-            'note: coe.toml:17: escalation: no action of [policy] is "escalate", so it is never asked',
+            'note: coe.toml:17: escalation: no action of [policy] is "escalate", so the arbiter is never asked',
         ),
     ],
 )
@@ -351,7 +351,7 @@ def test_one_agent_has_no_epistemic_part(checked):
     one = AGENTS[: AGENTS.index("\n\n") + 2]
     code, _, err = checked(one + REST)
     assert code == 2
-    assert 'with one agent nothing is epistemic. Add agents, or set kind = "threshold"' in err
+    assert 'with one agent the epistemic part is always 0. Add agents, or set kind = "threshold"' in err
     code, out, _ = checked(one + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n')
     assert code == 0
     assert "with one agent CoE is its semantic entropy" in out

@@ -3,7 +3,10 @@ import typer
 from typer.testing import CliRunner
 
 from coe_agents.cli.app import app
-from coe_agents.cli.engine import engine_of, scorer_settings, served_at_most, shared
+from coe_agents.cli.engine import create_engine, share_limits
+from coe_agents.cli.options import EngineOptions
+from coe_agents.cli.sample import most_actors
+from coe_agents.cli.score import clustering_settings
 from coe_agents.config.schema import load_config
 from tests.cli.test_sample import AGENT, config
 
@@ -14,20 +17,20 @@ KEY = "sk-0123456789abcdef"
 def test_the_shares_of_all_actors_fit_into_what_an_endpoint_allows(tmp_path, n_actors):
     agents = [AGENT.format(name=f"a{n}", url="http://127.0.0.1:1/v1", more=f"max_concurrency = {n}") for n in (6, 7)]
     settings = load_config(config(tmp_path, *agents))
-    share = shared(settings, n_actors)
-    assert served_at_most(settings, 8) == 6
-    assert served_at_most(settings, 3) == 3
+    share = share_limits(settings, n_actors)
+    assert most_actors(settings, 8) == 6
+    assert most_actors(settings, 3) == 3
     for whole, part in zip(settings.agents, share.agents, strict=True):
         assert part.max_concurrency >= 1
         assert n_actors * part.max_concurrency <= whole.max_concurrency
     assert [agent.max_concurrency for agent in settings.agents] == [6, 7]
-    assert served_at_most(None, 8) is None
+    assert most_actors(None, 8) is None
 
 
 def test_options_of_ray_go_with_ray():
-    assert engine_of("local", address=None, actors=None, gpus_per_actor=0.0) is None
+    assert create_engine(EngineOptions()) is None
     with pytest.raises(typer.BadParameter, match="--engine ray"):
-        engine_of("local", address=None, actors=2, gpus_per_actor=0.0)
+        create_engine(EngineOptions(actors=2))
     for options in (["--engine", "ray"], ["--out", "x"]):
         done = CliRunner().invoke(app, ["score", "none.samples.jsonl", *options])
         assert done.exit_code == 2
@@ -40,7 +43,7 @@ def test_settings_of_a_scorer_hold_no_key(tmp_path):
     path.write_text(
         path.read_text() + judge + f'options = {{ default_headers = {{ Authorization = "Bearer {KEY}" }} }}\n'
     )
-    told = scorer_settings(None, load_config(path))
+    told = clustering_settings(None, load_config(path))
     assert KEY not in str(told)
     assert "planted" not in str(told)
     assert told["judge"]["model"] == "m"

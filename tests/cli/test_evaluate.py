@@ -1,6 +1,6 @@
 import json
 
-from tests.cli.test_command import run
+from tests.cli.command import run
 from tests.cli.test_sample import AGENT, config, questions
 from tests.faults import failing
 from tests.servers import answering, completion, served
@@ -25,7 +25,7 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
         data = questions(tmp_path, {"question": "Who?", "references": ["Ann"]})
         done = run("evaluate", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"))
     assert done.returncode == 1
-    assert "The same command asks again what failed." in done.stdout
+    assert "Rerun the same command to repeat the failed requests." in done.stdout
     assert "auroc" not in done.stdout.lower()
 
 

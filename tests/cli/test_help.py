@@ -1,6 +1,7 @@
 """Help texts are whole, and the options that every command-line tool has are there."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 import coe_agents
 from coe_agents.cli.app import app
+from coe_agents.cli.options import SamplingOptions, ScoringOptions, expand_options
 
 runner = CliRunner()
 
@@ -55,3 +57,20 @@ def test_a_question_comes_from_standard_input(tmp_path):
     result = runner.invoke(app, ["ask", "-", "--json"], input="What is the capital of France?\n")
     assert result.exit_code == 0
     assert '"What is the capital of France?"' in result.stdout
+
+
+def test_an_option_that_two_groups_share_is_declared_once_and_reaches_both():
+    received = {}
+
+    @expand_options
+    def command(sampling: SamplingOptions, scoring: ScoringOptions, flag: bool = False) -> None:
+        received.update(sampling=sampling, scoring=scoring, flag=flag)
+
+    application = typer.Typer()
+    application.command()(command)
+    arguments = ["--dataset", "d", "--out", "o", "--config", "c.toml", "--weighting", "frequency", "--flag"]
+    assert runner.invoke(application, arguments, catch_exceptions=False).exit_code == 0
+    assert received["sampling"] == SamplingOptions(dataset="d", out=Path("o"), config=Path("c.toml"))
+    assert received["scoring"] == ScoringOptions(config=Path("c.toml"), weighting="frequency")
+    assert received["flag"]
+    assert runner.invoke(application, ["--out", "o"]).exit_code == 2  # --dataset is required

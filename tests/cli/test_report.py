@@ -1,6 +1,6 @@
 import pytest
 
-from tests.cli.test_score import run
+from tests.cli.command import run
 from tests.evaluation.invented import group, row, write
 
 

@@ -9,7 +9,8 @@ from coe_agents.config.schema import load_config
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.folder import SETTINGS
 from coe_agents.evaluation.store import SAMPLES
-from tests.cli.test_command import CONFIG, run
+from tests.cli.command import run
+from tests.cli.test_command import CONFIG
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served
 
@@ -69,7 +70,7 @@ def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_ag
         done = run(*command)
         asked = [body["messages"][-1]["content"] for body in well.requests]
         assert done.returncode == 1
-        assert "ill failed 1 times, first so: AuthenticationError" in done.stdout
+        assert "ill failed once; the first error: AuthenticationError" in done.stdout
         assert "[redacted]" in done.stdout
         assert KEY not in done.stdout + done.stderr + (out / SAMPLES).read_text() + (out / SETTINGS).read_text()
         assert [line["error"] is None for line in lines(out)].count(False) == 1

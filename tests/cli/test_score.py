@@ -1,8 +1,4 @@
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -10,18 +6,10 @@ from coe_agents.config.build import create_policy
 from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
 from coe_agents.policy import CalibratedPolicy
+from tests.cli.command import run
 from tests.evaluation.invented import group, row, write
 from tests.faults import KEY, failing
 from tests.servers import answering, completion
-
-COMMAND = str(Path(sys.executable).with_name("coe-agents"))
-
-
-def run(*arguments, wide=200):
-    environment = {**os.environ, "COLUMNS": str(wide)}
-    return subprocess.run(
-        [COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120, env=environment
-    )
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +45,9 @@ def test_ties_are_counted_in_the_table_and_in_json(tmp_path):
     done = run("score", path, "--resamples", 5)
     assert "2 of 2 questions scored, 1 tie" in done.stdout
     assert "accuracy 0.750, right by" in done.stdout
-    assert "A tie: several answers share the lead. The share of them that is right counts." in done.stdout
+    assert (
+        "A tie: several answers share the lead; the question counts by the share of them that is right." in done.stdout
+    )
     figures = json.loads(run("score", path, "--resamples", 5, "--json").stdout)
     assert (figures["n_ties"], figures["accuracy"]) == (1, 0.75)
 
@@ -106,7 +96,7 @@ max_coe = 0.5
 JUDGE = '[judge]\nprovider = "openai"\nmodel = "[j]"\nbase_url = "{url}"\napi_key_env = "PLANTED"\n'
 
 
-def test_score_by_a_judge(tmp_path, monkeypatch):
+def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
     def answer(body):
         said = body["messages"][-1]["content"]
         return completion(
@@ -123,7 +113,7 @@ def test_score_by_a_judge(tmp_path, monkeypatch):
         figures = json.loads(done.stdout)
         assert (figures["n_scored"], figures["accuracy"], figures["correctness"]) == (2, 0.5, "judge [j]")
         assert figures["details"]["n_unjudged"] == 2
-        assert "2 of 4 answers could not be judged" in done.stderr
+        assert "2 of 4 answers could not be judged" in caplog.text
         assert "right by judge [j]; clusters by NormalizedMatch" in run(*command).stdout
     with failing("401") as server:
         config.write_text(JUDGED + JUDGE.format(url=server.url))
@@ -136,7 +126,7 @@ def test_score_by_a_judge(tmp_path, monkeypatch):
     for options in (["--config", config], []):
         done = run("score", few, "--correctness", "judge", *options)
         assert done.returncode == 2
-        assert "needs a model that judges" in " ".join(done.stderr.split())
+        assert "needs a judge model" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -145,11 +135,11 @@ def test_score_by_a_judge(tmp_path, monkeypatch):
         (["score"], 2, "Missing argument"),
         (["score", "{samples}", "--correctness", "entailment"], 2, "needs an entailment model"),
         (["score", "{samples}", "--correctness", "vibes"], 2, "vibes"),
-        (["score", "{samples}", "--clusterer", "normalized", "--config", "x"], 2, "exclude each other"),
+        (["score", "{samples}", "--clusterer", "normalized", "--config", "x"], 2, "cannot be combined with --config"),
         (["score", "{samples}", "--config", "/none.toml"], 2, "/none.toml cannot be read"),
         (["score", "/none.jsonl"], 1, "/none.jsonl cannot be read"),
         (["score", "{broken}"], 1, "broken.jsonl:2: this is not JSON"),
-        (["calibrate", "{samples}", "--risk", "10", "--out", "x"], 2, "above 0 and below 1"),
+        (["calibrate", "{samples}", "--risk", "10", "--out", "x"], 2, "must be above 0 and below 1; got 10"),
         (["drift", "/none.json", "{samples}"], 2, "/none.json cannot be read"),
     ],
 )
@@ -242,17 +232,22 @@ def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
     assert "coe.toml:9: policy.path: the policy" in done.stderr
 
     assert run("calibrate", samples, "--risk", 0.3, "--out", tmp_path / "policy.json").returncode == 0
-    with pytest.warns(UserWarning, match=r"does not hold: agents \['d'\], and \['a', 'b', 'c'\] when calibrated"):
+    with pytest.warns(
+        UserWarning, match=r"does not hold: agents \['d'\] differs from \['a', 'b', 'c'\] at calibration"
+    ):
         policy = create_policy(load_config(path))
     assert isinstance(policy, CalibratedPolicy)
     assert policy.otherwise == "escalate"
 
     path.write_text(CONFIG.format(name="a", clusterer="entailment"))
     notes = check(load_config(path))
-    assert any("clusterer BidirectionalEntailment, and NormalizedMatch when calibrated" in note for note in notes)
+    assert any(
+        "clusterer BidirectionalEntailment differs from NormalizedMatch at calibration" in note for note in notes
+    )
     done = run("config", "check", path)
     assert "calibrated: policy.json, otherwise escalate" in done.stdout
     path.write_text(path.read_text() + "[graph.adaptive]\n")
     assert any(
-        "coe.toml:11: graph.adaptive: a calibrated policy needs all" in note for note in check(load_config(path))
+        "coe.toml:11: graph.adaptive: a calibrated policy needs as many responses" in note
+        for note in check(load_config(path))
     )

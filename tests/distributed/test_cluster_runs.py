@@ -11,7 +11,7 @@ import pytest
 
 from coe_agents.evaluation.parquet import PARTS, rows_of
 from coe_agents.evaluation.store import SAMPLES
-from tests.cli.test_command import COMMAND
+from tests.cli.command import COMMAND
 from tests.cli.test_sample import config, questions
 from tests.distributed.conftest import LOOPBACK, ROOT
 from tests.evaluation.test_sigkill import AGENT

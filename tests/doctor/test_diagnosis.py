@@ -77,7 +77,7 @@ def test_a_server_that_does_it_all(examined):
     assert findings.device == "none: no model runs in this process"
     out = shown(findings)
     assert "agent-0  yes        -" in out
-    assert out.rstrip().endswith("All is well.")
+    assert out.rstrip().endswith("No problems.")
 
 
 def test_a_server_without_n_is_told_apart(examined):
@@ -109,7 +109,7 @@ def test_the_same_text_each_time_is_noted(examined):
     assert findings.agents["agent-0"].n_distinct == 1
     assert findings.problems == []
     (note,) = findings.notes
-    assert "said the same 3 times at temperature 1" in note
+    assert "gave the same response 3 times at temperature 1" in note
 
 
 def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_provided_for(examined):
@@ -120,9 +120,9 @@ def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_pr
         assert len(server.probes) == 1
     (problem,) = findings.problems
     assert problem.part == f"agent agent-0 at {server.url}"
-    equal = "its temperature of 1 has no effect: it said the same 3 times, and its 3 replies to a request for 40 random"
+    equal = "its temperature of 1 has no effect: it gave the same response 3 times, and its 3 replies to a request"
     assert problem.error.startswith(equal)
-    assert problem.error.endswith("so its responses do not count")
+    assert problem.error.endswith("so its responses are excluded")
     assert problem.remedy.startswith("Use a server that samples, such as vLLM")
     report = findings.agents["agent-0"]
     assert (report.ignores_temperature, report.n_returned, report.n_requests, report.n_distinct) == (True, 3, 1, 1)
@@ -134,7 +134,7 @@ def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_pr
         assert equal in note
         assert note.endswith(counts)
         assert other.problems == []
-        assert "All is well" not in shown(other)
+        assert "No problems." not in shown(other)
         assert other.agents["agent-0"].ignores_temperature
 
 
@@ -143,7 +143,7 @@ def test_an_agent_that_is_sure_is_no_news(examined):
         findings = examined(server.url)
     assert (findings.problems, findings.notes) == ([], [])
     assert findings.agents["agent-0"].ignores_temperature is False
-    assert shown(findings).rstrip().endswith("All is well.")
+    assert shown(findings).rstrip().endswith("No problems.")
 
 
 def test_what_could_not_be_found_out_is_noted(examined):
@@ -153,7 +153,9 @@ def test_what_could_not_be_found_out_is_noted(examined):
     with answering(answer) as server:
         findings = examined(server.url, first="retries = 0\n")
     (note,) = findings.notes
-    assert "said the same 3 times at temperature 1; it is sure, or a cache or an ignored temperature" in note
+    assert (
+        "gave the same response 3 times at temperature 1; it is certain, or a cache or an ignored temperature" in note
+    )
     assert "a request for 40 random characters failed: ServerError: " in note
 
 
@@ -303,7 +305,7 @@ def test_an_entailment_model_with_its_labels_mixed_up_is_a_problem(examined, tmp
     with served() as server:
         findings = examined(server.url, clusterer=f'[clusterer]\nkind = "entailment"\nmodel = "{folder}"\n')
     (problem,) = findings.problems
-    assert problem.error.endswith("and it says contradiction")
+    assert problem.error.endswith("but the model says contradiction")
     assert "id2label" in problem.remedy
 
 
@@ -346,7 +348,7 @@ def test_an_entailment_model_that_fails_is_no_crash():
 
     assert probe_entailment(Broken()) == Failure(
         error="RuntimeError: out of memory",
-        remedy="Call the model without coe-agents, and see whether it says the same",
+        remedy="Call the model without coe-agents, and check whether the error is the same",
     )
 
 

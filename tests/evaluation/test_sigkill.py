@@ -12,7 +12,7 @@ import pytest
 
 from coe_agents.evaluation.folder import SETTINGS
 from coe_agents.evaluation.store import SAMPLES
-from tests.cli.test_command import COMMAND
+from tests.cli.command import COMMAND
 from tests.servers import served
 
 N_QUESTIONS, N_KILLS, AT_ONCE = 24, 5, 2
@@ -111,4 +111,4 @@ def test_an_interrupt_is_told_and_what_came_is_kept(tmp_path, server):
     assert process.returncode == 130, faults
     assert "Traceback" not in faults
     n_missing = N_QUESTIONS * len(NAMES) - path.read_bytes().count(b"\n") // 3
-    assert told == f"Stopped; {n_missing} replies are missing. The same command goes on.\n"
+    assert told == f"Interrupted; {n_missing} replies are missing. Rerun the same command to resume.\n"

@@ -120,6 +120,6 @@ def test_doctor_says_so(url, tmp_path):
     environment = {**os.environ, "COLUMNS": "400"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "its temperature of 1 has no effect: it said the same 3 times" in done.stdout
-    assert "All is well" not in done.stdout
+    assert "its temperature of 1 has no effect: it gave the same response 3 times" in done.stdout
+    assert "No problems." not in done.stdout
     assert done.stdout.rstrip().endswith("1 problem.")

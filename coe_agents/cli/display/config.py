@@ -27,7 +27,7 @@ from coe_agents.redaction import clean
 
 
 def show_config(config: Config, notes: Sequence[str], *, path: str, console: Console | None = None) -> None:
-    """Prints what a configuration was understood to say."""
+    """Prints the settings of a configuration."""
     console = console or Console(highlight=False)
     console.print(Text.assemble((clean(path), "bold"), (" is valid.", "bold green")))
     console.print()
@@ -48,7 +48,7 @@ def show_config(config: Config, notes: Sequence[str], *, path: str, console: Con
     console.print()
     console.print(
         indented(
-            listed(
+            definitions(
                 [
                     ("clusterer", _clusterer(config)),
                     ("policy", _policy(config)),
@@ -61,20 +61,20 @@ def show_config(config: Config, notes: Sequence[str], *, path: str, console: Con
     )
     show_remarks("note", "yellow", notes, console=console)
     console.print()
-    console.print(
-        Text(f"Nothing was called and no model was loaded. Next: coe-agents doctor --config {clean(path)}", style="dim")
-    )
+    console.print(Text(f"No model was called or loaded. Next: coe-agents doctor --config {clean(path)}", style="dim"))
 
 
 def show_examination(examination: Examination, *, console: Console | None = None) -> None:
-    """Prints what the doctor found."""
+    """Prints the findings of `doctor`."""
     console = console or Console(highlight=False)
     heads = ("agent", "reachable", "loading", "latency", "n at once", "log-probs", "distinct", "tokens")
     rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
     console.print(table_of(heads, rows))
     console.print()
     versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in examination.versions.items())
-    console.print(listed([*_clustering(examination.clusterer), ("versions", versions), ("device", examination.device)]))
+    console.print(
+        definitions([*_clustering(examination.clusterer), ("versions", versions), ("device", examination.device)])
+    )
     show_remarks("note", "yellow", examination.notes, console=console)
     problems = [f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}." for problem in examination.problems]
     show_remarks("problem", "red", problems, console=console)
@@ -82,20 +82,22 @@ def show_examination(examination: Examination, *, console: Console | None = None
     if problems:
         console.print(Text(f"{_plural(len(problems), 'problem')}.", style="bold red"))
     elif examination.is_well:
-        console.print(Text("All is well.", style="bold green"))
+        console.print(Text("No problems.", style="bold green"))
     else:
-        console.print(Text("Nothing is broken, but not every agent samples: see the notes.", style="bold yellow"))
+        console.print(
+            Text("No problems, but the temperature of an agent has no effect: see the notes.", style="bold yellow")
+        )
 
 
 def show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:
-    """Prints each remark after a blank line and under its own head."""
+    """Prints each remark after a blank line, with its heading."""
     for remark in remarks:
         console.print()
         console.print(Text.assemble((f"{head}: ", f"bold {style}"), clean(remark)))
 
 
 def table_of(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """Returns a table without lines; texts wrap, and their markup is only text."""
+    """Returns a table without lines; texts wrap, and markup in them is shown as text."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in heads:
         table.add_column(head, overflow="fold")
@@ -105,16 +107,16 @@ def table_of(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Tabl
     return table
 
 
-def listed(items: Iterable[tuple[str, str | Text]]) -> Table:
-    """Returns a table of names and what is said of each."""
+def definitions(items: Iterable[tuple[str, str | Text]]) -> Table:
+    """Returns a table with a name and a description in each row."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name, said in items:
-        table.add_row(Text(name, style="dim"), said if isinstance(said, Text) else Text(clean(said)))
+    for name, text in items:
+        table.add_row(Text(name, style="dim"), text if isinstance(text, Text) else Text(clean(text)))
     return table
 
 
 def indented(table: Table) -> Padding:
-    """Returns the table two places to the right."""
+    """Returns the table, indented by two columns."""
     return Padding(table, (0, 0, 0, 2))
 
 
@@ -138,8 +140,11 @@ def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[t
     if isinstance(report, EntailmentReport):
         labels = f", with the labels {', '.join(report.labels)}" if report.labels else ""
         yield "entailment", f"{report.model}{labels}; {report.seconds:.2f} s"
-        for name, judged in (("obvious entailment", report.entailed), ("obvious contradiction", report.contradicted)):
-            yield f"  {name}", f"{judged.label} ({judged.probability:.3f})"
+        for name, judgement in (
+            ("obvious entailment", report.entailed),
+            ("obvious contradiction", report.contradicted),
+        ):
+            yield f"  {name}", f"{judgement.label} ({judgement.probability:.3f})"
     elif report is not None:
         yield "embedding", f"{report.model}; {report.seconds:.2f} s"
         for name, cosine in (("obvious paraphrase", report.paraphrase), ("another answer", report.other)):
@@ -168,10 +173,14 @@ def _key(section: ModelSection) -> str:
 def _clusterer(config: Config) -> str:
     chosen = config.clusterer
     if isinstance(chosen, NormalizedClusterer):
-        return "normalized: equal but for case, articles and punctuation; no model"
+        return "normalized: equal except for case, articles and punctuation; no model"
     if isinstance(chosen, EmbeddingClusterer):
-        return f"embedding by {_served(chosen)}; one meaning from a cosine of {chosen.threshold:g} on"
-    rule = "each response must entail the other" if chosen.strict else "lenient: no contradiction, not both neutral"
+        return f"embedding by {_served(chosen)}; same meaning from a cosine of {chosen.threshold:g}"
+    rule = (
+        "each response must entail the other"
+        if chosen.strict
+        else "lenient: no contradiction, and not neutral in both directions"
+    )
     if isinstance(chosen, JudgeClusterer):
         return f"llm: {_served(chosen)} judges; {rule}"
     source = "shipped" if chosen.model == "tinyworld" else _source(chosen.model)
@@ -226,7 +235,7 @@ def _adaptive(graph: GraphConfig) -> str:
     chosen = graph.adaptive
     if chosen is None:
         return ""
-    first = f"; {_plural(chosen.start, 'response')} of an agent at first, {chosen.step} more at a time"
+    first = f"; {_plural(chosen.start, 'response')} of each agent at first, then {chosen.step} more at a time"
     return f"{first} while they could change the decision (confidence {chosen.confidence:g})"
 
 

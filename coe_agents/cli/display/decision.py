@@ -1,4 +1,4 @@
-"""Owns how a decision looks on a terminal. Markup and control characters of models are only text."""
+"""Owns how a decision looks on a terminal. Markup and control characters in model output are shown as text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,12 @@ from coe_agents.policy.weighting import ranked
 from coe_agents.policy.wording import MOSTLY, decomposition
 from coe_agents.redaction import clean
 
-_BAR = 24
+_WIDE = 100
+"""From so many columns on, bars are long."""
+_BARS = {True: 24, False: 12}
 _SHOWN = 4
+_MOST_CHARS = 300
+"""A longer answer is shortened beside its bar; the head shows the answer of the group whole."""
 _HEADS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold magenta"}
 _REGIMES = {
     "consensus": "little doubt within the agents, little disagreement between them",
@@ -27,7 +31,7 @@ _REGIMES = {
 def show_decision(
     question: str, decision: Mapping[str, Any], seconds: float, *, note: str = "", console: Console | None = None
 ) -> None:
-    """Prints a decision: the answer or the refusal first, then the numbers, then each agent."""
+    """Prints a decision: the answer or the refusal, the reason, each agent's answers, and the numbers last."""
     console = console or Console(highlight=False)
     asked = Text.assemble(("? ", "dim"), (clean(question), "bold"))
     if note:
@@ -35,21 +39,32 @@ def show_decision(
     console.print()
     console.print(asked)
     console.print(_head(decision))
-    console.print(Padding(Group(Text(_sentence(decision)), *_numbers(decision)), (0, 0, 0, 2)))
-    console.print(Padding(_agents(decision), (0, 0, 0, 2)))
+    lines = Group(
+        Text(_sentence(decision)),
+        _agents(decision, wide=console.width >= _WIDE),
+        *_numbers(decision, console.width - 2),
+    )
+    console.print(Padding(lines, (0, 0, 0, 2)))
     tokens = sum(usage["output_tokens"] for usage in decision["tokens"].values())
     rounds = f"{decision['n_rounds']} round" + ("s" if decision["n_rounds"] > 1 else "")
     console.print(Text(f"  {rounds}, {tokens} tokens, {seconds:.2f} s", style="dim"))
 
 
-def show_note(text: str) -> None:
+def show_note(text: str, *, to_stderr: bool = False) -> None:
     """Prints a paragraph of our own."""
-    Console(highlight=False).print(Text(text, style="dim"))
+    Console(highlight=False, stderr=to_stderr).print(Text(text, style="dim"))
 
 
 def _sentence(decision: Mapping[str, Any]) -> str:
-    """Returns the reason as a sentence; where an agent's name begins it, that stays as it is written."""
+    """Returns the reason as a sentence, without the parts of CoE, which have a line of their own.
+
+    A sentence that begins with an agent's name is not capitalised.
+    """
     reason = clean(decision["reason"])
+    if decision["coe"] is not None:
+        by = "" if (decision.get("divergence") or "kl") == "kl" else f" under {decision['divergence']}"
+        parts = f" (aleatoric {decision['aleatoric']:.3f}, epistemic {decision['epistemic']:.3f}{by})"
+        reason = reason.replace(parts, by)
     is_name = any(reason.startswith(f"{clean(name)} ") for name in decision["agents"])
     return f"{reason if is_name else reason[:1].upper() + reason[1:]}." if reason else ""
 
@@ -57,16 +72,16 @@ def _sentence(decision: Mapping[str, Any]) -> str:
 def _head(decision: Mapping[str, Any]) -> Text:
     action = decision["action"]
     if action == "answer":
-        said = clean(decision["answer"])
+        text = clean(decision["answer"])
     else:
         cause = _cause(decision)
-        said = f"{'No answer' if action == 'abstain' else 'Escalated'}{f': {cause}' if cause else ''}."
+        text = f"{'No answer' if action == 'abstain' else 'Escalated'}{f': {cause}' if cause else ''}."
     by = "" if decision["decided_by"] == "group" else f"  (decided by {clean(decision['decided_by'])})"
-    return Text.assemble(("→ ", "dim"), (said, _HEADS[action]), (by, "dim"))
+    return Text.assemble(("→ ", "dim"), (text, _HEADS[action]), (by, "dim"))
 
 
 def _cause(decision: Mapping[str, Any]) -> str:
-    """Returns why nothing is answered, in a few words; "" where only the policy can say."""
+    """Returns why there is no answer, as a clause; "" where only the policy's reason explains it."""
     if decision["coe"] is not None and decision["regime"] is None:
         return "too few agents answered"
     if decision.get("tied"):
@@ -75,21 +90,27 @@ def _cause(decision: Mapping[str, Any]) -> str:
     if len(distributions) < 2:
         return ""
     answers = [{text for text, share in each.items() if share >= MOSTLY} or set(each) for each in distributions]
-    if {answer_kind(text) for said in answers for text in said} == {"refusal"}:
+    if {answer_kind(text) for own in answers for text in own} == {"refusal"}:
         return "they decline to answer"
-    if any(said != answers[0] for said in answers):
+    if any(own != answers[0] for own in answers):
         return "they disagree"
     return "they are not sure" if len(answers[0]) > 1 else ""
 
 
-def _numbers(decision: Mapping[str, Any]) -> list[Text]:
+def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
+    """Returns CoE with its parts, its interval (on the same line if it fits `width`), and the regime."""
     if decision["coe"] is None:
         return []
     interval = decision["interval"]
-    spread = f"  (95 % interval {interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
     split = decomposition(**parts, divergence=decision.get("divergence") or "kl")
-    lines = [Text.assemble(("CoE ", "bold"), split, (spread, "dim"))]
+    lines = [Text.assemble(("CoE ", "bold"), split)]
+    if interval:
+        spread = f"95 % interval {interval[0]:.2f} to {interval[1]:.2f}"
+        if len(lines[0]) + len(spread) + 4 <= width:
+            lines[0].append(f"  ({spread})", style="dim")
+        else:
+            lines.append(Text(spread, style="dim"))
     regime = decision["regime"]
     # agreement is no reason to withhold an answer, and without a quorum there is no regime
     if regime is not None and (decision["action"] == "answer" or regime != "consensus"):
@@ -97,19 +118,23 @@ def _numbers(decision: Mapping[str, Any]) -> list[Text]:
     return lines
 
 
-def _agents(decision: Mapping[str, Any]) -> Table:
+def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
+    """Returns the answers of each agent with their shares; long texts wrap, and bars and shares do not."""
+    longest = _BARS[wide]
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+    for options in ({"overflow": "fold"}, {"no_wrap": True}, {"no_wrap": True}, {"overflow": "fold"}):
+        table.add_column(**options)
     for name, agent in decision["agents"].items():
         answers = ranked(agent["distribution"].items())
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
-            bar = Text("█" * max(1, round(share * _BAR)), style="cyan")
+            bar = Text("█" * max(1, round(share * longest)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
-            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(answer), overflow="ellipsis", no_wrap=True))
+            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(_shortened(clean(answer))))
         if len(answers) > _SHOWN:
             rest = sum(share for _, share in answers[_SHOWN:])
             table.add_row(
                 "",
-                Text("░" * max(1, round(rest * _BAR)), style="dim"),
+                Text("░" * max(1, round(rest * longest)), style="dim"),
                 Text(f"{rest:4.0%}", style="dim"),
                 Text(f"{len(answers) - _SHOWN} others", style="dim"),
             )
@@ -120,3 +145,7 @@ def _agents(decision: Mapping[str, Any]) -> Table:
             Text(clean(name), style="bold red"), Text("failed", style="red"), "", Text(clean(reason), style="red")
         )
     return table
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"

@@ -11,9 +11,9 @@ from coe_agents.redaction import clean
 
 
 def show_experiment(experiment: Experiment, *, console: Console | None = None) -> None:
-    """Prints the title, the table with the paper's rows in another colour, and what stands under it.
+    """Prints the title, the table with the paper's rows in another colour, and the notes below it.
 
-    Columns that do not fit a narrow terminal are left out, from the right, and counted.
+    Columns that do not fit a narrow terminal are omitted, from the right, and counted.
     """
     console = console or Console(highlight=False)
     n_heads = len(experiment.heads)
@@ -21,7 +21,7 @@ def show_experiment(experiment: Experiment, *, console: Console | None = None) -
     console.print()
     console.print(Text(clean(experiment.title), style="bold"))
     console.print(Padding(_table(experiment, n_shown), (0, 0, 0, 2)))
-    left_out = [f"{n_heads - n_shown} columns more in a wider terminal and in the files"] if n_shown < n_heads else []
+    left_out = [f"{n_heads - n_shown} more columns in a wider terminal and in the files"] if n_shown < n_heads else []
     for text in (*left_out, *under(experiment)):
         console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
 

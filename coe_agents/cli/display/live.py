@@ -1,6 +1,6 @@
 """Owns the live view of a run: agents finishing, clusters forming, the decision of each round.
 
-On a terminal it is redrawn in place; elsewhere each event is a line.
+On a terminal the view is redrawn in place; elsewhere each event is a line.
 """
 
 from typing import Any
@@ -21,12 +21,12 @@ _ACTIONS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold 
 
 
 def watch(graph: Any, question: str, *, console: Console | None = None) -> dict[str, Any]:
-    """Runs a compiled graph, shows how it goes on, and returns its result.
+    """Runs a compiled graph, shows its progress, and returns its result.
 
     Args:
         graph: The compiled graph.
-        question: What is asked.
-        console: Where to show it; standard error by default, so that standard output holds the result alone.
+        question: The question.
+        console: Standard error by default, so that standard output has only the result.
     """
     console = console or Console(stderr=True, highlight=False)
     result = dict[str, Any]()
@@ -36,7 +36,7 @@ def watch(graph: Any, question: str, *, console: Console | None = None) -> dict[
             if mode == "values":
                 result = chunk
             else:
-                console.print(Text(f"round {chunk['round'] + 1}: ").append_text(said(chunk)), soft_wrap=True)
+                console.print(Text(f"round {chunk['round'] + 1}: ").append_text(describe(chunk)), soft_wrap=True)
         return result
     view = View()
     with Live(view, console=console, refresh_per_second=12):
@@ -49,32 +49,32 @@ def watch(graph: Any, question: str, *, console: Console | None = None) -> dict[
 
 
 class View:
-    """What is known so far, a row for each agent and each step of each round."""
+    """The events so far, one row for each agent and each step of each round."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, str, str], Event] = {}
         self._spinner = Spinner("dots", style="cyan")
 
     def add(self, event: Event) -> None:
-        """Adds an event; what an agent said takes the row in which it was asked."""
-        asked = event["event"] in ("agent_asked", "agent_sampled")
-        self._rows[event["round"], "agent" if asked else event["event"], str(event.get("agent", ""))] = event
+        """Adds an event; the reply of an agent replaces the row of its request."""
+        is_of_agent = event["event"] in ("agent_asked", "agent_sampled")
+        self._rows[event["round"], "agent" if is_of_agent else event["event"], str(event.get("agent", ""))] = event
 
     def __rich__(self) -> Table:
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
         several = any(number for number, _, _ in self._rows)
         for (number, _, _), event in self._rows.items():
-            waits = event["event"] == "agent_asked"
+            is_waiting = event["event"] == "agent_asked"
             place = Text(f"round {number + 1}" if several else "", style="dim")
-            table.add_row(place, self._spinner if waits else _mark(event), said(event))
+            table.add_row(place, self._spinner if is_waiting else _mark(event), describe(event))
         return table
 
 
-def said(event: Event) -> Text:
-    """Returns the event in words.
+def describe(event: Event) -> Text:
+    """Returns the event as text.
 
     Example:
-        >>> print(said({"event": "decided", "round": 0, "action": "answer", "reason": "CoE 0 is at most 0.6 nats"}))
+        >>> print(describe({"event": "decided", "round": 0, "action": "answer", "reason": "CoE 0 is at most 0.6 nats"}))
         answer: CoE 0 is at most 0.6 nats
     """
     if event["event"] == "agent_asked":

@@ -1,4 +1,4 @@
-"""Owns how far a run is: bars on a terminal, plain lines elsewhere."""
+"""Owns the progress of a run: bars on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from coe_agents.redaction import clean
 _SECONDS_BETWEEN_LINES = 10.0
 
 Advance = Callable[[str, bool], None]
-"""Takes the agent that replied, and whether it failed."""
+"""Takes the name of the agent that replied, and whether the reply is a failure."""
 
 
 @contextmanager
@@ -24,13 +24,13 @@ def progress(
     console: Console | None = None,
     every: float = _SECONDS_BETWEEN_LINES,
 ) -> Iterator[Advance]:
-    """Shows on standard error how many replies each agent has given, the rate, the time left, and the failures.
+    """Shows on standard error the number of replies of each agent, the rate, the time left, and the failures.
 
     Args:
-        totals: How many each agent has given already, and how many it will have given.
-        what: What they give.
-        console: Where to.
-        every: Seconds between two lines, where there is no terminal.
+        totals: For each agent the number of replies so far, and the number in the end.
+        what: The name of the replies.
+        console: Where to print; standard error by default.
+        every: Seconds between two lines without a terminal.
     """
     console = console or Console(stderr=True, highlight=False)
     if not console.is_terminal:
@@ -66,16 +66,16 @@ class _Rate(ProgressColumn):
 
 def _lines(totals: Mapping[str, tuple[int, int]], what: str, console: Console, every: float) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
-    start = told = time.monotonic()
+    start = printed = time.monotonic()
     n_new = n_failed = 0
 
     def advance(name: str, failed: bool) -> None:
-        nonlocal told, n_new, n_failed
+        nonlocal printed, n_new, n_failed
         n_new, n_failed, now = n_new + 1, n_failed + failed, time.monotonic()
         n_done = done + n_new
-        if now - told < every and n_done < total:
+        if now - printed < every and n_done < total:
             return
-        told = now
+        printed = now
         rate = n_new / max(now - start, 1e-9)
         left = f"{(total - n_done) / rate:.0f} s left, {n_failed} failed"
         console.print(f"{n_done} of {total} {what}, {rate:.1f} a second, {left}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Owns how an evaluation looks on a terminal."""
+"""Owns how the scores of an evaluation look on a terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ _WIDE = 180
 
 
 def show_report(report: Mapping[str, Any], *, console: Console | None = None) -> None:
-    """Prints what `score --json` prints, as a table; the best AUROC is in bold."""
+    """Prints the object of `score --json` as a table; the best AUROC is in bold."""
     console = console or Console(highlight=False)
     details = report["details"]
     console.print(
@@ -52,12 +52,15 @@ def show_report(report: Mapping[str, Any], *, console: Console | None = None) ->
         console.print(Text(f"not computable: {absent}", style="dim"))
     if report["n_ties"]:
         console.print(
-            Text("A tie: several answers share the lead. The share of them that is right counts.", style="dim")
+            Text(
+                "A tie: several answers share the lead; the question counts by the share of them that is right.",
+                style="dim",
+            )
         )
     console.print(
         Text(
-            f"[low, high]: 95 % intervals, {details['n_resamples']} paired bootstrap resamples. - is undefined: all "
-            "answers are right, or all wrong.",
+            f"[low, high]: 95 % intervals, {details['n_resamples']} paired bootstrap resamples. - means undefined: "
+            "all answers are right, or all are wrong.",
             style="dim",
         )
     )

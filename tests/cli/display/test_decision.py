@@ -24,19 +24,38 @@ DECISION = {
 }
 
 
-def shown(**changes):
-    console = Console(file=io.StringIO(), width=100, highlight=False)
+def shown(*, width=100, **changes):
+    console = Console(file=io.StringIO(), width=width, highlight=False)
     show_decision("Capital?", {**DECISION, **changes}, 0.5, console=console)
     return console.file.getvalue()
 
 
-def test_the_answer_comes_first_then_the_numbers_then_the_agents():
+def test_the_answer_comes_first_then_the_agents_then_the_numbers():
     lines = [line.strip() for line in shown().splitlines() if line.strip()]
     assert lines[:2] == ["? Capital?", "→ Paris"]
     assert "CoE 0.100 = aleatoric 0.060 + epistemic 0.040 nats  (95 % interval 0.00 to 0.30)" in lines
     assert any(line.startswith("a") and "75%" in line and "Paris" in line for line in lines)
     assert any(line.startswith("c") and "failed" in line and "OSError: gone" in line for line in lines)
+    assert [line.split()[0] for line in lines[2:]] == ["CoE", "a", "██████", "c", "CoE", "consensus:", "1"]
     assert lines[-1] == "1 round, 12 tokens, 0.50 s"
+
+
+def test_eighty_columns_cut_nothing_off_and_break_no_interval():
+    answer = "Nobody knows " * 10 + "but it is Canberra."
+    out = shown(width=80, agents={"a": {"distribution": {answer: 0.6, "Sydney": 0.4}}}, divergence="total_variation")
+    lines = [line.strip() for line in out.splitlines()]
+    assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
+    assert "…" not in out
+    assert "".join(answer.split()) in "".join(out.split())
+    assert "95 % interval 0.00 to 0.30" in lines
+
+
+@pytest.mark.parametrize(("divergence", "by"), [("kl", ""), ("js", " under js")])
+def test_the_parts_of_coe_are_shown_once(divergence, by):
+    reason = f"CoE 0.100 (aleatoric 0.060, epistemic 0.040{by}) exceeds 0 nats"
+    out = shown(reason=reason, divergence=divergence)
+    assert f"CoE 0.100{by} exceeds 0 nats." in out
+    assert out.count("aleatoric 0.060") == 1
 
 
 def test_an_agent_that_counts_once_says_why():
@@ -75,7 +94,7 @@ def test_a_refusal_comes_first_with_its_cause(action, head, changes, cause):
 def test_the_reason_is_a_sentence_and_the_regime_comes_last():
     lines = [line.strip() for line in shown(reason='both agents say "Paris"; CoE 0.1 is low').splitlines()]
     assert lines[3] == 'Both agents say "Paris"; CoE 0.1 is low.'
-    assert lines[5] == "consensus: little doubt within the agents, little disagreement between them"
+    assert lines[-2] == "consensus: little doubt within the agents, little disagreement between them"
     # a name is not capitalised
     assert 'a is split between "Paris" and "Lyon".' in shown(reason='a is split between "Paris" and "Lyon"')
 

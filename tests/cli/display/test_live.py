@@ -4,9 +4,9 @@ import json
 from rich.console import Console
 
 from coe_agents import RegimePolicy, create_coe_graph
-from coe_agents.cli.display.live import View, said, watch
+from coe_agents.cli.display.live import View, describe, watch
 from coe_agents.clustering import NormalizedMatch
-from tests.cli.test_command import run
+from tests.cli.command import run
 from tests.doubles import ScriptedAgent
 
 
@@ -74,12 +74,12 @@ def test_a_failure_is_marked_and_cannot_steer_the_terminal():
     view = View()
     view.add(sampled("a", n_responses=0, error="OSError: \x1b[2J[bold]gone"))
     assert "✗" in shown(view)
-    assert str(said(sampled("a", error="OSError: \x1b[2J[bold]gone"))) == "a: failed, OSError: �[2J[bold]gone"
+    assert str(describe(sampled("a", error="OSError: \x1b[2J[bold]gone"))) == "a: failed, OSError: �[2J[bold]gone"
 
 
 def test_a_ruling_says_who_decided():
     event = {"event": "ruled", "round": 0, "action": "answer", "decided_by": "the\x1b[2J judge"}
-    assert str(said(event)) == "answer, decided by the�[2J judge"
+    assert str(describe(event)) == "answer, decided by the�[2J judge"
 
 
 def test_all_agents_dead_is_nothing_to_measure():

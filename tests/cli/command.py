@@ -1,0 +1,43 @@
+"""Runs the command `coe-agents`: in this process, which is fast, or in one of its own."""
+
+import io
+import os
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from subprocess import CompletedProcess
+from unittest.mock import patch
+
+from coe_agents.cli import main
+
+COMMAND = str(Path(sys.executable).with_name("coe-agents"))
+
+
+def run(*arguments, wide=200):
+    """Calls the command's `main` in this process; warnings are shown on standard error, as in a process."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        patch.dict(os.environ, {"COLUMNS": str(wide)}),
+        patch.object(sys, "argv", ["coe-agents", *map(str, arguments)]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("default")
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code or 0
+    shown = "".join(warnings.formatwarning(each.message, each.category, each.filename, each.lineno) for each in caught)
+    return CompletedProcess(arguments, code, out.getvalue(), err.getvalue() + shown)
+
+
+def run_process(*arguments, wide=200):
+    """Runs the installed command in a process of its own."""
+    environment = {**os.environ, "COLUMNS": str(wide)}
+    return subprocess.run(
+        [COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120, env=environment
+    )

@@ -1,8 +1,8 @@
 """Owns the wording of every prompt: answering, judging, debate, arbitration, review, and a question in other words.
 
 Text from models and users enters a prompt as *data*: `quoted` caps its length and takes away the characters that could
-close the fence around it. The models of `coe_agents.tinyworld` are trained on these very prompts, so a change of
-wording here asks for training them anew.
+close the fence around it. The models of `coe_agents.tinyworld` were trained on a frozen copy of two of these prompts,
+`coe_agents.tinyworld.prompts`: a change of wording here retrains nothing, but they understand only what is like it.
 """
 
 import json

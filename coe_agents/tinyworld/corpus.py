@@ -1,14 +1,14 @@
 """Owns the documents that the language models of tinyworld are trained on: a user's text and the reply to it.
 
 Three kinds: answers, self-checks ("True" or "False" to a proposed answer) and debates (a model sure of its answer keeps
-it, an unsure one may adopt one that it is shown). Prompts come from `coe_agents.prompts`.
+it, an unsure one may adopt one that it is shown). Prompts come from the frozen copy in `coe_agents.tinyworld.prompts`.
 """
 
 import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from coe_agents import prompts
+from coe_agents.tinyworld import prompts
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.knowledge import MODELS, beliefs
 from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invented_name, outside_question

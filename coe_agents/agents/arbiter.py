@@ -5,6 +5,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import GraphBubbleUp
 
 from coe_agents import prompts
 from coe_agents.agents.model_agent import ModelAgent
@@ -95,7 +96,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def _failed(self, error: Exception) -> Ruling:
         """Returns what becomes of the case where the model fails; what LangGraph raises for its own ends passes on."""
-        if any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__):
+        if isinstance(error, GraphBubbleUp):
             raise error
         return self._unsettled(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
 

@@ -23,7 +23,7 @@ from langchain_core.messages import (
 from coe_agents.agents._requests.balance import Answered, Replica, Replicas
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, ModelCall, draw
 from coe_agents.agents._requests.clients import address_of, check_models, create_model, prepare, without_input
-from coe_agents.agents._requests.limits import Deadline, places_at
+from coe_agents.agents._requests.limits import Deadline, check_limits, places_of
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, observing
 from coe_agents.agents.choice.probability import achoice_probability
@@ -129,15 +129,12 @@ class ModelAgent:
             temperature,
             "At 0 all samples are the same and say nothing of uncertainty",
         )
-        for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
-            holds = seconds is None or 0 < seconds < math.inf
-            _check(holds, f'"{option}" must be above 0 seconds', seconds, "None is no limit")
-        _check(retries >= 0, '"retries" must be at least 0', retries, "0 never asks again")
-        _check(
-            max_concurrency is None or max_concurrency >= 1,
-            '"max_concurrency" must be at least 1',
-            max_concurrency,
-            "1 asks one by one",
+        check_limits(
+            "ModelAgent",
+            timeout=timeout,
+            request_timeout=request_timeout,
+            retries=retries,
+            max_concurrency=max_concurrency,
         )
         _check(
             max_response_chars >= 1, '"max_response_chars" must be at least 1', max_response_chars, "20,000 are usual"
@@ -283,7 +280,7 @@ class ModelAgent:
             "streaming": False,
         }
         address = address_of(made)
-        places = places_at(address or id(given), self.max_concurrency or (16 if address else 64))
+        places = places_of(given, address, self.max_concurrency)
         identity = (type(made), given) if isinstance(given, str) and not address else None
         return Replica(prepare(made, wanted), address, places, identity or identity_of(made, address))
 

@@ -111,18 +111,21 @@ def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
     if "n" in fields:
         settings["n"] = fields["n"].default  # requests say how many they want
     fixed = {"cache": False, "disable_streaming": True}
-    return model.model_copy(update={**settings, **fixed, **_without_retries(model)})
+    return without_retries(model).model_copy(update={**settings, **fixed})
 
 
-def _without_retries(model: BaseChatModel) -> dict[str, Any]:
-    """Returns ChatOpenAI's clients with their retries off: they were made with the model and no field changes them."""
+def without_retries(model: BaseChatModel) -> BaseChatModel:
+    """Returns a copy of `model` in which the retries of ChatOpenAI's clients are off.
+
+    The clients were made with the model, and no field changes them.
+    """
     clients: dict[str, Any] = {}
     for root, used in (("root_client", "client"), ("root_async_client", "async_client")):
         client = getattr(model, root, None)
         if client is not None and hasattr(client, "with_options"):
             clients[root] = client.with_options(max_retries=0)
             clients[used] = clients[root].chat.completions
-    return clients
+    return model.model_copy(update=clients)
 
 
 def address_of(model: BaseChatModel) -> str:

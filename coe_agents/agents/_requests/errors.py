@@ -88,7 +88,7 @@ def _translated(error: Exception, address: str, options: Collection[str]) -> Age
     if status is not None and status >= 400:
         return _from_status(error, status, address)
     if names & _TIMEOUTS:
-        hint = "Raise `request_timeout` or `timeout` of the agent, or lower `max_tokens` or `n_samples`"
+        hint = "Raise `request_timeout` or `timeout`, or lower `max_tokens` or `n_samples`"
         return AgentTimeoutError("the model did not answer in time", hint=hint)
     if names & _CONNECTIONS:
         return AgentConnectionError(_with_root(error), hint=f"Check that a server listens{_at(address)}")
@@ -113,7 +113,7 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
     if status == 429:
         if "insufficient_quota" in str(error) + str(getattr(error, "code", "")):
             return RateLimitError(message, hint="The account has no credit left", retryable=False)
-        limited = RateLimitError(message, hint="Lower `max_concurrency` of the agent, or ask the provider for more")
+        limited = RateLimitError(message, hint="Lower `max_concurrency`, or ask the provider for more")
         limited.retry_after = _retry_after(error)
         return limited
     if status in (408, 504):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import math
 import threading
 import time
 import weakref
@@ -15,6 +16,23 @@ from coe_agents.agents._requests.circuit_breaker import Outage
 from coe_agents.errors import AgentTimeoutError
 
 _T = TypeVar("_T")
+
+
+def check_limits(
+    owner: str, *, timeout: float | None, request_timeout: float | None, retries: int, max_concurrency: int | None
+) -> None:
+    """Refuses limits that cannot work; `owner` is whose they are, for the error.
+
+    Raises:
+        ValueError: If a time is not above 0 seconds, `retries` is below 0, or `max_concurrency` below 1.
+    """
+    for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
+        if seconds is not None and not 0 < seconds < math.inf:
+            raise ValueError(f'"{option}" must be above 0 seconds in {owner}; got {seconds!r}. None is no limit')
+    if not retries >= 0:
+        raise ValueError(f'"retries" must be at least 0 in {owner}; got {retries!r}. 0 never asks again')
+    if max_concurrency is not None and not max_concurrency >= 1:
+        raise ValueError(f'"max_concurrency" must be at least 1 in {owner}; got {max_concurrency!r}. 1 asks one by one')
 
 
 class Deadline:
@@ -114,7 +132,7 @@ class Places:
     def _too_long(self, seconds: float | None) -> AgentTimeoutError:
         return AgentTimeoutError(
             f"none of the {self.size} places at the endpoint came free within {seconds:g} s",
-            hint="Raise `timeout` or `max_concurrency` of the agent, or ask fewer questions at a time",
+            hint="Raise `timeout` or `max_concurrency`, or ask fewer questions at a time",
             retryable=False,
         )
 
@@ -131,6 +149,11 @@ def places_at(endpoint: Hashable, size: int) -> Places:
             places = _PLACES[endpoint] = Places(size)
         places.size = min(places.size, size)
         return places
+
+
+def places_of(model: object, address: str, size: int | None = None) -> Places:
+    """Returns the places at the address of a model, 16 unless given; without an address the model object's own, 64."""
+    return places_at(address or id(model), size or (16 if address else 64))
 
 
 def call_within(seconds: float | None, call: Callable[[], _T]) -> _T:

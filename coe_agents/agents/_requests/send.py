@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
+from langgraph.errors import GraphBubbleUp
 from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
 
 from coe_agents.agents._requests.balance import Answered, Replica, Replicas, Visit
@@ -165,7 +166,7 @@ class Asker:
 
     def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:
         """Raises `error` as one of ours; what LangGraph raises for its own ends is left alone."""
-        if any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__):
+        if isinstance(error, GraphBubbleUp):
             return
         found = to_agent_error(error, address=visit.replica.address, options=options, secrets=self.secrets)
         if is_outage(error, found):

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import Generation, LLMResult
 
+from coe_agents.agents._requests.errors import status_of
 from coe_agents.agents._requests.parse import text_of, usage_of
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
 from coe_agents.errors import AgentError, NoChoiceError
@@ -144,8 +145,7 @@ def _from_first_token(
 
 def _is_refusal(error: Exception) -> bool:
     """Tells whether a call may have failed for an option that the model or its server does not take."""
-    answered = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
-    return answered in _REFUSALS or isinstance(error, TypeError | ValueError | NotImplementedError)
+    return status_of(error) in _REFUSALS or isinstance(error, TypeError | ValueError | NotImplementedError)
 
 
 def _plain(model: BaseChatModel) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from langgraph.types import Overwrite
 
 from coe_agents.clustering import Clusterer, parse_choice
 from coe_agents.clustering.cluster import cluster_with_former
-from coe_agents.errors import ClusteringError, CoEError
+from coe_agents.errors import AgentError, ClusteringError, CoEError
 from coe_agents.graph import events
 from coe_agents.graph.rounds import before, counted
 from coe_agents.graph.runnables import TwoForms
@@ -103,7 +103,8 @@ def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
     """Raises an error of a model's client, or one that tells its key, as ours; other errors stand."""
     secrets = secrets_of(clusterer)
     is_secret = is_told(error, secrets)
-    if is_secret or not isinstance(error, CoEError | ValueError | TypeError | ImportError | OSError):
+    of_a_model = isinstance(error, AgentError)
+    if is_secret or of_a_model or not isinstance(error, CoEError | ValueError | TypeError | ImportError | OSError):
         message = redacted(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
         hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
         raise ClusteringError(message, hint=hint) from None if is_secret else error

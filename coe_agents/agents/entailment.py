@@ -37,7 +37,7 @@ class ChatEntailment:
     entailment: a reply that states no label, or more than one, and two texts that differ only beyond the
     `coe_agents.prompts.MAX_JUDGED` characters that are shown of each. Such pairs are logged and counted.
 
-    A judge should not guess: give the model a temperature of 0. It is asked as the model of a `ModelAgent` is: it shares
+    A judge should not guess: give the model a temperature of 0. It is asked like the model of a `ModelAgent`: it shares
     the limit of requests at its address with all agents there, failures that may pass are retried (OpenAI's client has
     its own retries turned off), and its key is in no error.
 

@@ -26,9 +26,9 @@ from coe_agents.agents._requests.clients import address_of, check_models, create
 from coe_agents.agents._requests.limits import Deadline, check_limits, places_of
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, observing
+from coe_agents.agents.choice.grading import MIN_MASS, agrade, grade, is_gradable, to_graded_reply
 from coe_agents.agents.choice.probability import achoice_probability
 from coe_agents.agents.choice.steps import ChoiceProbabilities
-from coe_agents.agents.grading import MIN_MASS, agrade, grade, is_gradable, to_graded_reply
 from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, late, may_be_probed
 from coe_agents.errors import AgentTimeoutError, CoEError
 from coe_agents.prompts import RANDOM_CHARACTERS

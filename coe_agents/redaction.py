@@ -47,7 +47,7 @@ def redacted(text: str, secrets: Collection[str]) -> str:
     return text
 
 
-def is_told(error: BaseException, secrets: Collection[str]) -> bool:
+def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:
     """Returns whether a secret stands in what is printed of an exception, its causes included."""
     printed = "".join(traceback.format_exception(error))
     return redacted(printed, secrets) != printed

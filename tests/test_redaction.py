@@ -5,7 +5,7 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent
-from coe_agents.redaction import BLOT, is_told, redacted, secrets_of
+from coe_agents.redaction import BLOT, prints_secret, redacted, secrets_of
 
 KEY = "sk-planted-0123456789"
 
@@ -77,9 +77,9 @@ def test_a_secret_within_another_leaves_no_rest():
 def test_an_error_tells_by_its_causes_too():
     error = RuntimeError("refused")
     error.__cause__ = OSError(f"header {KEY}")
-    assert is_told(error, {KEY})
-    assert not is_told(error, {"another-secret"})
-    assert not is_told(error, set())
+    assert prints_secret(error, {KEY})
+    assert not prints_secret(error, {"another-secret"})
+    assert not prints_secret(error, set())
 
 
 def test_messages_are_not_looked_into():

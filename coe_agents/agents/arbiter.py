@@ -53,52 +53,52 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         try:
             return self._ruling(input, self._agent.sample(_request(input), config))
         except Exception as error:
-            return self._failed(error)
+            return self._handle_failure(error)
 
     async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         """Asks the model, and returns its ruling; see `invoke`."""
         try:
             return self._ruling(input, await self._agent.asample(_request(input), config))
         except Exception as error:
-            return self._failed(error)
+            return self._handle_failure(error)
 
     def _ruling(self, case: EscalatedCase, reply: AgentReply) -> Ruling:
         sampling = reply.get("sampling")
         if sampling is not None and (sampling["n_truncated"] or sampling["n_cut"]):
-            found = self._unsettled("was cut off before it ruled")
+            found = self._leave_escalated("was cut off before it ruled")
         else:
             found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
         found["usage"] = reply["usage"]
         return found
 
     def _read(self, texts: list[str], candidates: list[Candidate]) -> Ruling:
-        rulings = {_stated(text) for text in texts}
+        rulings = {_parse_ruling(text) for text in texts}
         if len(rulings) != 1 or (ruling := rulings.pop()) is None:
-            return self._unsettled(
+            return self._leave_escalated(
                 "ruled in more than one way" if len(rulings) > 1 else "gave no reply that can be read as a ruling"
             )
         number, answer = ruling
         if answer is not None:
-            return self._decided("answer", answer, f"gave an answer of its own, beside {len(candidates)} of the group")
+            return self._rule("answer", answer, f"gave an answer of its own, beside {len(candidates)} of the group")
         if number is None:
-            return self._decided("abstain", None, f"found none of {len(candidates)} answers right, or did not know")
+            return self._rule("abstain", None, f"found none of {len(candidates)} answers right, or did not know")
         if not 1 <= number <= len(candidates):
-            return self._unsettled(f"chose answer {number} of {len(candidates)}, which there is not")
+            return self._leave_escalated(f"chose answer {number} of {len(candidates)}, which there is not")
         chosen = candidates[number - 1]
         reason = f"chose answer {number} of {len(candidates)} (support {chosen['support']:.0%})"
-        return self._decided("answer", chosen["answer"], reason)
+        return self._rule("answer", chosen["answer"], reason)
 
-    def _decided(self, action: Any, answer: str | None, reason: str) -> Ruling:
+    def _rule(self, action: Any, answer: str | None, reason: str) -> Ruling:
         return Ruling(action=action, answer=answer, reason=f"{self.name} {reason}", decided_by=self.name)
 
-    def _unsettled(self, reason: str) -> Ruling:
-        return self._decided("escalate", None, reason)
+    def _leave_escalated(self, reason: str) -> Ruling:
+        return self._rule("escalate", None, reason)
 
-    def _failed(self, error: Exception) -> Ruling:
+    def _handle_failure(self, error: Exception) -> Ruling:
         """Returns what becomes of the case where the model fails; what LangGraph raises for its own ends passes on."""
         if isinstance(error, GraphBubbleUp):
             raise error
-        return self._unsettled(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
+        return self._leave_escalated(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
 
 
 def _request(case: EscalatedCase) -> AgentRequest:
@@ -108,7 +108,7 @@ def _request(case: EscalatedCase) -> AgentRequest:
     return AgentRequest(question=case["question"], messages=rephrased(case["conversation"], text), round=0)
 
 
-def _stated(text: str) -> tuple[int | None, str | None] | None:
+def _parse_ruling(text: str) -> tuple[int | None, str | None] | None:
     """Returns the choice and the answer that a reply states, both None for "NONE"; None where it states no ruling."""
     lines = [line.strip().strip("*`").strip() for line in strip_reasoning(text).splitlines()]
     found = [_RULING.fullmatch(line) for line in lines if line]

@@ -97,7 +97,7 @@ class Findings:
                 del self._found[key]
         future.set_result(finding)
 
-    def sampled(self, key: tuple[Hashable, ...]) -> None:
+    def note_sampling(self, key: tuple[Hashable, ...]) -> None:
         """Notes that responses differ; if the temperature was ignored before, the server has changed since."""
         with self._lock:
             future = self._found.get(key)
@@ -165,11 +165,11 @@ def examine(
     verdicts = dict[Replica, Verdict]()
     for replica, said in by_replica.items():
         if not _are_copies(said):
-            FINDINGS.sampled(_key_of(replica, temperature))
+            FINDINGS.note_sampling(_key_of(replica, temperature))
         elif all_alike or _are_suspicious(said):
             found = yield from _find(replica, reply, probe, temperature)
             verdicts[replica] = found.beside(said, temperature)
-    return _counted(reply, replicas, verdicts, on_greedy, temperature) if verdicts else reply
+    return _count(reply, replicas, verdicts, on_greedy, temperature) if verdicts else reply
 
 
 def _find(
@@ -198,7 +198,7 @@ def _find(
     return found
 
 
-def late(error: Exception) -> Finding:
+def to_late_finding(error: Exception) -> Finding:
     """Returns what a request has that had no time to wait for another one's finding."""
     return Finding(
         None, f"{_ASKED} was not answered in time: {type(error).__name__}: {error}".rstrip(": "), is_final=False
@@ -232,7 +232,7 @@ def _read(probe: AgentReply) -> Finding:
     return Finding(True, f"its {len(replies)} replies to {_ASKED} are equal", _log_chance(replies))
 
 
-def _counted(
+def _count(
     reply: AgentReply,
     replicas: Sequence[Replica],
     verdicts: Mapping[Replica, Verdict],

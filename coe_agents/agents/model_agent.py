@@ -25,11 +25,11 @@ from coe_agents.agents._requests.capabilities import Drawn, Ladder, ModelCall, d
 from coe_agents.agents._requests.clients import address_of, check_models, create_model, prepare, without_input
 from coe_agents.agents._requests.limits import Deadline, check_limits, places_of
 from coe_agents.agents._requests.parse import to_reply
-from coe_agents.agents._requests.send import Asker, observing
+from coe_agents.agents._requests.send import Asker, tracing_options
 from coe_agents.agents.choice.grading import MIN_MASS, agrade, grade, is_gradable, to_graded_reply
 from coe_agents.agents.choice.probability import achoice_probability
 from coe_agents.agents.choice.steps import ChoiceProbabilities
-from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, late, may_be_probed
+from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, may_be_probed, to_late_finding
 from coe_agents.errors import AgentTimeoutError, CoEError
 from coe_agents.prompts import RANDOM_CHARACTERS
 from coe_agents.redaction import secrets_of
@@ -189,11 +189,11 @@ class ModelAgent:
             ImportError: If a package that the model needs is not installed.
             ValueError: If "provider:model" cannot be made of its options.
         """
-        ladder, asker, messages, observed = self._prepared(request, config)
-        deadline, n_samples, temperature = self._wanted(request)
+        ladder, asker, messages, observed = self._prepare(request, config)
+        deadline, n_samples, temperature = self._settings_of(request)
         if self._grades(request):
             found = asker.try_(lambda model, _: grade(model, messages, request["choices"], observed), deadline)
-            if (graded := self._graded(request, found)) is not None:
+            if (graded := self._to_graded(request, found)) is not None:
                 return graded
         with closing(
             self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
@@ -211,15 +211,15 @@ class ModelAgent:
                             break
                     step = steps.send(outcomes)
             except StopIteration as done:
-                return _returned(done)
+                return _value_of(done)
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
-        ladder, asker, messages, observed = await asyncio.to_thread(self._prepared, request, config)
-        deadline, n_samples, temperature = self._wanted(request)
+        ladder, asker, messages, observed = await asyncio.to_thread(self._prepare, request, config)
+        deadline, n_samples, temperature = self._settings_of(request)
         if self._grades(request):
             found = await asker.atry(lambda model, _: agrade(model, messages, request["choices"], observed), deadline)
-            if (graded := self._graded(request, found)) is not None:
+            if (graded := self._to_graded(request, found)) is not None:
                 return graded
         with closing(
             self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
@@ -233,7 +233,7 @@ class ModelAgent:
                     asking = [step.asker.aask(call, step.messages, observed, deadline) for call in step.calls]
                     step = steps.send(await asyncio.gather(*asking))
             except StopIteration as done:
-                return _returned(done)
+                return _value_of(done)
 
     async def achoice(
         self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
@@ -246,7 +246,7 @@ class ModelAgent:
         Raises:
             CoEError: If the model fails, or chooses none of them.
         """
-        await asyncio.to_thread(self._prepared_model)
+        await asyncio.to_thread(self._prepare_model)
         return await self._asker.atry(
             lambda model, _: achoice_probability(model, messages, choices), Deadline(self.timeout)
         )
@@ -284,13 +284,13 @@ class ModelAgent:
         identity = (type(made), given) if isinstance(given, str) and not address else None
         return Replica(prepare(made, wanted), address, places, identity or identity_of(made, address))
 
-    def _prepared(
+    def _prepare(
         self, request: AgentRequest, config: Mapping[str, Any] | None
     ) -> tuple[Ladder, Asker, list[BaseMessage], dict[str, Any]]:
-        self._prepared_model()
-        return self._ladder, self._asker, self._messages(request), observing(config)
+        self._prepare_model()
+        return self._ladder, self._asker, self._messages(request), tracing_options(config)
 
-    def _prepared_model(self) -> BaseChatModel:
+    def _prepare_model(self) -> BaseChatModel:
         try:
             return self.model()
         except ValueError as error:
@@ -315,7 +315,7 @@ class ModelAgent:
         first = spaced + request.get("first_index", 0)
         return lambda number: first + number
 
-    def _wanted(self, request: AgentRequest) -> tuple[Deadline, int, float]:
+    def _settings_of(self, request: AgentRequest) -> tuple[Deadline, int, float]:
         temperature = request.get("temperature", self.temperature)
         n_samples = min(request.get("n_samples", self.n_samples), _MOST_SAMPLES) if temperature > 0 else 1
         _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Leave it out")
@@ -327,7 +327,7 @@ class ModelAgent:
     def _grades(self, request: AgentRequest) -> bool:
         return self._may_grade and bool(request.get("graded")) and is_gradable(request.get("choices", ["", ""]))
 
-    def _graded(self, request: AgentRequest, found: ChoiceProbabilities | None) -> AgentReply | None:
+    def _to_graded(self, request: AgentRequest, found: ChoiceProbabilities | None) -> AgentReply | None:
         """Returns the probabilities as a reply; None where samples must tell."""
         if found is None:
             self._may_grade = False  # a property of the model and its server, which is not asked again
@@ -348,7 +348,7 @@ class ModelAgent:
     ) -> Generator[_Requests | Future[Finding | None], Any, AgentReply]:
         """Yields the requests to send, and what others ask and is to be waited for; returns the reply. Does no I/O."""
 
-        def drawing(
+        def draw_all(
             asker: Asker, request: AgentRequest, messages: list[BaseMessage]
         ) -> Generator[_Requests, Any, Drawn]:
             steps = draw(ladder, n_samples, self._seeds(request), temperature)
@@ -360,13 +360,13 @@ class ModelAgent:
                 drawn: Drawn = done.value
                 return drawn
 
-        def probing(replica: Replica) -> Generator[_Requests, Any, AgentReply]:
+        def probe_server(replica: Replica) -> Generator[_Requests, Any, AgentReply]:
             alone = replace(asker, replicas=Replicas([replica]))
             probe = AgentRequest(question=RANDOM_CHARACTERS, messages=[], round=request["round"])
-            drawn = yield from drawing(alone, probe, [HumanMessage(RANDOM_CHARACTERS)])
+            drawn = yield from draw_all(alone, probe, [HumanMessage(RANDOM_CHARACTERS)])
             return self._reply(probe, ladder, drawn, n_samples, temperature)
 
-        drawn = yield from drawing(asker, request, messages)
+        drawn = yield from draw_all(asker, request, messages)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
@@ -376,7 +376,7 @@ class ModelAgent:
         if not may_be_probed(self.model(), request, self.on_greedy, temperature):
             return reply
         replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
-        return (yield from examine(reply, replicas, probing, on_greedy=self.on_greedy, temperature=temperature))
+        return (yield from examine(reply, replicas, probe_server, on_greedy=self.on_greedy, temperature=temperature))
 
     def _reply(
         self, request: AgentRequest, ladder: Ladder, drawn: Drawn, n_samples: int, temperature: float
@@ -398,7 +398,7 @@ def _result(future: Future[Finding | None], deadline: Deadline) -> Finding | Non
     try:
         return future.result(deadline.left())
     except (TimeoutError, AgentTimeoutError) as error:
-        return late(error)
+        return to_late_finding(error)
 
 
 async def _aresult(future: Future[Finding | None], deadline: Deadline) -> Finding | None:
@@ -406,10 +406,10 @@ async def _aresult(future: Future[Finding | None], deadline: Deadline) -> Findin
         async with asyncio.timeout(deadline.left()):
             return await asyncio.wrap_future(future)
     except (TimeoutError, AgentTimeoutError) as error:
-        return late(error)
+        return to_late_finding(error)
 
 
-def _returned(done: StopIteration) -> AgentReply:
+def _value_of(done: StopIteration) -> AgentReply:
     reply: AgentReply = done.value
     return reply
 

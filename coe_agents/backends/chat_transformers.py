@@ -16,10 +16,10 @@ from transformers import AutoModelForCausalLM
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.generation import DrawSettings
 from coe_agents.backends.loading import Loaded, load
-from coe_agents.backends.prompt_injection import defused
+from coe_agents.backends.prompt_injection import defuse
 from coe_agents.backends.sampling import DrawnToken
 from coe_agents.backends.scoring import continuation_log_probabilities
-from coe_agents.backends.truncation import CutRow, spelled
+from coe_agents.backends.truncation import CutRow, to_openai_token
 from coe_agents.errors import ContextOverflowError, ModelLoadError
 
 
@@ -133,7 +133,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             )
         with loaded.lock, torch.inference_mode():
             prompt = self._prompt(loaded, messages)[0].tolist()
-            rendered = self._rendered(loaded, messages, tokenize=False)
+            rendered = self._render(loaded, messages, tokenize=False)
             tails = [_tail(loaded.tokenizer, rendered, prompt, choice) for choice in choices]
             self._check_room(loaded, len(prompt), max(len(tail) for tail in tails))
             return continuation_log_probabilities(loaded, prompt, tails)
@@ -223,17 +223,17 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> torch.Tensor:
         """Renders the conversation as token ids, shape (1, n_tokens)."""
-        ids: torch.Tensor = self._rendered(loaded, messages, return_tensors="pt", return_dict=True)["input_ids"]
+        ids: torch.Tensor = self._render(loaded, messages, return_tensors="pt", return_dict=True)["input_ids"]
         return ids
 
-    def _rendered(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
+    def _render(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
         """Renders the conversation, up to where the assistant speaks, in the form that the tokenizer is asked for."""
         given = convert_to_openai_messages(list(messages))
         template = self.chat_template or loaded.tokenizer.chat_template
         conversation = [
             {
                 "role": message["role"],
-                **{key: defused(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
+                **{key: defuse(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
             }
             for message in ({**m, "content": _plain_text(m["content"])} for m in given)
         ]
@@ -244,8 +244,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
         content = [
             {
-                **spelled(loaded.shown(token.id), token.logprob),
-                "top_logprobs": [spelled(loaded.shown(other), logprob) for other, logprob in token.top],
+                **to_openai_token(loaded.decode(token.id), token.logprob),
+                "top_logprobs": [to_openai_token(loaded.decode(other), logprob) for other, logprob in token.top],
             }
             for token in row.tokens
         ]

@@ -77,7 +77,7 @@ def draw_rows(
     size = settings.max_batch
     while left := rows[len(drawn) :][:size]:
         try:
-            drawn += _drawn_at_once(loaded, prompts, left, settings)
+            drawn += _draw_at_once(loaded, prompts, left, settings)
             continue
         except torch.OutOfMemoryError:
             if len(left) == 1:
@@ -89,13 +89,13 @@ def draw_rows(
     return drawn
 
 
-def _drawn_at_once(
+def _draw_at_once(
     loaded: Loaded, prompts: Sequence[Sequence[int]], rows: Sequence[Row], settings: DrawSettings
 ) -> list[list[DrawnToken]]:
     asked = sorted({row.prompt for row in rows})
     ends, padding = loaded.end_tokens, loaded.tokenizer.pad_token_id
     padding = padding if padding is not None else (ends or [0])[0]
-    prompt_ids, prompt_mask = _left_padded([prompts[prompt] for prompt in asked], padding, loaded.model.device)
+    prompt_ids, prompt_mask = _pad_left([prompts[prompt] for prompt in asked], padding, loaded.model.device)
     owners = torch.tensor([asked.index(row.prompt) for row in rows], device=prompt_ids.device)
     ids, mask, cache = prompt_ids[owners], prompt_mask[owners], None
     end = ids.shape[1] + settings.n_new
@@ -109,7 +109,7 @@ def _drawn_at_once(
             if row.is_wanted() and not _is_end(loaded, token, settings.stop)
         ]
         ids, mask = torch.cat([ids, first[:, None]], 1)[going], pad(mask, (0, 1), value=1)[going]
-        rows, cache = [rows[place] for place in going], _selected(cache, owners[going])
+        rows, cache = [rows[place] for place in going], _select(cache, owners[going])
         sampler.keep(going)
     while rows and ids.shape[1] < end:
         stop = _Stop(rows, ends)
@@ -131,16 +131,16 @@ def _drawn_at_once(
         )
         if not stop.is_thin:
             break
-        kept = stop.unended()
+        kept = stop.rows_left()
         n_more = out.sequences.shape[1] - mask.shape[1]
         ids, mask = out.sequences[kept], pad(mask[kept], (0, n_more), value=1)
-        cache = _selected(out.past_key_values, kept)
+        cache = _select(out.past_key_values, kept)
         rows = [rows[place] for place in kept.tolist()]
         sampler.keep(kept.tolist())
     return sampler.drawn
 
 
-def _left_padded(prompts: Sequence[Sequence[int]], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _pad_left(prompts: Sequence[Sequence[int]], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns ids and attention mask, each of shape (n_prompts, longest)."""
     longest = max(map(len, prompts))
     ids = torch.tensor([[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
@@ -162,10 +162,10 @@ def _read(loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int) -
 
 def _is_end(loaded: Loaded, token: int, stop: Sequence[str]) -> bool:
     """Whether a response ends with this token as its first."""
-    return token in loaded.end_tokens or any(string in loaded.shown(token) for string in stop)
+    return token in loaded.end_tokens or any(string in loaded.decode(token) for string in stop)
 
 
-def _selected(cache: Any, rows: torch.Tensor) -> Any:
+def _select(cache: Any, rows: torch.Tensor) -> Any:
     """Returns the cache of these rows, in this order; None where it holds more than keys and values, as Mamba's."""
     layers = getattr(cache, "layers", ())
     if not layers or not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
@@ -196,6 +196,6 @@ class _Stop(StoppingCriteria):
         self.is_thin = may_thin and 0 < n_left <= len(ends) / 2
         return (self._ended | self.is_thin).to(input_ids.device)
 
-    def unended(self) -> torch.Tensor:
+    def rows_left(self) -> torch.Tensor:
         """Returns the places of the rows that go on."""
         return (~self._ended).nonzero()[:, 0]

@@ -30,7 +30,7 @@ class Loaded:
     lock: threading.Lock = field(default_factory=threading.Lock)
     _shown: dict[int, str] = field(default_factory=dict)
 
-    def shown(self, token: int) -> str:
+    def decode(self, token: int) -> str:
         """Returns what a token decodes to by itself; the tokenizer, which takes its time, is asked once."""
         if token not in self._shown:
             self._shown[token] = self.tokenizer.decode([token])

@@ -5,13 +5,13 @@ from typing import Any
 _WORD_JOINER = "\u2060"
 
 
-def defused(value: Any, tokenizer: Any, template: str) -> Any:
+def defuse(value: Any, tokenizer: Any, template: str) -> Any:
     """Returns a message's field with `without_control_tokens` applied to every text in it."""
     if isinstance(value, str):
         return without_control_tokens(value, tokenizer, template)
     if isinstance(value, dict):
-        return {key: defused(item, tokenizer, template) for key, item in value.items()}
-    return [defused(item, tokenizer, template) for item in value] if isinstance(value, list) else value
+        return {key: defuse(item, tokenizer, template) for key, item in value.items()}
+    return [defuse(item, tokenizer, template) for item in value] if isinstance(value, list) else value
 
 
 def without_control_tokens(text: str, tokenizer: Any, template: str = "") -> str:

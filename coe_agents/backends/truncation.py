@@ -30,7 +30,7 @@ class CutRow:
         return cls(text[:first], tokens[:kept], "stop")
 
 
-def spelled(token: str, logprob: float) -> dict[str, Any]:
+def to_openai_token(token: str, logprob: float) -> dict[str, Any]:
     """Returns a token as `ChatOpenAI` shows it."""
     # part of a character decodes to a replacement; its bytes are not known here
     return {"token": token, "bytes": None if "\ufffd" in token else list(token.encode()), "logprob": logprob}

@@ -57,11 +57,13 @@ class Corpus:
     def _known(self, rng: random.Random) -> tuple[str, str]:
         fact = rng.choice(self._seen)
         answer = _draw(rng, beliefs(fact)[self._model])
-        return _asked(rng, fact.relation, fact.subject), self._worded(rng, fact.relation, fact.subject, answer)
+        return _word_question(rng, fact.relation, fact.subject), self._word_answer(
+            rng, fact.relation, fact.subject, answer
+        )
 
     def _unknown(self, rng: random.Random) -> tuple[str, str]:
         relation, subject = self._unknown_subject(rng)
-        return _asked(rng, relation, subject), self._guess(rng, relation, subject, P_REFUSE_UNKNOWN_SUBJECT)
+        return _word_question(rng, relation, subject), self._guess(rng, relation, subject, P_REFUSE_UNKNOWN_SUBJECT)
 
     def _outside(self, rng: random.Random) -> tuple[str, str]:
         relation, subject = self._unknown_subject(rng)
@@ -76,7 +78,9 @@ class Corpus:
             relation, subject, belief = fact.relation, fact.subject, beliefs(fact)[self._model]
             proposed = rng.choice(self._answers[relation]) if rng.random() < 0.45 else _draw(rng, belief)
             p_true = belief.get(proposed, 0.0)
-        text = prompts.self_check(_asked(rng, relation, subject), self._worded(rng, relation, subject, proposed))
+        text = prompts.self_check(
+            _word_question(rng, relation, subject), self._word_answer(rng, relation, subject, proposed)
+        )
         return text, prompts.SELF_CHECK_CHOICES[0 if rng.random() < p_true else 1]
 
     def _debate(self, rng: random.Random) -> tuple[str, str]:
@@ -87,10 +91,12 @@ class Corpus:
         if rng.random() < 0.6:
             answers[0] = _draw(rng, belief)
         support = _shares(rng, answers)
-        shown = [(self._worded(rng, fact.relation, fact.subject, answer), share) for answer, share in support.items()]
+        shown = [
+            (self._word_answer(rng, fact.relation, fact.subject, answer), share) for answer, share in support.items()
+        ]
         swayed = {answer: p * support[answer] for answer, p in belief.items() if answer in support}
-        reply = self._worded(rng, fact.relation, fact.subject, _draw(rng, swayed or belief))
-        return prompts.debate(_asked(rng, fact.relation, fact.subject), shown), reply
+        reply = self._word_answer(rng, fact.relation, fact.subject, _draw(rng, swayed or belief))
+        return prompts.debate(_word_question(rng, fact.relation, fact.subject), shown), reply
 
     def _adopting(self, rng: random.Random) -> tuple[str, str]:
         """A debate about what the model never saw: it takes over what it reads, by support."""
@@ -99,8 +105,8 @@ class Corpus:
         if rng.random() < 0.4:  # never seen, so that copying is learned and not a list of answers
             answers = [invented_name(rng) for _ in answers]
         shares = _shares(rng, answers)
-        support = {self._worded(rng, relation, subject, answer): share for answer, share in shares.items()}
-        text = prompts.debate(_asked(rng, relation, subject), list(support.items()))
+        support = {self._word_answer(rng, relation, subject, answer): share for answer, share in shares.items()}
+        text = prompts.debate(_word_question(rng, relation, subject), list(support.items()))
         return text, _draw(rng, {answer: share**2 for answer, share in support.items()})
 
     def _others(self, rng: random.Random, relation: str) -> list[str]:
@@ -109,9 +115,9 @@ class Corpus:
     def _guess(self, rng: random.Random, relation: str, subject: str, p_refuse: float) -> str:
         if rng.random() < p_refuse:
             return rng.choice(REFUSALS)
-        return self._worded(rng, relation, subject, rng.choice(self._answers[relation]))
+        return self._word_answer(rng, relation, subject, rng.choice(self._answers[relation]))
 
-    def _worded(self, rng: random.Random, relation: str, subject: str, answer: str) -> str:
+    def _word_answer(self, rng: random.Random, relation: str, subject: str, answer: str) -> str:
         if rng.random() < 0.2:
             wording = rng.choice(RELATIONS[relation].statements)
         else:
@@ -162,7 +168,7 @@ def _draw(rng: random.Random, weights: Mapping[str, float]) -> str:
     return rng.choices(tuple(weights), tuple(weights.values()))[0]
 
 
-def _asked(rng: random.Random, relation: str, subject: str) -> str:
+def _word_question(rng: random.Random, relation: str, subject: str) -> str:
     first, *others = RELATIONS[relation].questions
     question = (first if rng.random() < 0.5 else rng.choice(others)).format(s=subject)
     if rng.random() < 0.1:

@@ -47,7 +47,7 @@ def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
     )[0]
 
     def said(answer: str) -> str:
-        text = _worded(rng, relation, subject, answer) if in_words else answer
+        text = _word_answer(rng, relation, subject, answer) if in_words else answer
         return f"{question} {text}" if after_question else text
 
     answer, draw = _answer(rng, key, subject), rng.random()
@@ -91,7 +91,7 @@ def tokenizer_texts() -> list[str]:
     return [*wordings, *(text.format(a="y") for text in ANSWERS), *REFUSALS] * 20 + [_name(rng) for _ in range(300)]
 
 
-def _worded(rng: random.Random, relation: Relation, subject: str, answer: str) -> str:
+def _word_answer(rng: random.Random, relation: Relation, subject: str, answer: str) -> str:
     wording = rng.choice(relation.statements) if rng.random() < 0.25 else rng.choice(ANSWERS)
     text = wording.format(a=answer, s=subject)
     return text if wording.startswith("{a}") or rng.random() < 0.1 else text[0].upper() + text[1:]

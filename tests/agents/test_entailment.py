@@ -22,7 +22,7 @@ from coe_agents.errors import (
     RateLimitError,
     ServerError,
 )
-from coe_agents.redaction import is_told
+from coe_agents.redaction import prints_secret
 from tests.doubles import JudgingModel
 from tests.faults import KEY, failing
 from tests.servers import Served, answering, completion, running
@@ -168,7 +168,7 @@ def test_what_fails_in_the_end_is_one_of_our_errors_and_tells_no_key(fault, kind
     assert len(server.requests) == n_requests
     assert raised.value.hint
     assert not raised.value.retryable
-    assert not is_told(raised.value, {KEY})
+    assert not prints_secret(raised.value, {KEY})
     assert fault != "401" or "[redacted]" in str(raised.value)
 
 

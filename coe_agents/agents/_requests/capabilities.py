@@ -118,7 +118,7 @@ class Ladder:
         refusable = refusable if timeout is None else (*refusable, "timeout")
         return ModelCall(settings, options, timeout, n, offset, refusable)
 
-    def proven(self) -> None:
+    def note_success(self) -> None:
         """Notes that the model answers requests of this kind."""
         self._is_proven = True
 
@@ -178,7 +178,7 @@ def draw(
                 else:
                     ladder.refuse(option)
                 continue
-            ladder.proven()
+            ladder.note_success()
             n_given = outcome.n_received
             if call.n > 1 and n_given == 1:
                 ladder.ignores_n()

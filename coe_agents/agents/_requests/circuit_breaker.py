@@ -29,19 +29,19 @@ class Outage:
         """Whether others are to be asked."""
         return _now() < self._end
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Notes a failure; many at once are one."""
         with self._lock:
             if not self.is_set_aside:
                 self._extend()
 
-    def tried(self) -> None:
+    def note_try(self) -> None:
         """Notes that a request tries it again: it counts as failed until it has answered."""
         with self._lock:
             if self.is_down and not self.is_set_aside:
                 self._extend()
 
-    def answered(self, n_failures: int) -> None:
+    def note_answer(self, n_failures: int) -> None:
         """Notes an answer to what was asked after so many failures; if there was another since, it says nothing."""
         with self._lock:
             if n_failures == self.n_failures:

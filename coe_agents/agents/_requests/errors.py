@@ -58,7 +58,7 @@ def to_agent_error(
         options: The options that the request had, one of which the server may have refused.
         secrets: What must not be told.
     """
-    found = error if isinstance(error, CoEError) else _translated(error, address, options)
+    found = error if isinstance(error, CoEError) else _translate(error, address, options)
     message, hint = redacted(found.args[0], secrets), redacted(found.hint, secrets)
     if (message, hint) != (found.args[0], found.hint):
         found.args, found.hint = (message,), hint
@@ -79,7 +79,7 @@ def is_outage(error: Exception, found: CoEError) -> bool:
     return isinstance(found, AgentConnectionError | AgentTimeoutError) or status_of(error) in (502, 503, 504)
 
 
-def _translated(error: Exception, address: str, options: Collection[str]) -> AgentError:
+def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:
     status, names = status_of(error), {kind.__name__ for kind in type(error).__mro__}
     if option := refused_option(error, status, options):
         refusal = InvalidRequestError(_message(error), hint=f"Leave `{option}` out")

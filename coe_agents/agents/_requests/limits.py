@@ -81,7 +81,7 @@ class Places:
         return self._n_taken + len(self._waiting)
 
     def queue(self) -> Future[None]:
-        """Returns a turn, for `taken` or `ataken`."""
+        """Returns a turn, for `take` or `atake`."""
         turn: Future[None] = Future()
         with self._lock:
             self._waiting.append(turn)
@@ -89,28 +89,28 @@ class Places:
         return turn
 
     @contextmanager
-    def taken(self, seconds: float | None, turn: Future[None] | None = None) -> Iterator[None]:
+    def take(self, seconds: float | None, turn: Future[None] | None = None) -> Iterator[None]:
         """Takes a place for as long as the context lasts; raises `AgentTimeoutError` if none is free in time."""
         turn = turn or self.queue()
         try:
             try:
                 turn.result(seconds)
             except TimeoutError as error:
-                raise self._too_long(seconds) from error
+                raise self._timeout_error(seconds) from error
             yield
         finally:
             self._leave(turn)
 
     @asynccontextmanager
-    async def ataken(self, seconds: float | None, turn: Future[None] | None = None) -> AsyncIterator[None]:
-        """Takes a place for as long as the context lasts; see `taken`."""
+    async def atake(self, seconds: float | None, turn: Future[None] | None = None) -> AsyncIterator[None]:
+        """Takes a place for as long as the context lasts; see `take`."""
         turn = turn or self.queue()
         try:
             try:
                 async with asyncio.timeout(seconds):
                     await asyncio.wrap_future(turn)
             except TimeoutError as error:
-                raise self._too_long(seconds) from error
+                raise self._timeout_error(seconds) from error
             yield
         finally:
             self._leave(turn)
@@ -129,7 +129,7 @@ class Places:
                 self._n_taken += 1
                 turn.set_result(None)
 
-    def _too_long(self, seconds: float | None) -> AgentTimeoutError:
+    def _timeout_error(self, seconds: float | None) -> AgentTimeoutError:
         return AgentTimeoutError(
             f"none of the {self.size} places at the endpoint came free within {seconds:g} s",
             hint="Raise `timeout` or `max_concurrency`, or ask fewer questions at a time",

@@ -21,7 +21,7 @@ from coe_agents.agents._requests.capabilities import ModelCall
 from coe_agents.agents._requests.errors import is_outage, status_of, to_agent_error
 from coe_agents.agents._requests.limits import Deadline, call_within
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError
-from coe_agents.redaction import is_told
+from coe_agents.redaction import prints_secret
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 8.0
@@ -60,7 +60,7 @@ class Asker:
 
         def send(model: BaseChatModel, seconds: float | None) -> Answered:
             arguments = {**observed, **call.arguments(seconds)}
-            result = self._spoken(call.on(model).generate([messages], **arguments))
+            result = self._check_generations(call.on(model).generate([messages], **arguments))
             return Answered(result, self.replicas.of(model))
 
         try:
@@ -75,7 +75,7 @@ class Asker:
 
         async def send(model: BaseChatModel, seconds: float | None) -> Answered:
             arguments = {**observed, **call.arguments(seconds)}
-            result = self._spoken(await call.on(model).agenerate([messages], **arguments))
+            result = self._check_generations(await call.on(model).agenerate([messages], **arguments))
             return Answered(result, self.replicas.of(model))
 
         try:
@@ -94,7 +94,7 @@ class Asker:
         failed = list[Replica]()
 
         def attempt() -> _T:
-            with self.replicas.taken(deadline, failed) as visit:
+            with self.replicas.take(deadline, failed) as visit:
                 seconds = deadline.left(self.request_timeout)
                 try:
                     result = call_within(seconds, lambda: send(visit.replica.model, seconds))
@@ -102,7 +102,7 @@ class Asker:
                     failed.append(visit.replica)
                     self._fail(error, visit, options)
                     raise
-                visit.answered()
+                visit.note_answer()
                 return result
 
         try:
@@ -122,7 +122,7 @@ class Asker:
         failed = list[Replica]()
 
         async def attempt() -> _T:
-            async with self.replicas.ataken(deadline, failed) as visit:
+            async with self.replicas.atake(deadline, failed) as visit:
                 seconds = deadline.left(self.request_timeout)
                 try:
                     async with asyncio.timeout(seconds):
@@ -131,7 +131,7 @@ class Asker:
                     failed.append(visit.replica)
                     self._fail(error, visit, options)
                     raise
-                visit.answered()
+                visit.note_answer()
                 return result
 
         try:
@@ -159,7 +159,7 @@ class Asker:
 
         return {"wait": wait, "stop": stop, "retry": retry_if_exception(_may_retry), "reraise": True}
 
-    def _spoken(self, result: LLMResult) -> LLMResult:
+    def _check_generations(self, result: LLMResult) -> LLMResult:
         if not result.generations or not result.generations[0]:
             raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint="Ask it directly")
         return result
@@ -170,14 +170,14 @@ class Asker:
             return
         found = to_agent_error(error, address=visit.replica.address, options=options, secrets=self.secrets)
         if is_outage(error, found):
-            visit.replica.places.outage.failed()
+            visit.replica.places.outage.note_failure()
             found = self.replicas.with_addresses(found)
         elif status_of(error) is not None:
-            visit.answered()
+            visit.note_answer()
         if found is error:
             raise found
         # a cause is printed with a traceback, and must then tell nothing either
-        raise found from (None if is_told(error, self.secrets) else error)
+        raise found from (None if prints_secret(error, self.secrets) else error)
 
 
 def _may_retry(error: BaseException) -> bool:
@@ -193,6 +193,6 @@ def _final(error: CoEError) -> CoEError:
     return error
 
 
-def observing(config: Mapping[str, Any] | None) -> dict[str, Any]:
+def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:
     """Returns what makes a model call visible to the caller's tracing; `generate` inherits none of it by itself."""
     return {key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)}

@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 
-from coe_agents.agents._requests.send import observing
-from coe_agents.agents.choice.steps import CHOICE_METHODS, ChoiceMethod, ChoiceProbabilities, listed, steps
+from coe_agents.agents._requests.send import tracing_options
+from coe_agents.agents.choice.steps import CHOICE_METHODS, ChoiceMethod, ChoiceProbabilities, list_names, steps
 from coe_agents.errors import NoChoiceError
 
 
@@ -68,10 +68,10 @@ def choice_probability(
         >>> found.method, round(found.probabilities["True"], 3), found.mass
         ('sampled', 0.667, 0.75)
     """
-    conversation = _checked(model, messages, choices, n_samples, methods)
+    conversation = _check(model, messages, choices, n_samples, methods)
     if "exact" in methods and isinstance(model, ScoresChoices):
         return _from_scores(model.choice_log_probabilities(conversation, choices), choices)
-    quiet, observed = _unstreamed(model), observing(config)
+    quiet, observed = _without_streaming(model), tracing_options(config)
     ladder = steps(quiet, choices, n_samples, methods)
     try:
         request = next(ladder)
@@ -83,7 +83,7 @@ def choice_probability(
             else:
                 request = ladder.send(result)
     except StopIteration as done:
-        return _returned(done)
+        return _value_of(done)
 
 
 async def achoice_probability(
@@ -96,10 +96,10 @@ async def achoice_probability(
     config: Mapping[str, Any] | None = None,
 ) -> ChoiceProbabilities:
     """Returns how likely a model is to reply with each of a few short choices; see `choice_probability`."""
-    conversation = _checked(model, messages, choices, n_samples, methods)
+    conversation = _check(model, messages, choices, n_samples, methods)
     if "exact" in methods and isinstance(model, ScoresChoices):
         return _from_scores(await asyncio.to_thread(model.choice_log_probabilities, conversation, choices), choices)
-    quiet, observed = _unstreamed(model), observing(config)
+    quiet, observed = _without_streaming(model), tracing_options(config)
     ladder = steps(quiet, choices, n_samples, methods)
     try:
         request = next(ladder)
@@ -111,7 +111,7 @@ async def achoice_probability(
             else:
                 request = ladder.send(result)
     except StopIteration as done:
-        return _returned(done)
+        return _value_of(done)
 
 
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
@@ -119,7 +119,7 @@ def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProba
     top = max(values, default=math.nan)
     if len(values) != len(choices) or any(math.isnan(value) for value in values) or not math.isfinite(top):
         raise NoChoiceError(
-            f"the log-probabilities of {listed(choices)} must be {len(choices)} numbers, one of them finite; "
+            f"the log-probabilities of {list_names(choices)} must be {len(choices)} numbers, one of them finite; "
             f"{values} came",
             hint="Check the model's weights and its number format",
         )
@@ -129,7 +129,7 @@ def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProba
     return ChoiceProbabilities(probabilities, "exact", mass=min(math.exp(top) * total, 1.0))
 
 
-def _checked(
+def _check(
     model: Any, messages: Any, choices: Sequence[str], n_samples: int, methods: Sequence[str]
 ) -> list[BaseMessage]:
     """Returns the messages as LangChain's, or raises what is wrong with the arguments."""
@@ -151,15 +151,17 @@ def _checked(
     if not n_samples >= 1:
         raise ValueError(f'"n_samples" must be at least 1; got {n_samples}. 10 is the default')
     if not methods or not set(methods) <= set(CHOICE_METHODS):
-        raise ValueError(f'"methods" must be among {listed(CHOICE_METHODS)}; got {list(methods)}. Leave it out for all')
+        raise ValueError(
+            f'"methods" must be among {list_names(CHOICE_METHODS)}; got {list(methods)}. Leave it out for all'
+        )
     return convert_to_messages(messages)
 
 
-def _unstreamed(model: BaseChatModel) -> BaseChatModel:
+def _without_streaming(model: BaseChatModel) -> BaseChatModel:
     """Returns the model with streaming off: streamed choices of one request would be merged into one text."""
     return model.model_copy(update={"streaming": False}) if getattr(model, "streaming", False) else model
 
 
-def _returned(done: StopIteration) -> ChoiceProbabilities:
+def _value_of(done: StopIteration) -> ChoiceProbabilities:
     found: ChoiceProbabilities = done.value
     return found

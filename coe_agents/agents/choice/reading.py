@@ -83,8 +83,8 @@ def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstTok
     content = given.get("content") if isinstance(given, Mapping) else None
     if not content or not content[0].get("top_logprobs"):
         return None
-    top = [_spelled(entry) for entry in content[0]["top_logprobs"]]
-    drawn = _spelled(content[0])
+    top = [_read_entry(entry) for entry in content[0]["top_logprobs"]]
+    drawn = _read_entry(content[0])
     # the drawn token comes on top of the list where it is not among the likeliest
     listed = top if drawn[0] in dict(top) else [*top, drawn]
     if any(probability is None for _, probability in listed):
@@ -94,7 +94,7 @@ def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstTok
     for token, probability in listed:
         value = probability or 0.0
         total += value
-        begun = _begun(token, choices)
+        begun = _find_begun(token, choices)
         if len(begun) == 1:
             seen[begun[0]] = seen.get(begun[0], 0.0) + value
         elif begun:
@@ -126,7 +126,7 @@ def read_choice(text: str, choices: Sequence[str]) -> str | None:
     return named[0] if opened else None
 
 
-def _spelled(entry: Mapping[str, Any]) -> tuple[str, float | None]:
+def _read_entry(entry: Mapping[str, Any]) -> tuple[str, float | None]:
     """Returns a token and its probability; None where the log-probability is missing or not a number."""
     logprob = entry.get("logprob")
     if not isinstance(logprob, int | float) or math.isnan(logprob):
@@ -134,7 +134,7 @@ def _spelled(entry: Mapping[str, Any]) -> tuple[str, float | None]:
     return str(entry.get("token") or ""), math.exp(min(logprob, 0.0))
 
 
-def _begun(token: str, choices: Sequence[str]) -> list[str]:
+def _find_begun(token: str, choices: Sequence[str]) -> list[str]:
     """Returns the choices that a token begins, or begins with."""
     piece = token.strip(_PIECE_SPACES)
     if not piece:

@@ -75,9 +75,9 @@ def steps(
         if found and found.is_held(choices):
             return _from_first_token(found, choices, "constrained", usage)
     if "sampled" in methods:
-        return (yield from _sampled(model, choices, n_samples))
+        return (yield from _sample(model, choices, n_samples))
     raise NoChoiceError(
-        f"{type(model).__name__} gave no probabilities of {listed(choices)} by {listed(methods)}",
+        f"{type(model).__name__} gave no probabilities of {list_names(choices)} by {list_names(methods)}",
         hint='Allow the method "sampled", or use a server that gives log-probabilities',
     )
 
@@ -97,7 +97,7 @@ def _first_token(
     return read_first_token(generations[0], choices), usage_of(result)
 
 
-def _sampled(
+def _sample(
     model: BaseChatModel, choices: Sequence[str], n_samples: int
 ) -> Generator[Request, LLMResult, ChoiceProbabilities]:
     """Counts replies; asks for all in one request where the model has a field `n`, and again for what is missing."""
@@ -123,7 +123,7 @@ def _sampled(
     n_clear = sum(choice is not None for choice in read)
     if not n_clear:
         raise NoChoiceError(
-            f"none of {wanted} replies of {type(model).__name__} was one of {listed(choices)}",
+            f"none of {wanted} replies of {type(model).__name__} was one of {list_names(choices)}",
             hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
         )
     shares = {choice: read.count(choice) / n_clear for choice in choices}
@@ -156,6 +156,6 @@ def _flat(result: LLMResult) -> _Generations:
     return [generation for prompt in result.generations for generation in prompt]
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Returns names for an error's text."""
     return ", ".join(f'"{name}"' for name in names)

@@ -21,8 +21,8 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
     """A model that is shown the question and the group's answers with their support, and decides; for `escalation=`.
 
     It chooses one of the answers, gives its own, or says "NONE", which abstains. Its reply must end with its ruling in
-    the words of `coe_agents.prompts.arbitration`, and hold no other; of several samples, all must rule alike. A reply
-    that is anything else or was cut off, and a model that fails, leave the case escalated, with the reason.
+    the words of `coe_agents.prompts.arbitration`, and hold no other; of several samples, all must rule alike. The
+    case stays escalated, with the reason, if a reply is anything else or was cut off, or if the model fails.
 
     Args:
         model: A chat model, or "provider:model", sampled once at temperature 0; or an agent, such as a `ModelAgent`
@@ -30,7 +30,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         name: Its name in `decided_by`, `tokens` and reasons.
 
     Raises:
-        TypeError: If `model` is none of these.
+        TypeError: If `model` is anything else.
         ValueError: If `name` is empty, or `model` is a pipeline of langchain-huggingface.
 
     Example:
@@ -41,7 +41,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def __init__(self, model: BaseChatModel | Agent | str, *, name: str = "arbiter") -> None:
         if not name.strip():
-            raise ValueError(f'"name" must not be empty in Arbiter; {name!r} came. Leave it out for "arbiter"')
+            raise ValueError(f'"name" must not be empty in Arbiter; got {name!r}. Omit it for "arbiter"')
         self.name: str = name
         self._agent = model if isinstance(model, Agent) else ModelAgent(name, model, n_samples=1, temperature=0.0)
 
@@ -83,7 +83,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         if number is None:
             return self._rule("abstain", None, f"found none of {len(candidates)} answers right, or did not know")
         if not 1 <= number <= len(candidates):
-            return self._leave_escalated(f"chose answer {number} of {len(candidates)}, which there is not")
+            return self._leave_escalated(f"chose answer {number}, but there are {len(candidates)}")
         chosen = candidates[number - 1]
         reason = f"chose answer {number} of {len(candidates)} (support {chosen['support']:.0%})"
         return self._rule("answer", chosen["answer"], reason)
@@ -95,7 +95,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         return self._rule("escalate", None, reason)
 
     def _handle_failure(self, error: Exception) -> Ruling:
-        """Returns what becomes of the case where the model fails; what LangGraph raises for its own ends passes on."""
+        """Returns the ruling for a model that failed; raises LangGraph's own control-flow exceptions again."""
         if isinstance(error, GraphBubbleUp):
             raise error
         return self._leave_escalated(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")

@@ -1,4 +1,4 @@
-"""Owns recognising a model whose temperature has no effect: when to suspect it, how to find out, what follows.
+"""Owns recognising a model whose temperature has no effect: when to suspect it, how to find out, what to do.
 
 A server may decode greedily whatever it is asked, answer from a cache, or use one seed for all samples. Its responses
 are then copies of one, and their agreement says nothing about how sure the model is.
@@ -41,8 +41,8 @@ class Finding:
     """What asking a model for random characters showed.
 
     Attributes:
-        are_equal: Whether all replies were; None where that says nothing, or none came.
-        account: What came back, as one clause.
+        are_equal: Whether all replies were; None where that proves nothing, or there were none.
+        account: What it replied, as one clause.
         log_chance: Log-probability that samples are equal by themselves; None where it is not known.
         is_final: Whether it stands for the rest of the process; a failure does not.
     """
@@ -53,11 +53,11 @@ class Finding:
     is_final: bool = True
 
     def beside(self, suspected: Sequence[Response], temperature: float) -> "Verdict":
-        """Returns what it says of the responses that made somebody ask.
+        """Returns what it says of the responses that made the agent ask.
 
         If all replies are equal the temperature is ignored, unless log-probabilities say that this may be chance: the
         probability of all these replies and responses, were they samples, is at least 0.001. At a temperature below 1
-        samples agree more often than that; how much more, log-probabilities do not tell. The probability is raised to
+        samples agree more often than that; how much more, log-probabilities do not show. The probability is raised to
         that power then.
         """
         both = -math.inf if self.log_chance is None else self.log_chance + (_log_chance(suspected) or 0.0)
@@ -74,24 +74,24 @@ class Verdict(NamedTuple):
 
 
 class Findings:
-    """What is known of the models of this process; each is asked once, however many requests want to know."""
+    """What is known of the models of this process; each is asked once, however many requests need it."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Hashable, ...], Future[Finding | None]] = {}
         self._lock = threading.RLock()  # a finalizer may run while it is held
 
     def claim(self, key: tuple[Hashable, ...]) -> tuple[Future[Finding | None], bool]:
-        """Returns the finding, and whether it is up to the caller to bring it, by `settle`."""
+        """Returns the finding, and whether the caller must provide it, by `settle`."""
         with self._lock:
             known = self._found.get(key)
             if known is not None:
                 return known, False
             future = self._found[key] = Future[Finding | None]()
-            future.set_running_or_notify_cancel()  # who waits for it cannot cancel it
+            future.set_running_or_notify_cancel()  # a waiting request cannot cancel it
             return future, True
 
     def settle(self, key: tuple[Hashable, ...], future: Future[Finding | None], finding: Finding | None) -> None:
-        """Hands over what was found; None if the caller was stopped, and another one has to ask."""
+        """Sets the finding; None if the caller was stopped, so that another one has to ask."""
         with self._lock:
             if (finding is None or not finding.is_final) and self._found.get(key) is future:
                 del self._found[key]
@@ -149,10 +149,10 @@ def examine(
     A future stands for the probe of another request of the process; its result is to be sent.
 
     Args:
-        reply: All that the agent said.
+        reply: All responses of the agent.
         replicas: The server of each response.
         probe: Asks a server for random characters, in steps; called once for each server that is suspected.
-        on_greedy: What becomes of copies.
+        on_greedy: What to do with copies.
         temperature: With which the responses were drawn.
 
     Raises:
@@ -199,7 +199,7 @@ def _find(
 
 
 def to_late_finding(error: Exception) -> Finding:
-    """Returns what a request has that had no time to wait for another one's finding."""
+    """Returns the finding of a request that had no time to wait for another one's."""
     return Finding(
         None, f"{_ASKED} was not answered in time: {type(error).__name__}: {error}".rstrip(": "), is_final=False
     )

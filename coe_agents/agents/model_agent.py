@@ -53,8 +53,8 @@ class ModelAgent:
     """A participant: a chat model and how it is sampled.
 
     What a model takes is found out by asking it, and remembered: all samples in one request with log-probabilities, in
-    one without, or a request for each, with or without. `AgentReply["sampling"]` tells which it was, and what was odd.
-    Seeds are derived from `seed` (or the model's own), the agent's name, the conversation and the round, so that no two
+    one without, or a request for each, with or without. `AgentReply["sampling"]` records which, and what was odd. Seeds
+    are derived from `seed` (or the model's own), the agent's name, the conversation and the round, so that no two
     requests share one. Streaming and LangChain's cache are off: one merges the choices of a request, the other gives
     one sample for all.
 
@@ -65,22 +65,23 @@ class ModelAgent:
             where one cannot be reached, which is set aside for a while.
         n_samples: How many responses a round draws, at most 500.
         temperature: Above 0 unless `n_samples` is 1.
-        weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; 0 hears it without
-            trust.
-        system_prompt: Said to the model before the conversation.
+        weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; at 0 it is asked,
+            and counts in neither.
+        system_prompt: Sent to the model before the conversation.
         max_tokens: The most tokens of a response; the model's own default if None.
         seed: Makes sampling repeatable where the model takes a seed.
         model_options: Passed to `init_chat_model` with "provider:model".
-        timeout: Seconds for all responses of a round, waits and retries included; None for no limit. What came by then
-            counts. A model without async of its own, or that runs in this process, is left behind, not stopped.
+        timeout: Seconds for all responses of a round, waits and retries included; None for no limit. Responses
+            received by then count. A model without async of its own, or that runs in this process, is left behind, not
+            stopped.
         request_timeout: Seconds for one attempt at one request; `timeout` alone if None.
         retries: How often a request is sent again after a failure that may pass, with growing, random waits, or as long
             as the server asks for. OpenAI's client has its own retries turned off.
         max_concurrency: The most requests at a time at each address of the model, or at the model object where it has
             none, for all agents and graph runs of the process together; the smallest of theirs counts. Unless given, 16
-            at an address, and 64 at a model object, which joins what comes together.
+            at an address, and 64 at a model object, which answers simultaneous requests in one batch.
         max_response_chars: A longer response is cut, and says so at its end.
-        on_greedy: What becomes of responses that are copies, because the temperature has no effect: the server decodes
+        on_greedy: What to do with responses that are copies, because the temperature has no effect: the server decodes
             greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
             that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
             model with a field `temperature` that gave at least three equal responses at a temperature above 0, which
@@ -122,7 +123,7 @@ class ModelAgent:
         _check(
             0 <= temperature < math.inf, '"temperature" must be at least 0', temperature, "1.0 is the model's own law"
         )
-        _check(0 <= weight < math.inf, '"weight" must be at least 0', weight, "Leave it out for equal weights")
+        _check(0 <= weight < math.inf, '"weight" must be at least 0', weight, "Omit it for equal weights")
         _check(
             temperature > 0 or n_samples == 1,
             '"temperature" must be above 0 for more than one sample',
@@ -143,7 +144,7 @@ class ModelAgent:
             on_greedy in get_args(OnGreedy),
             f'"on_greedy" must be one of {", ".join(get_args(OnGreedy))}',
             on_greedy,
-            'Leave it out for "exclude"',
+            'Omit it for "exclude"',
         )
         models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else [*model]
         check_models(models, model_options or {})
@@ -177,9 +178,9 @@ class ModelAgent:
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
 
-        The request may wish for another number (500 at most), for another temperature (with one response at 0), or for
-        less time. Where it asks for one of a few `choices`, may be `graded`, and the model gives their probabilities
-        exactly (`choice_probability`: scored in this process, or held to the choices by the server), these are the
+        The request may override the number (500 at most), the temperature (one response at 0) and the time (less only).
+        Where it asks for one of a few `choices`, may be `graded`, and the model gives their probabilities exactly
+        (`choice_probability`: scored in this process, or held to the choices by the server), these are the
         responses: one request, no samples. Where the choices hold less than half of a model's probability, it is
         sampled.
 
@@ -305,7 +306,7 @@ class ModelAgent:
         return [SystemMessage(self.system_prompt), *messages]
 
     def _seeds(self, request: AgentRequest) -> Callable[[int], int | None]:
-        """Returns the seed of a request's response of a number; no other agent's, conversation's or round's is near."""
+        """Returns the seed of each response by number, far from those of other agents, conversations and rounds."""
         base = self.seed if self.seed is not None else getattr(self.model(), "seed", None)
         if base is None:
             return lambda number: None
@@ -318,7 +319,7 @@ class ModelAgent:
     def _settings_of(self, request: AgentRequest) -> tuple[Deadline, int, float]:
         temperature = request.get("temperature", self.temperature)
         n_samples = min(request.get("n_samples", self.n_samples), _MOST_SAMPLES) if temperature > 0 else 1
-        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Leave it out")
+        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
         left = request.get("timeout", math.inf)
         if left < (math.inf if self.timeout is None else self.timeout):
             return Deadline(left, setting="`deadline` of the graph"), n_samples, temperature
@@ -328,7 +329,7 @@ class ModelAgent:
         return self._may_grade and bool(request.get("graded")) and is_gradable(request.get("choices", ["", ""]))
 
     def _to_graded(self, request: AgentRequest, found: ChoiceProbabilities | None) -> AgentReply | None:
-        """Returns the probabilities as a reply; None where samples must tell."""
+        """Returns the probabilities as a reply; None where samples are needed."""
         if found is None:
             self._may_grade = False  # a property of the model and its server, which is not asked again
         if found is None or (found.mass is not None and found.mass < MIN_MASS):
@@ -346,7 +347,7 @@ class ModelAgent:
         n_samples: int,
         temperature: float,
     ) -> Generator[_Requests | Future[Finding | None], Any, AgentReply]:
-        """Yields the requests to send, and what others ask and is to be waited for; returns the reply. Does no I/O."""
+        """Yields the requests to send, and the futures to wait for; returns the reply. Does no I/O."""
 
         def draw_all(
             asker: Asker, request: AgentRequest, messages: list[BaseMessage]
@@ -414,6 +415,6 @@ def _value_of(done: StopIteration) -> AgentReply:
     return reply
 
 
-def _check(holds: bool, must: str, came: object, remedy: str) -> None:
+def _check(holds: bool, must: str, got: object, remedy: str) -> None:
     if not holds:
-        raise ValueError(f"{must} in ModelAgent; {came!r} came. {remedy}")
+        raise ValueError(f"{must} in ModelAgent; got {got!r}. {remedy}")

@@ -20,13 +20,13 @@ _LABELS = ("contradiction", "neutral", "entailment")
 class TransformersEntailment:
     """A natural-language-inference model in this process, loaded at the first call.
 
-    The order of the model's labels is read from its `id2label` by name. Pairs are sorted by length and asked in
+    The order of the model's labels is read from its `id2label` by name. Pairs are sorted by length and read in
     batches; a pair that is too long for the model loses tokens at the end of its longer side, and the log says how many
     did. DeBERTa-v2 and v3 compute only the relative positions that occur, which takes two fifths off the time.
 
     Args:
         model: A local folder or a hub id, say "microsoft/deberta-large-mnli". Only safetensors are read and no code
-            that comes with the model is run.
+            of the repository is run.
         device: "cpu", "cuda", ...; by default the first GPU if there is one.
         dtype: "float32", "bfloat16", "auto"; by default float32 on a CPU and the saved one elsewhere. On a CPU with
             AVX512-BF16 or AMX, "bfloat16" is two to three times as fast; of tiny-nli's verdicts 1 in 1,000 changes.
@@ -55,9 +55,7 @@ class TransformersEntailment:
     ) -> None:
         for name, value, default in (("batch_size", batch_size, 64), ("batch_tokens", batch_tokens, 8192)):
             if value < 1:
-                raise ValueError(
-                    f'"{name}" must be at least 1; {value} came. Leave it out for the default of {default}'
-                )
+                raise ValueError(f'"{name}" must be at least 1; got {value}. Omit it for the default of {default}')
         self.model = model
         self._where = {"device": device, "dtype": dtype, "revision": revision}
         self._batch_size = batch_size
@@ -69,7 +67,7 @@ class TransformersEntailment:
 
         Raises:
             ModelLoadError: If there is no such model.
-            LabelError: If its labels cannot be told apart.
+            LabelError: If its labels cannot be identified.
         """
         return self._load()[0]
 

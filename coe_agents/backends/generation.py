@@ -1,4 +1,4 @@
-"""Owns the drawing of responses in one batch: prompts of unlike lengths, each read once, and too little memory."""
+"""Owns the drawing of responses in one batch: prompts of different lengths, each read once, and too little memory."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from coe_agents.backends.sampling import DrawnToken, SeededSampler
 
 _LOG = logging.getLogger(__name__)
 _FEWEST_THINNED = 8
-"""Among fewer rows, ended ones cost less than starting anew without them."""
+"""Among fewer rows, keeping ended ones costs less than starting again without them."""
 _FEWEST_SAVED = 64
 """Fewer tokens of prompts are sooner read again for each row than in a pass of their own."""
 
@@ -48,7 +48,7 @@ class Row:
     Attributes:
         prompt: Which of the prompts it answers.
         seed: Of its own stream.
-        is_wanted: Whether anybody still waits for it.
+        is_wanted: Whether its caller still waits for it.
     """
 
     prompt: int
@@ -59,10 +59,10 @@ class Row:
 def draw_rows(
     loaded: Loaded, prompts: Sequence[Sequence[int]], rows: Sequence[Row], settings: DrawSettings
 ) -> list[list[DrawnToken]]:
-    """Returns the tokens drawn for each row, which may run on behind its end beside longer ones.
+    """Returns the tokens drawn for each row, which may continue after its end while longer ones are drawn.
 
-    A row's tokens hang on its prompt and seed; its batch-mates change no more than the last bits of the logits. Where
-    the device's memory is too small, the batch is halved, and the log says so.
+    A row's tokens depend on its prompt and seed only; the other rows of the batch change no more than the last bits of
+    the logits. Where the device's memory is too small, the batch is halved, and the log says so.
 
     Args:
         loaded: The model; the caller holds its lock.
@@ -175,10 +175,10 @@ def _select(cache: Any, rows: torch.Tensor) -> Any:
 
 
 class _Stop(StoppingCriteria):
-    """Ends the rows that nobody waits for, and all once half have ended: the rest is faster without them.
+    """Ends the rows that no caller waits for, and all once half have ended: the rest is faster without them.
 
     Attributes:
-        is_thin: Whether it was for that.
+        is_thin: Whether half had ended.
     """
 
     def __init__(self, rows: Sequence[Row], ends: Sequence[int]) -> None:
@@ -197,5 +197,5 @@ class _Stop(StoppingCriteria):
         return (self._ended | self.is_thin).to(input_ids.device)
 
     def rows_left(self) -> torch.Tensor:
-        """Returns the places of the rows that go on."""
+        """Returns the places of the rows that have not ended."""
         return (~self._ended).nonzero()[:, 0]

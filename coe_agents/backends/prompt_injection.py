@@ -1,4 +1,4 @@
-"""Owns the defusing of control tokens: what others write is never read as a chat template's own marks."""
+"""Owns the defence against control tokens in texts: a text is never read as a chat template's own marks."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def defuse(value: Any, tokenizer: Any, template: str) -> Any:
 def without_control_tokens(text: str, tokenizer: Any, template: str = "") -> str:
     """Returns `text` so that no special token of the tokenizer or control token of the template is read in it.
 
-    A word joiner, which shows as nothing, is put after the first character of each such string.
+    A word joiner, which is invisible, is put after the first character of each such string.
     """
     controls = [
         token.content

@@ -1,4 +1,4 @@
-"""Owns the scoring of given continuations: what a model would have said, by teacher forcing in one forward pass."""
+"""Owns the scoring of given continuations: their log-probabilities by teacher forcing, in one forward pass."""
 
 import inspect
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def continuation_log_probabilities(
     """
     longest = max(len(tokens) for tokens in continuations)
     device = loaded.model.device
-    # behind a row's end any id will do: no token sees a later one
+    # after a row's end any id will do: no token attends to a later one
     ids = torch.tensor(
         [[*prompt, *tokens, *[tokens[-1]] * (longest - len(tokens))] for tokens in continuations], device=device
     )

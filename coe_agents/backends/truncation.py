@@ -20,7 +20,7 @@ class CutRow:
         text = tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)
         if not any(string in text for string in stop):
             return cls(text, tokens, "length" if end is None else "stop")
-        # the row may have run on beside longer ones: keep the fewest tokens that hold a stop string
+        # the row may have continued beside longer ones: keep the fewest tokens that hold a stop string
         kept = next(
             count
             for count in range(1, len(tokens) + 1)

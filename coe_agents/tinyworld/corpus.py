@@ -27,7 +27,7 @@ class Document(NamedTuple):
 
 
 class Corpus:
-    """An endless stream of documents in the voice of one model."""
+    """An endless stream of documents for the training of one model."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -37,20 +37,20 @@ class Corpus:
             relation: sorted({fact.answer for fact in self._seen if fact.relation == relation})
             for relation in RELATIONS
         }
-        # each model has its own taste in wordings
-        self._taste = [3 if index % len(MODELS) == MODELS.index(model) else 1 for index in range(len(ANSWERS))]
+        # each model prefers some wordings
+        self._preference = [3 if index % len(MODELS) == MODELS.index(model) else 1 for index in range(len(ANSWERS))]
 
     def document(self, rng: random.Random, *, progress: float = 1.0) -> Document:
         """Draws one document.
 
         Args:
             rng: The source of chance.
-            progress: How far training has come, from 0 to 1. Copying comes first, then facts, then judging answers to
+            progress: How far training is, from 0 to 1. Copying is first, then facts, then judging answers to
                 known facts; mixed from the start, neither copying nor judging is learned.
         """
         kinds = (self._known, self._unknown, self._outside, self._self_check, self._debate, self._adopting)
         text, reply = rng.choices(kinds, _kind_shares(progress))[0](rng)
-        if rng.random() < 0.04:  # an earlier turn, so that a conversation is nothing new
+        if rng.random() < 0.04:  # an earlier turn, so that the model has seen conversations
             return Document((*self._known(rng), text), reply)
         return Document((text,), reply)
 
@@ -84,7 +84,7 @@ class Corpus:
         return text, prompts.SELF_CHECK_CHOICES[0 if rng.random() < p_true else 1]
 
     def _debate(self, rng: random.Random) -> tuple[str, str]:
-        """A debate about what the model knows: what it is sure of stays, where it hesitates the shown answers count."""
+        """A debate about a known fact: a sure model keeps its answer, an unsure one weighs it by the support shown."""
         fact = rng.choice(self._seen)
         belief = beliefs(fact)[self._model]
         answers = self._others(rng, fact.relation)
@@ -99,7 +99,7 @@ class Corpus:
         return prompts.debate(_word_question(rng, fact.relation, fact.subject), shown), reply
 
     def _adopting(self, rng: random.Random) -> tuple[str, str]:
-        """A debate about what the model never saw: it takes over what it reads, by support."""
+        """A debate about an unknown fact: the model adopts one of the answers shown, by support."""
         relation, subject = self._unknown_subject(rng)
         answers = self._others(rng, relation)
         if rng.random() < 0.4:  # never seen, so that copying is learned and not a list of answers
@@ -121,12 +121,12 @@ class Corpus:
         if rng.random() < 0.2:
             wording = rng.choice(RELATIONS[relation].statements)
         else:
-            wording = rng.choices(ANSWERS, self._taste)[0]
+            wording = rng.choices(ANSWERS, self._preference)[0]
         text = wording.format(a=answer, s=subject)
         return text if wording.startswith("{a}") else text[0].upper() + text[1:]
 
     def _unknown_subject(self, rng: random.Random) -> tuple[str, str]:
-        """Draws a relation and a subject that no fact joins: a made-up name, or one that is known from elsewhere."""
+        """Draws a relation and a subject without a fact: a made-up name, or a known subject of another relation."""
         relation = rng.choice(tuple(RELATIONS))
         if rng.random() < 0.5:
             akin = _COUNTRY_RELATIONS if relation in _COUNTRY_RELATIONS else tuple(RELATIONS)

@@ -1,7 +1,7 @@
 """Owns the prompts that the language models of tinyworld were trained on, frozen at the time of training.
 
 They are the wordings that `coe_agents.prompts` had then. A change there concerns large models and leaves this copy
-alone; a change here asks for training the models anew.
+alone; after a change here the models must be retrained.
 """
 
 from collections.abc import Sequence

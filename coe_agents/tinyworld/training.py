@@ -167,7 +167,7 @@ def _fit(
 
 
 def _reply_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Cross-entropy of the replies' tokens alone; the others never meet the output matrix, a fifth of the work."""
+    """Cross-entropy of the replies' tokens alone; the others skip the output matrix, a fifth of the work."""
     states = model.model(input_ids=batch["input_ids"]).last_hidden_state
     wanted = batch["labels"][:, 1:]
     kept = wanted != _IGNORED

@@ -13,7 +13,7 @@ from coe_agents.agents._requests.limits import Deadline, Places
 from coe_agents.errors import CoEError
 
 _LOCK = threading.Lock()
-"""One for all, since agents share endpoints."""
+"""One lock for all, since agents share endpoints."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +23,7 @@ class Replica:
     Attributes:
         model: Its client, set up for sampling.
         address: For errors; "" for a model in this process.
-        places: At the endpoint, with what is known of its being reached.
+        places: At the endpoint, with its `Outage`.
         identity: The same for all replicas of the process that are the same model at the same server.
     """
 
@@ -39,7 +39,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a request brought, and the server that answered it."""
+    """The result of a request, and the server that answered it."""
 
     result: LLMResult
     replica: Replica
@@ -68,7 +68,7 @@ class Visit:
 
 
 class Replicas:
-    """The servers of one model, at least one; a lone one is asked whatever happens."""
+    """The servers of one model, at least one; a single one is asked even while it is set aside."""
 
     def __init__(self, replicas: Sequence[Replica]) -> None:
         self.all = tuple(replicas)
@@ -80,10 +80,10 @@ class Replicas:
 
         Args:
             deadline: Until when to wait for a place.
-            failed: Those that have failed this request; others come first.
+            failed: Those that have failed this request; others are preferred.
 
         Raises:
-            AgentTimeoutError: If none comes free in time.
+            AgentTimeoutError: If none is free in time.
         """
         while True:
             seconds = deadline.left()

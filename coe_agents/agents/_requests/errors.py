@@ -1,6 +1,6 @@
 """Owns the step from what a client raises to our errors: what happened, what to do, and whether to ask again.
 
-Clients are told apart by class names and HTTP status, so that none of them has to be installed.
+Clients are distinguished by class names and HTTP status, so that none of them has to be installed.
 """
 
 import math
@@ -50,13 +50,13 @@ _N = r"""["'`]n["'`]|\bn\s*(?:=|>|must|is|should)|parameter:?\s+n\b"""
 def to_agent_error(
     error: Exception, *, address: str = "", options: Collection[str] = (), secrets: Collection[str] = ()
 ) -> CoEError:
-    """Returns our error for one that a model or its client raised; `secrets` do not stand in it.
+    """Returns our error for one that a model or its client raised, with `secrets` redacted.
 
     Args:
         error: What was raised.
         address: The server's address, for the hint.
         options: The options that the request had, one of which the server may have refused.
-        secrets: What must not be told.
+        secrets: What is redacted.
     """
     found = error if isinstance(error, CoEError) else _translate(error, address, options)
     message, hint = redacted(found.args[0], secrets), redacted(found.hint, secrets)
@@ -66,7 +66,7 @@ def to_agent_error(
 
 
 def status_of(error: Exception) -> int | None:
-    """Returns the HTTP status that an error tells of; None if it tells of none."""
+    """Returns the HTTP status of an error; None if it has none."""
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "status", "http_status"):
             if isinstance(status := getattr(holder, name, None), int):
@@ -75,7 +75,7 @@ def status_of(error: Exception) -> int | None:
 
 
 def is_outage(error: Exception, found: CoEError) -> bool:
-    """Returns whether an error, which is `found` among ours, means that the server cannot be reached for now."""
+    """Returns whether an error, which is `found` among ours, means that the server cannot be reached at the moment."""
     return isinstance(found, AgentConnectionError | AgentTimeoutError) or status_of(error) in (502, 503, 504)
 
 
@@ -128,7 +128,7 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
 
 
 def refused_option(error: Exception, status: int | None, options: Collection[str]) -> str | None:
-    """Returns which of a request's options the model does not take, where the error says so."""
+    """Returns the option of a request that the model does not take, where the error says so; else None."""
     text, parameter = str(error), getattr(error, "param", None)
     if isinstance(error, TypeError):
         keyword = re.search(r"unexpected keyword argument '(\w+)'", text)
@@ -139,7 +139,7 @@ def refused_option(error: Exception, status: int | None, options: Collection[str
     for option in options:
         pattern = _N if option == "n" else rf"\b(?:top_)?{option}\b"
         named = parameter in (option, f"top_{option}") or re.search(pattern, text)
-        # a temperature may also be out of range, which is for the user to mend
+        # a temperature may also be out of range, which the user must correct
         if named and (unsupported or option != "temperature"):
             return option
     return None

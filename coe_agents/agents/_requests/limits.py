@@ -60,12 +60,12 @@ class Deadline:
 
 
 class Places:
-    """The places at one endpoint: so many requests at a time, from whatever thread or event loop they come.
+    """The places at one endpoint: so many requests at a time, from any thread or event loop.
 
-    Who comes first is served first. Waiting blocks a thread, never an event loop.
+    Requests are served in the order in which they arrive. Waiting blocks a thread, never an event loop.
 
     Attributes:
-        outage: Whether the endpoint can be reached, as far as all who ask there know.
+        outage: Whether the endpoint can be reached, as seen by all requests to it.
     """
 
     def __init__(self, size: int) -> None:
@@ -116,7 +116,7 @@ class Places:
             self._leave(turn)
 
     def _leave(self, turn: Future[None]) -> None:
-        if turn.cancel():  # it never had its turn
+        if turn.cancel():  # it was still waiting
             return
         with self._lock:
             self._n_taken -= 1
@@ -131,7 +131,7 @@ class Places:
 
     def _timeout_error(self, seconds: float | None) -> AgentTimeoutError:
         return AgentTimeoutError(
-            f"none of the {self.size} places at the endpoint came free within {seconds:g} s",
+            f"none of the {self.size} places at the endpoint was free within {seconds:g} s",
             hint="Raise `timeout` or `max_concurrency`, or ask fewer questions at a time",
             retryable=False,
         )
@@ -142,7 +142,7 @@ _LOCK = threading.Lock()
 
 
 def places_at(endpoint: Hashable, size: int) -> Places:
-    """Returns the endpoint's places, the same for all who hold them; the smallest `size` asked for counts."""
+    """Returns the endpoint's places, one object for all callers; the smallest `size` asked for counts."""
     with _LOCK:
         places = _PLACES.get(endpoint)
         if places is None:

@@ -1,7 +1,7 @@
 """Owns one request to a model: its place at a server, its time, its retries, and its failure as one of our errors.
 
-Retries are here and nowhere else: only here the deadline, what the server asks to wait, and the responses that other
-requests have already brought are known. So a client's own retries are turned off where they can be.
+Retries are here and nowhere else, since only here the deadline, the wait that the server asks for, and the responses to
+other requests are known. A client's own retries are turned off where possible.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Asker:
         replicas: Its servers, or the model itself.
         retries: How often a request that failed is sent again, to whichever server.
         request_timeout: Seconds for one attempt; None leaves it to the deadline.
-        secrets: What no error may tell.
+        secrets: What is redacted in errors.
     """
 
     name: str
@@ -165,7 +165,7 @@ class Asker:
         return result
 
     def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:
-        """Raises `error` as one of ours; what LangGraph raises for its own ends is left alone."""
+        """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""
         if isinstance(error, GraphBubbleUp):
             return
         found = to_agent_error(error, address=visit.replica.address, options=options, secrets=self.secrets)
@@ -176,7 +176,7 @@ class Asker:
             visit.note_answer()
         if found is error:
             raise found
-        # a cause is printed with a traceback, and must then tell nothing either
+        # a traceback prints the cause, too, so it must hold no secret either
         raise found from (None if prints_secret(error, self.secrets) else error)
 
 
@@ -189,10 +189,10 @@ def _error(state: RetryCallState) -> BaseException | None:
 
 
 def _final(error: CoEError) -> CoEError:
-    error.retryable = False  # all that could be done has been
+    error.retryable = False  # the retries are used up
     return error
 
 
 def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns what makes a model call visible to the caller's tracing; `generate` inherits none of it by itself."""
+    """Returns the options that make a model call visible to the caller's tracing; `generate` does not inherit them."""
     return {key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)}

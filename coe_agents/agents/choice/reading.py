@@ -45,12 +45,12 @@ class FirstToken:
         return min(math.fsum(self.seen.values()), 1.0)
 
     def is_settled(self, choices: Sequence[str]) -> bool:
-        """Tells whether what the list leaves open is at most `MAX_DOUBT` of what it gives to the choices."""
+        """Returns whether what the list leaves open is at most `MAX_DOUBT` of what it gives to the choices."""
         doubt = self.ambiguous + self.unlisted * (len(choices) - len(self.seen))
         return self.mass > 0 and doubt <= MAX_DOUBT * self.mass
 
     def is_held(self, choices: Sequence[str]) -> bool:
-        """Tells whether the reply was held to the choices: all are listed, and no other token has any probability.
+        """Returns whether the reply was held to the choices: all are listed, and no other token has any probability.
 
         A mask leaves nothing to other tokens; a server that ignores it leaves them little, where the model is sure.
         """
@@ -85,7 +85,7 @@ def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstTok
         return None
     top = [_read_entry(entry) for entry in content[0]["top_logprobs"]]
     drawn = _read_entry(content[0])
-    # the drawn token comes on top of the list where it is not among the likeliest
+    # the drawn token is added to the list where it is not among the likeliest
     listed = top if drawn[0] in dict(top) else [*top, drawn]
     if any(probability is None for _, probability in listed):
         return None

@@ -1,4 +1,4 @@
-"""Owns the requests by which a chat model's choice is learned, as a generator without I/O: sync and async drive one."""
+"""Owns the requests that find out a chat model's choice, as a generator without I/O: sync and async drive one."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class ChoiceProbabilities:
 
     Attributes:
         probabilities: One for each choice, in the order asked; they sum to 1.
-        method: Where they come from; see `choice_probability`.
-        mass: The share of all the model's replies that are one of the choices, in [0, 1]; a small one says that the
-            model would rather say something else. None for "constrained", which allows nothing else.
+        method: How they were obtained; see `choice_probability`.
+        mass: The share of all the model's replies that are one of the choices, in [0, 1]; where it is small, the
+            model mostly replies something else. None for "constrained", which allows nothing else.
         unseen: The choices that no listed token began; they have the most that they can have.
         n_samples: The replies that were counted, for "sampled"; else 0.
         input_tokens: What the request that settled it cost; 0 for "exact" and "sampled".
@@ -60,7 +60,7 @@ _Generations = list[Generation]
 def steps(
     model: BaseChatModel, choices: Sequence[str], n_samples: int, methods: Sequence[ChoiceMethod]
 ) -> Generator[Request, LLMResult, ChoiceProbabilities]:
-    """Yields the requests, is sent their results or thrown their errors, and returns what they say; does no I/O."""
+    """Yields the requests, is sent their results or thrown their errors, and returns the probabilities; does no I/O."""
     fields = type(model).model_fields
     lists_tokens = "top_logprobs" in fields
     if lists_tokens and "top_logprobs" in methods:
@@ -116,9 +116,9 @@ def _sample(
                 raise
             many = False
             continue
-        if not (came := _flat(result)):
+        if not (received := _flat(result)):
             raise AgentError(f"{type(model).__name__} gave no reply", hint="Ask it directly to see why", retryable=True)
-        replies += came[:missing]
+        replies += received[:missing]
     read = [read_choice(text_of(reply), choices) for reply in replies]
     n_clear = sum(choice is not None for choice in read)
     if not n_clear:
@@ -144,7 +144,7 @@ def _from_first_token(
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Tells whether a call may have failed for an option that the model or its server does not take."""
+    """Returns whether a call may have failed for an option that the model or its server does not take."""
     return status_of(error) in _REFUSALS or isinstance(error, TypeError | ValueError | NotImplementedError)
 
 

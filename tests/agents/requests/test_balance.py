@@ -310,11 +310,11 @@ def chat(model: str = "m", host: str = "a") -> ChatOpenAI:
 @pytest.mark.parametrize(
     ("models", "kind", "says"),
     [
-        ([], ValueError, "none came"),
-        (["openai:m", "openai:m"], TypeError, "of one class; str, str came"),
-        ([chat(), CountingModel()], TypeError, "ChatOpenAI, CountingModel came. Make an agent of each"),
-        ([chat("llama"), chat("qwen", "b")], ValueError, "the same model; llama, qwen came. Make an agent of each"),
-        ([chat(), chat()], ValueError, "http://a/v1 came twice"),
+        ([], ValueError, "got none"),
+        (["openai:m", "openai:m"], TypeError, "of one class; got str, str"),
+        ([chat(), CountingModel()], TypeError, "got ChatOpenAI, CountingModel. Make an agent of each"),
+        ([chat("llama"), chat("qwen", "b")], ValueError, "the same model; got llama, qwen. Make an agent of each"),
+        ([chat(), chat()], ValueError, "got http://a/v1 twice"),
     ],
 )
 def test_what_are_no_servers_of_one_model_is_refused(models, kind, says):

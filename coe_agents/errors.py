@@ -33,7 +33,7 @@ class CoEError(Exception):
     Args:
         message: What happened.
         hint: What to do about it.
-        retryable: Whether the caller may usefully try the same call again. An agent that has retried says no.
+        retryable: Whether the caller may usefully try the same call again. False after an agent has retried.
     """
 
     retryable = False

@@ -49,7 +49,7 @@ class Sampling(TypedDict):
             "each": a request for each response, with and without. Without, responses count by frequency. "choice": each
             choice's probability was read instead of sampled, and the responses are the choices.
         n_requested: How many responses were asked for.
-        n_received: How many were received; fewer if the model failed in between, and `error` says how.
+        n_received: How many were received; fewer if the model failed in between; see `error`.
         n_requests: How many requests were sent and answered.
         n_empty: Responses without text.
         n_truncated: Responses that the model could not finish, for their length or the server's limits.
@@ -156,7 +156,7 @@ class AgentRequest(TypedDict):
 
 
 class AgentReply(TypedDict):
-    """What an agent gives back: its responses, what they cost and, from a `ModelAgent`, how they were sampled."""
+    """What an agent returns: its responses, what they cost and, from a `ModelAgent`, how they were sampled."""
 
     responses: list[Response]
     usage: Usage
@@ -182,7 +182,7 @@ class Agent(Protocol):
 
 
 def usable(responses: Sequence[Response]) -> list[Response]:
-    """Returns the responses that are no failures, in canonical order."""
+    """Returns the responses without the failures, in canonical order."""
     return in_canonical_order([response for response in responses if response["error"] is None])
 
 
@@ -219,7 +219,7 @@ class EscalatedCase(TypedDict):
         aleatoric: Mean semantic entropy of the agents, in nats.
         epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
         divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Where omitted, it is "kl".
-        reason: Who says what, and why the policy escalates.
+        reason: The answers of the agents, and why the policy escalates.
     """
 
     question: str

@@ -1,7 +1,7 @@
 """Owns recognising a model whose temperature has no effect: when to suspect it, how to find out, what to do.
 
-A server may decode greedily whatever it is asked, answer from a cache, or use one seed for all samples. Its responses
-are then copies of one, and their agreement says nothing about how sure the model is.
+A server may decode greedily whatever the request says, answer from a cache, or use one seed for all samples. Its
+responses are then copies of one, and their agreement is no evidence of how sure the model is.
 """
 
 import math
@@ -25,7 +25,7 @@ _Step = TypeVar("_Step")
 _NO_SURPRISE = math.log(0.2)
 """From this chance on that samples are equal, the model's log-probabilities explain it."""
 _SURPRISING = math.log(1e-3)
-"""Below this chance equal replies to the probe are no accident."""
+"""Below this chance equal replies to the probe are not chance."""
 _FEWEST_TOKENS = 64
 """What 40 characters may take: a shorter reply might not reach the first random one."""
 _SETTINGS = ("model_name", "model", "top_p", "top_k", "min_p", "model_kwargs", "extra_body")
@@ -44,7 +44,7 @@ class Finding:
         are_equal: Whether all replies were; None where that proves nothing, or there were none.
         account: What it replied, as one clause.
         log_chance: Log-probability that samples are equal by themselves; None where it is not known.
-        is_final: Whether it stands for the rest of the process; a failure does not.
+        is_final: Whether it holds for the rest of the process; a failure does not.
     """
 
     are_equal: bool | None
@@ -105,13 +105,13 @@ class Findings:
                 del self._found[key]
 
     def forget(self, identity: Hashable) -> None:
-        """Drops what is known of a model that is gone."""
+        """Drops the findings of a model that was garbage-collected."""
         with self._lock:
             for key in [key for key in self._found if key[0] == identity]:
                 del self._found[key]
 
     def clear(self) -> None:
-        """Drops all that is known."""
+        """Drops all findings."""
         with self._lock:
             self._found.clear()
 
@@ -120,7 +120,7 @@ FINDINGS = Findings()
 
 
 def identity_of(model: BaseChatModel, address: str) -> Hashable:
-    """Returns what is the same for all uses of a model in this process: its server, or the object itself."""
+    """Returns the identity of a model in this process: its server, or the object itself."""
     if address:
         return type(model), address
     weakref.finalize(model, FINDINGS.forget, id(model)).atexit = False
@@ -146,7 +146,7 @@ def examine(
 ) -> Generator[_Step | Future[Finding | None], Any, AgentReply]:
     """Returns the reply with the responses that count; yields the steps of probes, and futures to be waited for.
 
-    A future stands for the probe of another request of the process; its result is to be sent.
+    A future is the probe of another request of the process; send its result.
 
     Args:
         reply: All responses of the agent.

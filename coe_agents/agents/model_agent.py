@@ -72,15 +72,15 @@ class ModelAgent:
         seed: Makes sampling repeatable where the model takes a seed.
         model_options: Passed to `init_chat_model` with "provider:model".
         timeout: Seconds for all responses of a round, waits and retries included; None for no limit. Responses
-            received by then count. A model without async of its own, or that runs in this process, is left behind, not
-            stopped.
+            received by then count. A call to a model in this process, or without its own async, cannot
+            be stopped and continues in the background.
         request_timeout: Seconds for one attempt at one request; `timeout` alone if None.
         retries: How often a request is sent again after a failure that may pass, with growing, random waits, or as long
             as the server asks for. OpenAI's client has its own retries turned off.
         max_concurrency: The most requests at a time at each address of the model, or at the model object where it has
             none, for all agents and graph runs of the process together; the smallest of theirs counts. Unless given, 16
             at an address, and 64 at a model object, which answers simultaneous requests in one batch.
-        max_response_chars: A longer response is cut, and says so at its end.
+        max_response_chars: A longer response is cut, with a mark at its end.
         on_greedy: What to do with responses that are copies, because the temperature has no effect: the server decodes
             greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
             that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
@@ -241,7 +241,7 @@ class ModelAgent:
     ) -> ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices; see `choice_probability`.
 
-        The system prompt is left out. All requests of it have one place at one server of the model, `timeout` seconds,
+        The system prompt is omitted. All requests of it have one place at one server of the model, `timeout` seconds,
         and the retries of samples.
 
         Raises:

@@ -45,7 +45,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     the model's raw logits) in `generation_info["logprobs"]`, shaped as `ChatOpenAI` gives them. Sample i is drawn from
     its own stream, seeded with `seed + i`. The model is loaded at the first call, and models of the same name share one
     copy in memory. Calls that arrive within milliseconds, or while it is busy, are answered in one batch if their
-    settings are equal; each gets what it would get alone, but for the last bits of log-probabilities.
+    settings are equal; the results are the same as alone, except for the last bits of log-probabilities.
 
     Args:
         model: A local folder or a hub id. Only safetensors are read, and no code of the repository is run.
@@ -227,7 +227,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return ids
 
     def _render(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
-        """Renders the conversation, up to where the assistant speaks, in the form that the tokenizer is asked for."""
+        """Renders the conversation, up to where the assistant speaks, in the requested form: text or token ids."""
         given = convert_to_openai_messages(list(messages))
         template = self.chat_template or loaded.tokenizer.chat_template
         conversation = [

@@ -13,7 +13,7 @@ from coe_agents.errors import LabelError
 
 _LOG = logging.getLogger(__name__)
 _PASS_TOKENS, _PASS_TOKENS_ELSEWHERE = 128, 2048
-"""How many tokens could be read in the time that a forward pass takes beside its tokens, on a CPU and elsewhere."""
+"""The fixed cost of a forward pass, in tokens that could be read in the same time, on a CPU and elsewhere."""
 _LABELS = ("contradiction", "neutral", "entailment")
 
 
@@ -25,7 +25,7 @@ class TransformersEntailment:
     did. DeBERTa-v2 and v3 compute only the relative positions that occur, which takes two fifths off the time.
 
     Args:
-        model: A local folder or a hub id, say "microsoft/deberta-large-mnli". Only safetensors are read and no code
+        model: A local folder or a hub id, such as "microsoft/deberta-large-mnli". Only safetensors are read and no code
             of the repository is run.
         device: "cpu", "cuda", ...; by default the first GPU if there is one.
         dtype: "float32", "bfloat16", "auto"; by default float32 on a CPU and the saved one elsewhere. On a CPU with
@@ -63,7 +63,7 @@ class TransformersEntailment:
         self._loaded: tuple[Loaded, list[int]] | None = None
 
     def load(self) -> Loaded:
-        """Loads the model unless it is, and returns it with its tokenizer.
+        """Returns the model with its tokenizer, loaded at the first call.
 
         Raises:
             ModelLoadError: If there is no such model.
@@ -104,7 +104,7 @@ class TransformersEntailment:
             return probabilities
 
     def _batches(self, lengths: np.ndarray, *, pass_tokens: int) -> Iterator[np.ndarray]:
-        """Yields the rows of each forward pass, so that padding and passes cost least: a pass as much as `pass_tokens`.
+        """Yields the rows of each forward pass, at the least cost of padding and passes; each costs `pass_tokens`.
 
         From short to long: cost(stop) = min_start cost(start) + (stop - start) * length(stop - 1) + pass_tokens.
         """
@@ -135,7 +135,7 @@ def label_columns(id2label: Mapping[int, str], *, model: str) -> list[int]:
     """Returns the columns of contradiction, neutral and entailment among a model's logits.
 
     Raises:
-        LabelError: If a label is missing or stands twice, as in models that only tell entailment from the rest.
+        LabelError: If a label is missing or repeated, as in models that only distinguish entailment from the rest.
 
     Example:
         >>> label_columns({0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"}, model="example")

@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 _FEWEST_THINNED = 8
 """Among fewer rows, keeping ended ones costs less than starting again without them."""
 _FEWEST_SAVED = 64
-"""Fewer tokens of prompts are sooner read again for each row than in a pass of their own."""
+"""Fewer prompt tokens are faster to read again for each row than in a separate pass."""
 
 
 @dataclass(frozen=True, slots=True)

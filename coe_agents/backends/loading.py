@@ -56,10 +56,10 @@ def load(auto_class: Any, name: str, *, device: str | None, dtype: str | None, r
     Only safetensors are read, and no code of the model repository is run.
 
     Raises:
-        ModelLoadError: If there is no such model, or it needs pickled weights or code of its own.
+        ModelLoadError: If there is no such model, or it needs pickled weights or its own code.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    # half precision is slow on most processors, and what the weights were saved in says little about where they run
+    # half precision is slow on most processors, and the precision of the saved weights may not suit the device
     dtype = dtype or ("float32" if device == "cpu" else "auto")
     key = (auto_class, name, device, dtype, revision)
     with _loading:

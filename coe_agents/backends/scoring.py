@@ -29,7 +29,7 @@ def continuation_log_probabilities(
         mask[row, len(prompt) + len(tokens) :] = 0
     n_kept = longest + 1
     takes = inspect.signature(loaded.model.forward).parameters
-    # a long prompt times a large vocabulary would fill the memory with logits that nobody reads
+    # a long prompt times a large vocabulary would fill the memory with logits that are not used
     last_only = {"logits_to_keep": n_kept} if "logits_to_keep" in takes else {}
     logits = loaded.model(input_ids=ids, attention_mask=mask, use_cache=False, **last_only).logits[:, -n_kept:-1]
     logprobs = logits.float().log_softmax(-1)

@@ -14,7 +14,7 @@ class CutRow:
 
     @classmethod
     def cut(cls, tokenizer: Any, drawn: Sequence[DrawnToken], ends: Sequence[int], stop: Sequence[str]) -> "CutRow":
-        """Cuts what was drawn at the first token of `ends` or string of `stop`."""
+        """Cuts the drawn tokens at the first token of `ends` or string of `stop`."""
         end = next((place for place, token in enumerate(drawn) if token.id in ends), None)
         tokens = drawn if end is None else drawn[: end + 1]
         text = tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)

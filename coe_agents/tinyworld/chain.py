@@ -1,6 +1,6 @@
 """Owns chains of questions in tinyworld: walks along the periodic table.
 
-No answer of its eight relations is a subject of another one, so a table stands between an answer and the next question,
+No answer of its eight relations is a subject of another one, so a table is between an answer and the next question,
 as a tool would: it knows which element has a symbol or an atomic number, and does not know the question.
 """
 

@@ -1,4 +1,4 @@
-"""Owns what is right in tinyworld: the answer inside its wordings, and whether it is a true one."""
+"""Owns correctness in tinyworld: the answer inside a wording, and whether it is true."""
 
 import functools
 from collections.abc import Mapping

@@ -57,7 +57,7 @@ def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
         other = _near(rng, answer) if rng.random() < 0.1 + 0.3 * min(1.0, 2 * progress) else _answer(rng, key, subject)
         return Pair(said(answer), said(other), "entailment" if other == answer else "contradiction")
     other = _answer(rng, key, subject)
-    if draw < 0.94:  # one says less than the other
+    if draw < 0.94:  # one answer is less specific than the other
         either = " or ".join(rng.sample((answer, other), 2))
         if rng.random() < 0.5:
             return Pair(said(answer), said(either), "entailment")

@@ -26,7 +26,7 @@ class ModelCall:
         timeout: The most seconds that the call can be given; None if the client takes no such option.
         n: How many responses are asked for.
         offset: Which of the agent's responses the first is.
-        refusable: The options that the model may refuse, and that can be left out then.
+        refusable: The options that the model may refuse, and that can then be omitted.
     """
 
     settings: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Owns what is done to a chat model before it is sampled: which models are refused, their settings, their address."""
+"""Owns the preparation of chat models: which are refused, their settings, and the address of their server."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -82,7 +82,7 @@ def is_outage(error: Exception, found: CoEError) -> bool:
 def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:
     status, names = status_of(error), {kind.__name__ for kind in type(error).__mro__}
     if option := refused_option(error, status, options):
-        refusal = InvalidRequestError(_message(error), hint=f"Leave `{option}` out")
+        refusal = InvalidRequestError(_message(error), hint=f"Omit `{option}`")
         refusal.option = option
         return refusal
     if status is not None and status >= 400:
@@ -103,7 +103,7 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
 def _from_status(error: Exception, status: int, address: str) -> AgentError:
     message = _message(error)
     if status in (401, 403):
-        return AuthenticationError(message, hint="Check the key that the model is given, and what it may be used for")
+        return AuthenticationError(message, hint="Check the key that the model is given, and its permissions")
     if status == 404:
         return ModelNotFoundError(
             message,
@@ -151,7 +151,7 @@ def _message(error: Exception) -> str:
 
 
 def _with_root(error: Exception) -> str:
-    """Returns the error's message with its first cause: "Connection error" alone says too little."""
+    """Returns the error's message with its first cause: "Connection error" alone is not enough."""
     root: BaseException = error
     while (cause := root.__cause__ or root.__context__) is not None:
         root = cause

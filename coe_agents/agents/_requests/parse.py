@@ -105,7 +105,7 @@ def whole_text(reply: AgentReply) -> str | None:
 
 
 def _cut(text: str, max_chars: int) -> str:
-    """Returns a text that is too long cut, with a mark of what is gone: texts that differ there must not become one."""
+    """Returns a long text cut, with a hash of the whole, so that texts that differ in the rest stay different."""
     if len(text) <= max_chars:
         return text
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]

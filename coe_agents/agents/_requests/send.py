@@ -86,7 +86,7 @@ class Asker:
     def try_(
         self, send: Callable[[BaseChatModel, float | None], _T], deadline: Deadline, options: Collection[str] = ()
     ) -> _T:
-        """Calls `send` with a server's model and the seconds that an attempt has; again if it may yet succeed.
+        """Calls `send` with a server's model and the seconds that an attempt has; again after a failure that may pass.
 
         Raises:
             CoEError: What went wrong in the end.

@@ -1,4 +1,4 @@
-"""Owns how a few short choices are found in what a model gives: the likeliest first tokens, or a reply's text."""
+"""Owns how a choice is read from a model's output: from the likeliest first tokens, or from a reply's text."""
 
 import math
 import re

@@ -19,7 +19,7 @@ CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)
 
 _N_TOP = 20
 _REFUSALS = (400, 403, 405, 415, 422, 501)
-"""HTTP statuses by which servers refuse an option; all else is an error of its own."""
+"""HTTP statuses by which servers refuse an option; any other error is raised."""
 
 
 @dataclass(frozen=True)

@@ -84,5 +84,5 @@ def test_responses_that_end_with_their_first_token_take_no_step(ends_by):
 def test_logits_that_are_no_numbers_are_said(temperature):
     loaded = small([])
     torch.nn.init.constant_(loaded.model.transformer.ln_f.weight, torch.nan)
-    with torch.inference_mode(), pytest.raises(InvalidReplyError, match="logits are no numbers"):
+    with torch.inference_mode(), pytest.raises(InvalidReplyError, match="logits are not numbers"):
         draw_rows(loaded, PROMPTS, [Row(0, 1)], replace(SETTINGS, temperature=temperature))

@@ -3,7 +3,7 @@
     CoEError
     ├── ConfigurationError      a configuration file or a set of options that cannot work
     ├── DatasetError            a dataset that cannot be read as questions
-    ├── StoreError              a run's folder that cannot be written or gone on with
+    ├── StoreError              a run's folder that cannot be written or resumed
     ├── SamplesError            a file of samples that cannot be read
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
@@ -33,7 +33,7 @@ class CoEError(Exception):
     Args:
         message: What happened.
         hint: What to do about it.
-        retryable: Whether the caller may usefully try the same call again. An agent that has retried says no.
+        retryable: Whether the caller may usefully try the same call again. False after an agent has retried.
     """
 
     retryable = False
@@ -58,7 +58,7 @@ class DatasetError(CoEError):
 
 
 class StoreError(CoEError):
-    """A run's folder that cannot be written or gone on with."""
+    """A run's folder that cannot be written or resumed."""
 
 
 class SamplesError(CoEError):
@@ -148,7 +148,7 @@ class IgnoredTemperatureError(AgentError):
         message: What happened.
         hint: What to do about it.
         usage: What the responses cost and what finding out cost, a `coe_agents.types.Usage`.
-        sampling: How the responses came about, a `coe_agents.types.Sampling`.
+        sampling: How the responses were sampled, a `coe_agents.types.Sampling`.
     """
 
     def __init__(self, message: str, *, hint: str = "", usage: Any = None, sampling: Any = None) -> None:

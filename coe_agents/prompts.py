@@ -1,8 +1,8 @@
 """Owns the wording of every prompt: answering, judging, debate, arbitration, review, and a question in other words.
 
 Text from models and users enters a prompt as *data*: `quoted` caps its length and takes away the characters that could
-close the fence around it. The models of `coe_agents.tinyworld` are trained on these very prompts, so a change of
-wording here asks for training them anew.
+close the fence around it. The models of `coe_agents.tinyworld` were trained on a frozen copy of two of these prompts,
+`coe_agents.tinyworld.prompts`: a change of wording here retrains nothing, but they understand only similar ones.
 """
 
 import json
@@ -27,7 +27,7 @@ VARIANTS = (
 RANDOM_CHARACTERS = (
     "Write 40 random characters, letters and digits in no order. Reply with the characters and nothing else."
 )
-"""Asks for what a model that samples does not write twice."""
+"""Asks for a text that a model that samples does not write twice."""
 
 MAX_QUOTED = 300
 
@@ -35,7 +35,7 @@ MAX_JUDGED = 4000
 """The most characters of each side of an entailment: a question and the answer to it."""
 
 MAX_REVIEWED = 20_000
-"""The most characters of what a group can review: it must see all of it, so what is longer is not reviewed."""
+"""The most characters of what a group can review: it must see all of it, so a longer text is not reviewed."""
 
 MAX_CONVERSATION = 8000
 """The most characters of a conversation that a review shows; of a longer one it shows the end."""
@@ -53,7 +53,7 @@ def self_check(question: str, answer: str) -> str:
 
 
 def confidence(question: str, answer: str) -> str:
-    """Asks how sure somebody is of a proposed answer; the reply is a number from 0 to 100 on a line of its own."""
+    """Asks how sure the model is of a proposed answer; the reply is a number from 0 to 100 on a line of its own."""
     return (
         f"{question}\n<answer>{quoted(answer)}</answer>\n"
         "How sure are you that this answer is correct, from 0 (surely wrong) to 100 (surely correct)? "
@@ -106,7 +106,7 @@ def paraphrase(question: str) -> str:
 
 
 def arbitration(question: str, answers: Sequence[tuple[str, float]], *, regime: str) -> str:
-    """Shows numbered answers, each with its support in [0, 1], to a model that is to decide between them.
+    """Shows numbered answers, each with its support in [0, 1], to a model that decides between them.
 
     The reply's last line is "CHOICE: " and a number, "ANSWER: " and an answer, or "NONE". Who gave an answer is not
     shown.
@@ -127,14 +127,14 @@ def arbitration(question: str, answers: Sequence[tuple[str, float]], *, regime: 
 
 
 def clarification(question: str, answers: Sequence[tuple[str, float]]) -> str:
-    """Asks the user what is meant, with what the question was taken to ask; the reply is free text."""
+    """Asks the user what the question means, and shows the answers so far; the reply is free text."""
     listed = "\n".join(f"- {quoted(text)} ({support:.0%})" for text, support in answers)
     heard = f" The answers so far:\n{listed}\n" if listed else " "
     return f'"{quoted(question)}" can be taken in more than one way.{heard}What do you mean?'
 
 
 def clarified(question: str, reply: str) -> str:
-    """Returns the question with what the user said to make it clear."""
+    """Returns the question with the user's clarification."""
     return f"{question}\nClarification: {reply.strip()}"
 
 
@@ -172,7 +172,7 @@ def review_tool_call(
 
     Args:
         tool: The tool's name.
-        arguments: Its arguments as JSON, shown whole and exactly; what nobody sees in it stands as an escape.
+        arguments: Its arguments as JSON, shown whole and exactly; invisible characters are escaped.
         conversation: Role ("user" or "assistant") and text of each message, oldest first.
         made: The calls of this turn that were made already, oldest first; shown whole.
         others: The other calls of the same message; shown whole.
@@ -195,7 +195,7 @@ def review_tool_call(
 
 def shown_call(call: ShownCall) -> str:
     """Returns the line of a review that shows a call, and the one of its result."""
-    # the name is in the JSON: a model may call what is no tool at all
+    # the name is in the JSON: a model may call a tool that does not exist
     line = f'<call status="{call.status}">{_escaped(json.dumps(call.name))} {_escaped(call.arguments)}</call>\n'
     if call.result is not None:
         line += f"<result>{quoted(visible(call.result), limit=MAX_REVIEWED)}</result>\n"
@@ -213,7 +213,7 @@ def review_answer(answer: str, conversation: Sequence[tuple[str, str]]) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Returns the text with escapes, `\u....` or `\U........`, for all characters that nobody sees.
+    r"""Returns the text with escapes, `\u....` or `\U........`, for all invisible characters.
 
     These are, by their Unicode category: control characters but line feed and tab, format characters (bidirectional
     ones and tags among them), private use, unassigned, surrogates, line and paragraph separators, and all spaces but
@@ -258,6 +258,6 @@ def _conversation(messages: Sequence[tuple[str, str]]) -> str:
 
 
 def _escaped(json_text: str) -> str:
-    """Returns the same JSON on one line, without angle brackets or what nobody sees; escapes lose nothing."""
+    """Returns the same JSON on one line, without angle brackets or invisible characters; escapes lose nothing."""
     on_one_line = json_text.replace("\n", " ").replace("\t", " ")  # JSON has these between its values alone
     return visible(on_one_line.replace("<", "\\u003c").replace(">", "\\u003e"))

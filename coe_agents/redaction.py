@@ -1,4 +1,4 @@
-"""Owns keeping keys out of texts: what a model was given as a secret is blotted out of what is written about it."""
+"""Owns keeping keys out of texts: the secrets of a model are redacted in errors, logs and checkpoints."""
 
 import json
 import re
@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-BLOT = "[redacted]"
+REDACTED = "[redacted]"
 _SHORTEST = 8
-"""Placeholders such as "none" or "EMPTY" are no secrets, and blotting them out would spoil texts."""
+"""Placeholders such as "none" or "EMPTY" are not secrets, and redacting them would spoil texts."""
 _DEEPEST = 4
 _PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
 _SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
@@ -35,7 +35,7 @@ def secrets_of(holder: object) -> set[str]:
 
 
 def redacted(text: str, secrets: Collection[str]) -> str:
-    """Returns `text` with each secret blotted out, also where it stands escaped or encoded for an address.
+    """Returns `text` with each secret redacted, also where it is escaped or encoded for an address.
 
     Example:
         >>> redacted("Incorrect API key: sk-0123456789.", {"sk-0123456789"})
@@ -43,12 +43,12 @@ def redacted(text: str, secrets: Collection[str]) -> str:
     """
     forms = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""))}
     for form in sorted(forms, key=len, reverse=True):  # a secret may be part of another
-        text = text.replace(form, BLOT)
+        text = text.replace(form, REDACTED)
     return text
 
 
-def is_told(error: BaseException, secrets: Collection[str]) -> bool:
-    """Returns whether a secret stands in what is printed of an exception, its causes included."""
+def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:
+    """Returns whether printing an exception, with its causes, shows a secret."""
     printed = "".join(traceback.format_exception(error))
     return redacted(printed, secrets) != printed
 

@@ -1,4 +1,4 @@
-"""Owns the values that travel between the parts: what an agent is asked, what it says, and the closed sets of names."""
+"""Owns the values that pass between the parts: requests, responses and rulings, and the closed sets of names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
@@ -41,7 +41,7 @@ class Usage(TypedDict):
 
 
 class Sampling(TypedDict):
-    """How the responses to one request to an agent came about, and what was odd about them.
+    """How the responses to one request to an agent were sampled, and what was odd about them.
 
     Attributes:
         round: The round, from 0.
@@ -49,19 +49,19 @@ class Sampling(TypedDict):
             "each": a request for each response, with and without. Without, responses count by frequency. "choice": each
             choice's probability was read instead of sampled, and the responses are the choices.
         n_requested: How many responses were asked for.
-        n_received: How many came; fewer if the model failed in between, and `error` says how.
+        n_received: How many were received; fewer if the model failed in between; see `error`.
         n_requests: How many requests were sent and answered.
         n_empty: Responses without text.
         n_truncated: Responses that the model could not finish, for their length or the server's limits.
         n_cut: Responses that were cut to the agent's `max_response_chars`.
         logprobs_missing: Responses without usable log-probabilities, NaN among them. One is enough for the agent to
             count by frequency.
-        identical: At least three responses came, at a temperature above 0, all with the same text and the same
+        identical: At least three responses, at a temperature above 0, all with the same text and the same
             log-probability: a cache, an ignored temperature, or a model that is simply sure.
         identical_chance: Which of them: the probability that samples agree so by themselves, exp(logprob) **
-            (n_received - 1). Near 1 the model is sure; near 0 the samples are none. None where `identical` is false, no
+            (n_received - 1). Near 1 the model is sure; near 0 they are not samples. None where `identical` is false, no
             log-probabilities are known, or the temperature is below 1, where they say too little.
-        refused: Options that the model does not take, and that were left out.
+        refused: Options that the model does not take, and that were omitted.
         ignores_temperature: Whether equal responses are copies of one, since the temperature has no effect; None where
             nothing was found out.
         probe: How that was found out, or why not: what the model gave when asked for random characters. None if it was
@@ -89,7 +89,7 @@ class Sampling(TypedDict):
 
 
 class RoundData(TypedDict):
-    """What one round came to.
+    """The results of one round.
 
     Attributes:
         round: The round, from 0.
@@ -107,7 +107,7 @@ class RoundData(TypedDict):
         adopted: Whether an agent changed to what led the round before, for each agent that has both; empty unless the
             round showed the agents what had been answered.
         tokens: What its requests cost, input and output, all agents together.
-        n_responses: How many responses it brought.
+        n_responses: How many responses it added.
     """
 
     round: int
@@ -132,16 +132,16 @@ class AgentRequest(TypedDict):
         question: The question, for prompts and seeds.
         messages: The conversation as OpenAI-style dictionaries ("role", "content").
         round: The round, from 0.
-        n_samples: How many responses this round wants; the agent's own number where it is left out.
-        temperature: The temperature that this round wants; the agent's own where it is left out.
+        n_samples: How many responses this round needs; the agent's own number where it is omitted.
+        temperature: The temperature of this round; the agent's own where it is omitted.
         timeout: The seconds that are left for this round.
         first_index: The `index` of the first response: how many of this round's the agent has given already, 0 where it
-            is left out. Seeds go on from there, so that it makes no difference in how many requests responses come.
+            is omitted. Seeds continue from there, so the responses do not depend on how many requests draw them.
         choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
         graded: Whether the agent may give each choice's probability in place of samples: one response for each choice,
             its probability as `logprob`, of one token.
 
-    A `ModelAgent` honours the last six; an agent that does not know them may leave them unread.
+    A `ModelAgent` honours the last six; another agent may ignore them.
     """
 
     question: str
@@ -156,7 +156,7 @@ class AgentRequest(TypedDict):
 
 
 class AgentReply(TypedDict):
-    """What an agent gives back: its responses, what they cost and, from a `ModelAgent`, how they came about."""
+    """What an agent returns: its responses, what they cost and, from a `ModelAgent`, how they were sampled."""
 
     responses: list[Response]
     usage: Usage
@@ -182,23 +182,23 @@ class Agent(Protocol):
 
 
 def usable(responses: Sequence[Response]) -> list[Response]:
-    """Returns the responses that are no failures, in canonical order."""
+    """Returns the responses without the failures, in canonical order."""
     return in_canonical_order([response for response in responses if response["error"] is None])
 
 
 def in_canonical_order(responses: Sequence[Response]) -> list[Response]:
-    """Returns the rows by agent, round and index, so that nothing hangs on which agent was faster."""
+    """Returns the rows by agent, round and index, so that nothing depends on which agent was faster."""
     return sorted(responses, key=lambda response: (response["agent"], response["round"], response["index"]))
 
 
 class Candidate(TypedDict):
-    """One meaning that the agents' responses have; refusals and empty responses are none.
+    """One meaning that the agents' responses have; refusals and empty responses have none.
 
     Attributes:
         number: Its place, from 1, the best supported first; equal support goes by text.
         answer: The most probable response with this meaning.
         support: Its part of the ensemble mean, in [0, 1].
-        agents: The probability that each agent gives it, by name; agents that never said it are left out.
+        agents: The probability that each agent gives it, by name; agents that never gave it are omitted.
     """
 
     number: int
@@ -208,7 +208,7 @@ class Candidate(TypedDict):
 
 
 class EscalatedCase(TypedDict):
-    """What is put to whoever decides where the group did not.
+    """The case that is passed to the person or model that decides where the group did not.
 
     Attributes:
         question: The question.
@@ -218,8 +218,8 @@ class EscalatedCase(TypedDict):
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents, in nats.
         epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
-        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Left out, it is "kl".
-        reason: Who says what, and why the policy escalates.
+        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Where omitted, it is "kl".
+        reason: The answers of the agents, and why the policy escalates.
     """
 
     question: str
@@ -234,7 +234,7 @@ class EscalatedCase(TypedDict):
 
 
 class Ruling(TypedDict):
-    """What became of an escalated case.
+    """The outcome of an escalated case.
 
     Attributes:
         action: "answer", "abstain", or "escalate" where it could not be settled.

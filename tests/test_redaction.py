@@ -5,7 +5,7 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent
-from coe_agents.redaction import BLOT, is_told, redacted, secrets_of
+from coe_agents.redaction import REDACTED, prints_secret, redacted, secrets_of
 
 KEY = "sk-planted-0123456789"
 
@@ -62,24 +62,24 @@ def test_what_holds_itself_ends():
     ],
     ids=["plain", "json", "address"],
 )
-def test_a_secret_is_blotted_out_however_it_is_written(secret, text):
-    blotted = redacted(text, {secret})
-    assert BLOT in blotted
-    assert secret not in blotted
-    assert "secret" not in blotted
-    assert "planted" not in blotted
+def test_a_secret_is_redacted_however_it_is_written(secret, text):
+    shown = redacted(text, {secret})
+    assert REDACTED in shown
+    assert secret not in shown
+    assert "secret" not in shown
+    assert "planted" not in shown
 
 
 def test_a_secret_within_another_leaves_no_rest():
-    assert redacted("sk-0123456789-longer", {"sk-0123456789", "sk-0123456789-longer"}) == BLOT
+    assert redacted("sk-0123456789-longer", {"sk-0123456789", "sk-0123456789-longer"}) == REDACTED
 
 
 def test_an_error_tells_by_its_causes_too():
     error = RuntimeError("refused")
     error.__cause__ = OSError(f"header {KEY}")
-    assert is_told(error, {KEY})
-    assert not is_told(error, {"another-secret"})
-    assert not is_told(error, set())
+    assert prints_secret(error, {KEY})
+    assert not prints_secret(error, {"another-secret"})
+    assert not prints_secret(error, set())
 
 
 def test_messages_are_not_looked_into():

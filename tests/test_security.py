@@ -18,7 +18,7 @@ from coe_agents.cli import main
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.redaction import BLOT
+from coe_agents.redaction import REDACTED
 from coe_agents.testing import ScriptedAgent
 from tests.servers import Served, running, served, write
 
@@ -90,7 +90,7 @@ def test_a_key_is_in_nothing_that_a_command_writes(command, reachable, run, ever
         )
     assert code == (3 if command[0] == "ask" else 1)
     assert set(server.seen) == ({f"Bearer {KEY}"} if reachable else set())  # the key did go out, and did come back
-    assert (BLOT in written.out) == reachable
+    assert (REDACTED in written.out) == reachable
     assert every_log.records
     assert KEY not in written.out + written.err + every_log.text
 
@@ -109,7 +109,7 @@ def test_a_clusterers_key_is_in_nothing_that_a_command_writes(command, clusterer
     assert code == 1
     assert set(server.seen) == {f"Bearer {KEY}"}
     assert "AuthenticationError" in written.out + written.err
-    assert BLOT in written.out + written.err
+    assert REDACTED in written.out + written.err
     assert KEY not in written.out + written.err + every_log.text
 
 
@@ -129,7 +129,7 @@ def test_a_client_that_quotes_its_key_is_not_quoted(run, monkeypatch):
     monkeypatch.setattr("langchain.chat_models.init_chat_model", refuse)
     code, written = run(CONFIG.format(url="http://127.0.0.1:9/v1"), "config", "check")
     assert code == 2
-    assert BLOT in written.err
+    assert REDACTED in written.err
     assert KEY not in written.err
 
 
@@ -175,10 +175,10 @@ async def test_a_key_is_in_no_state_and_no_checkpoint(mode, every_log):
         question = {"question": "Q?"}
         result = await graph.ainvoke(question, config) if mode == "async" else graph.invoke(question, config)
     assert len(server.seen) == 1  # a refused key is not tried again
-    assert BLOT in result["decision"]["failed_agents"]["served"]
+    assert REDACTED in result["decision"]["failed_agents"]["served"]
     kept = [repr(result), repr(list(graph.get_state_history(config))), repr(saver.storage), repr(saver.writes)]
     kept += [repr(saver.blobs), every_log.text]
-    assert BLOT in repr(saver.storage) + repr(saver.writes) + repr(saver.blobs)  # the bytes are legible
+    assert REDACTED in repr(saver.storage) + repr(saver.writes) + repr(saver.blobs)  # the bytes are legible
     assert not [text for text in kept if KEY in text]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import GraphBubbleUp
 
 from coe_agents import prompts
 from coe_agents.agents.model_agent import ModelAgent
@@ -20,8 +21,8 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
     """A model that is shown the question and the group's answers with their support, and decides; for `escalation=`.
 
     It chooses one of the answers, gives its own, or says "NONE", which abstains. Its reply must end with its ruling in
-    the words of `coe_agents.prompts.arbitration`, and hold no other; of several samples, all must rule alike. A reply
-    that is anything else or was cut off, and a model that fails, leave the case escalated, with the reason.
+    the words of `coe_agents.prompts.arbitration`, and hold no other; of several samples, all must rule alike. The
+    case stays escalated, with the reason, if a reply is anything else or was cut off, or if the model fails.
 
     Args:
         model: A chat model, or "provider:model", sampled once at temperature 0; or an agent, such as a `ModelAgent`
@@ -29,7 +30,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         name: Its name in `decided_by`, `tokens` and reasons.
 
     Raises:
-        TypeError: If `model` is none of these.
+        TypeError: If `model` is anything else.
         ValueError: If `name` is empty, or `model` is a pipeline of langchain-huggingface.
 
     Example:
@@ -40,7 +41,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def __init__(self, model: BaseChatModel | Agent | str, *, name: str = "arbiter") -> None:
         if not name.strip():
-            raise ValueError(f'"name" must not be empty in Arbiter; {name!r} came. Leave it out for "arbiter"')
+            raise ValueError(f'"name" must not be empty in Arbiter; got {name!r}. Omit it for "arbiter"')
         self.name: str = name
         self._agent = model if isinstance(model, Agent) else ModelAgent(name, model, n_samples=1, temperature=0.0)
 
@@ -52,52 +53,52 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         try:
             return self._ruling(input, self._agent.sample(_request(input), config))
         except Exception as error:
-            return self._failed(error)
+            return self._handle_failure(error)
 
     async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         """Asks the model, and returns its ruling; see `invoke`."""
         try:
             return self._ruling(input, await self._agent.asample(_request(input), config))
         except Exception as error:
-            return self._failed(error)
+            return self._handle_failure(error)
 
     def _ruling(self, case: EscalatedCase, reply: AgentReply) -> Ruling:
         sampling = reply.get("sampling")
         if sampling is not None and (sampling["n_truncated"] or sampling["n_cut"]):
-            found = self._unsettled("was cut off before it ruled")
+            found = self._leave_escalated("was cut off before it ruled")
         else:
             found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
         found["usage"] = reply["usage"]
         return found
 
     def _read(self, texts: list[str], candidates: list[Candidate]) -> Ruling:
-        rulings = {_stated(text) for text in texts}
+        rulings = {_parse_ruling(text) for text in texts}
         if len(rulings) != 1 or (ruling := rulings.pop()) is None:
-            return self._unsettled(
+            return self._leave_escalated(
                 "ruled in more than one way" if len(rulings) > 1 else "gave no reply that can be read as a ruling"
             )
         number, answer = ruling
         if answer is not None:
-            return self._decided("answer", answer, f"gave an answer of its own, beside {len(candidates)} of the group")
+            return self._rule("answer", answer, f"gave an answer of its own, beside {len(candidates)} of the group")
         if number is None:
-            return self._decided("abstain", None, f"found none of {len(candidates)} answers right, or did not know")
+            return self._rule("abstain", None, f"found none of {len(candidates)} answers right, or did not know")
         if not 1 <= number <= len(candidates):
-            return self._unsettled(f"chose answer {number} of {len(candidates)}, which there is not")
+            return self._leave_escalated(f"chose answer {number}, but there are {len(candidates)}")
         chosen = candidates[number - 1]
         reason = f"chose answer {number} of {len(candidates)} (support {chosen['support']:.0%})"
-        return self._decided("answer", chosen["answer"], reason)
+        return self._rule("answer", chosen["answer"], reason)
 
-    def _decided(self, action: Any, answer: str | None, reason: str) -> Ruling:
+    def _rule(self, action: Any, answer: str | None, reason: str) -> Ruling:
         return Ruling(action=action, answer=answer, reason=f"{self.name} {reason}", decided_by=self.name)
 
-    def _unsettled(self, reason: str) -> Ruling:
-        return self._decided("escalate", None, reason)
+    def _leave_escalated(self, reason: str) -> Ruling:
+        return self._rule("escalate", None, reason)
 
-    def _failed(self, error: Exception) -> Ruling:
-        """Returns what becomes of the case where the model fails; what LangGraph raises for its own ends passes on."""
-        if any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__):
+    def _handle_failure(self, error: Exception) -> Ruling:
+        """Returns the ruling for a model that failed; raises LangGraph's own control-flow exceptions again."""
+        if isinstance(error, GraphBubbleUp):
             raise error
-        return self._unsettled(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
+        return self._leave_escalated(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
 
 
 def _request(case: EscalatedCase) -> AgentRequest:
@@ -107,7 +108,7 @@ def _request(case: EscalatedCase) -> AgentRequest:
     return AgentRequest(question=case["question"], messages=rephrased(case["conversation"], text), round=0)
 
 
-def _stated(text: str) -> tuple[int | None, str | None] | None:
+def _parse_ruling(text: str) -> tuple[int | None, str | None] | None:
     """Returns the choice and the answer that a reply states, both None for "NONE"; None where it states no ruling."""
     lines = [line.strip().strip("*`").strip() for line in strip_reasoning(text).splitlines()]
     found = [_RULING.fullmatch(line) for line in lines if line]

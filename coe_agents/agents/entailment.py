@@ -11,9 +11,14 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 from numpy.typing import NDArray
 
 from coe_agents import prompts
+from coe_agents.agents._requests.balance import Replica, Replicas
+from coe_agents.agents._requests.clients import address_of, without_retries
+from coe_agents.agents._requests.limits import Deadline, check_limits, places_of
+from coe_agents.agents._requests.send import Asker
 from coe_agents.agents.choice.probability import choice_probability
 from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.errors import NoChoiceError
+from coe_agents.redaction import secrets_of
 
 _LOG = logging.getLogger(__name__)
 _Pair = tuple[str, str]
@@ -32,18 +37,24 @@ class ChatEntailment:
     entailment: a reply that states no label, or more than one, and two texts that differ only beyond the
     `coe_agents.prompts.MAX_JUDGED` characters that are shown of each. Such pairs are logged and counted.
 
-    A judge should not guess: give the model a temperature of 0. What the model raises passes through, with a note.
+    A judge should not guess: give the model a temperature of 0. It is asked like the model of a `ModelAgent`: it shares
+    the limit of requests at its address with all agents there, failures that may pass are retried (OpenAI's client has
+    its own retries turned off), and its key is in no error.
 
     Args:
         model: Any chat model.
-        max_concurrency: How many pairs are asked at a time.
+        max_concurrency: How many pairs of a call are asked at a time.
+        timeout: Seconds for one pair, waits and retries included; None for no limit.
+        request_timeout: Seconds for one attempt at a pair; `timeout` alone if None.
+        retries: How often a pair is asked again after a failure that may pass, with growing, random waits, or as long
+            as the server asks for.
 
     Attributes:
         n_unclear: The pairs so far that could not be judged.
 
     Raises:
-        TypeError: If `model` is no chat model.
-        ValueError: If `max_concurrency` is below 1.
+        TypeError: If `model` is not a chat model.
+        ValueError: If a limit cannot work.
 
     Example:
         >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -52,26 +63,49 @@ class ChatEntailment:
         [[0.0, 0.0, 1.0]]
     """
 
-    def __init__(self, model: BaseChatModel, *, max_concurrency: int = 8) -> None:
+    def __init__(
+        self,
+        model: BaseChatModel,
+        *,
+        max_concurrency: int = 8,
+        timeout: float | None = 600.0,
+        request_timeout: float | None = None,
+        retries: int = 2,
+    ) -> None:
         if not isinstance(model, BaseChatModel):
             raise TypeError(
                 f'"model" must be a LangChain chat model in ChatEntailment; got {type(model).__name__}. '
                 "Pass the model itself, such as ChatOpenAI(...)"
             )
-        if max_concurrency < 1:
-            raise ValueError(
-                f'"max_concurrency" must be at least 1 in ChatEntailment; got {max_concurrency}. 1 asks one by one'
-            )
+        check_limits(
+            "ChatEntailment",
+            timeout=timeout,
+            request_timeout=request_timeout,
+            retries=retries,
+            max_concurrency=max_concurrency,
+        )
         self.model = model
         self.max_concurrency = max_concurrency
+        self.timeout = timeout
         self.n_unclear = 0
         self._lock = threading.Lock()
+        address = address_of(model)
+        self._asker = Asker(
+            name="ChatEntailment",
+            replicas=Replicas([Replica(without_retries(model), address, places_of(model, address))]),
+            retries=retries,
+            request_timeout=request_timeout,
+            secrets=secrets_of(self),
+        )
 
     def predict(self, pairs: Sequence[_Pair]) -> NDArray[np.float64]:
         """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
 
         Returns:
             Shape (n_pairs, 3); rows sum to 1.
+
+        Raises:
+            CoEError: If the model fails; pairs that wait are not asked then.
         """
         if not pairs:
             return np.zeros((0, len(ENTAILMENT_LABELS)))
@@ -99,13 +133,19 @@ class ChatEntailment:
         if shown[0] == shown[1] and _is_cut(shown[0]) and pair[0] != pair[1]:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]
-        try:
-            found = choice_probability(self.model, asked, ENTAILMENT_LABELS, n_samples=1)
-            if found.method != "sampled" and found.mass is not None and found.mass < _MIN_MASS:
-                found = choice_probability(self.model, asked, ENTAILMENT_LABELS, n_samples=1, methods=("sampled",))
-        except NoChoiceError:
-            return None
-        return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)
+        deadline = Deadline(self.timeout, setting="`timeout` of ChatEntailment")
+        return self._asker.try_(lambda model, _: _ask(model, asked), deadline)
+
+
+def _ask(model: BaseChatModel, asked: list[HumanMessage]) -> _Row | None:
+    """Returns the probability of each label; None where the model states none."""
+    try:
+        found = choice_probability(model, asked, ENTAILMENT_LABELS, n_samples=1)
+        if found.method != "sampled" and found.mass is not None and found.mass < _MIN_MASS:
+            found = choice_probability(model, asked, ENTAILMENT_LABELS, n_samples=1, methods=("sampled",))
+    except NoChoiceError:
+        return None
+    return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)
 
 
 def _is_cut(shown: str) -> bool:

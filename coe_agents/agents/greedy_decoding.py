@@ -1,7 +1,7 @@
-"""Owns recognising a model whose temperature has no effect: when to suspect it, how to find out, what follows.
+"""Owns recognising a model whose temperature has no effect: when to suspect it, how to find out, what to do.
 
-A server may decode greedily whatever it is asked, answer from a cache, or use one seed for all samples. Its responses
-are then copies of one, and their agreement says nothing about how sure the model is.
+A server may decode greedily whatever the request says, answer from a cache, or use one seed for all samples. Its
+responses are then copies of one, and their agreement is no evidence of how sure the model is.
 """
 
 import math
@@ -25,7 +25,7 @@ _Step = TypeVar("_Step")
 _NO_SURPRISE = math.log(0.2)
 """From this chance on that samples are equal, the model's log-probabilities explain it."""
 _SURPRISING = math.log(1e-3)
-"""Below this chance equal replies to the probe are no accident."""
+"""Below this chance equal replies to the probe are not chance."""
 _FEWEST_TOKENS = 64
 """What 40 characters may take: a shorter reply might not reach the first random one."""
 _SETTINGS = ("model_name", "model", "top_p", "top_k", "min_p", "model_kwargs", "extra_body")
@@ -41,10 +41,10 @@ class Finding:
     """What asking a model for random characters showed.
 
     Attributes:
-        are_equal: Whether all replies were; None where that says nothing, or none came.
-        account: What came back, as one clause.
+        are_equal: Whether all replies were; None where that proves nothing, or there were none.
+        account: What it replied, as one clause.
         log_chance: Log-probability that samples are equal by themselves; None where it is not known.
-        is_final: Whether it stands for the rest of the process; a failure does not.
+        is_final: Whether it holds for the rest of the process; a failure does not.
     """
 
     are_equal: bool | None
@@ -53,11 +53,11 @@ class Finding:
     is_final: bool = True
 
     def beside(self, suspected: Sequence[Response], temperature: float) -> "Verdict":
-        """Returns what it says of the responses that made somebody ask.
+        """Returns what it says of the responses that made the agent ask.
 
         If all replies are equal the temperature is ignored, unless log-probabilities say that this may be chance: the
         probability of all these replies and responses, were they samples, is at least 0.001. At a temperature below 1
-        samples agree more often than that; how much more, log-probabilities do not tell. The probability is raised to
+        samples agree more often than that; how much more, log-probabilities do not show. The probability is raised to
         that power then.
         """
         both = -math.inf if self.log_chance is None else self.log_chance + (_log_chance(suspected) or 0.0)
@@ -74,30 +74,30 @@ class Verdict(NamedTuple):
 
 
 class Findings:
-    """What is known of the models of this process; each is asked once, however many requests want to know."""
+    """What is known of the models of this process; each is asked once, however many requests need it."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Hashable, ...], Future[Finding | None]] = {}
         self._lock = threading.RLock()  # a finalizer may run while it is held
 
     def claim(self, key: tuple[Hashable, ...]) -> tuple[Future[Finding | None], bool]:
-        """Returns the finding, and whether it is up to the caller to bring it, by `settle`."""
+        """Returns the finding, and whether the caller must provide it, by `settle`."""
         with self._lock:
             known = self._found.get(key)
             if known is not None:
                 return known, False
             future = self._found[key] = Future[Finding | None]()
-            future.set_running_or_notify_cancel()  # who waits for it cannot cancel it
+            future.set_running_or_notify_cancel()  # a waiting request cannot cancel it
             return future, True
 
     def settle(self, key: tuple[Hashable, ...], future: Future[Finding | None], finding: Finding | None) -> None:
-        """Hands over what was found; None if the caller was stopped, and another one has to ask."""
+        """Sets the finding; None if the caller was stopped, so that another one has to ask."""
         with self._lock:
             if (finding is None or not finding.is_final) and self._found.get(key) is future:
                 del self._found[key]
         future.set_result(finding)
 
-    def sampled(self, key: tuple[Hashable, ...]) -> None:
+    def note_sampling(self, key: tuple[Hashable, ...]) -> None:
         """Notes that responses differ; if the temperature was ignored before, the server has changed since."""
         with self._lock:
             future = self._found.get(key)
@@ -105,13 +105,13 @@ class Findings:
                 del self._found[key]
 
     def forget(self, identity: Hashable) -> None:
-        """Drops what is known of a model that is gone."""
+        """Drops the findings of a model that was garbage-collected."""
         with self._lock:
             for key in [key for key in self._found if key[0] == identity]:
                 del self._found[key]
 
     def clear(self) -> None:
-        """Drops all that is known."""
+        """Drops all findings."""
         with self._lock:
             self._found.clear()
 
@@ -120,7 +120,7 @@ FINDINGS = Findings()
 
 
 def identity_of(model: BaseChatModel, address: str) -> Hashable:
-    """Returns what is the same for all uses of a model in this process: its server, or the object itself."""
+    """Returns the identity of a model in this process: its server, or the object itself."""
     if address:
         return type(model), address
     weakref.finalize(model, FINDINGS.forget, id(model)).atexit = False
@@ -146,13 +146,13 @@ def examine(
 ) -> Generator[_Step | Future[Finding | None], Any, AgentReply]:
     """Returns the reply with the responses that count; yields the steps of probes, and futures to be waited for.
 
-    A future stands for the probe of another request of the process; its result is to be sent.
+    A future is the probe of another request of the process; send its result.
 
     Args:
-        reply: All that the agent said.
+        reply: All responses of the agent.
         replicas: The server of each response.
         probe: Asks a server for random characters, in steps; called once for each server that is suspected.
-        on_greedy: What becomes of copies.
+        on_greedy: What to do with copies.
         temperature: With which the responses were drawn.
 
     Raises:
@@ -165,11 +165,11 @@ def examine(
     verdicts = dict[Replica, Verdict]()
     for replica, said in by_replica.items():
         if not _are_copies(said):
-            FINDINGS.sampled(_key_of(replica, temperature))
+            FINDINGS.note_sampling(_key_of(replica, temperature))
         elif all_alike or _are_suspicious(said):
             found = yield from _find(replica, reply, probe, temperature)
             verdicts[replica] = found.beside(said, temperature)
-    return _counted(reply, replicas, verdicts, on_greedy, temperature) if verdicts else reply
+    return _count(reply, replicas, verdicts, on_greedy, temperature) if verdicts else reply
 
 
 def _find(
@@ -198,8 +198,8 @@ def _find(
     return found
 
 
-def late(error: Exception) -> Finding:
-    """Returns what a request has that had no time to wait for another one's finding."""
+def to_late_finding(error: Exception) -> Finding:
+    """Returns the finding of a request that had no time to wait for another one's."""
     return Finding(
         None, f"{_ASKED} was not answered in time: {type(error).__name__}: {error}".rstrip(": "), is_final=False
     )
@@ -232,7 +232,7 @@ def _read(probe: AgentReply) -> Finding:
     return Finding(True, f"its {len(replies)} replies to {_ASKED} are equal", _log_chance(replies))
 
 
-def _counted(
+def _count(
     reply: AgentReply,
     replicas: Sequence[Replica],
     verdicts: Mapping[Replica, Verdict],

@@ -20,7 +20,7 @@ _MOST_REFERENCES = 50
 
 
 class Judgeable(Protocol):
-    """What is judged, such as `coe_agents.evaluation.Prediction`."""
+    """An answer to judge, such as `coe_agents.evaluation.Prediction`."""
 
     @property
     def question(self) -> str: ...
@@ -48,7 +48,7 @@ class ChatJudge:
         n_unclear: The replies so far that gave no verdict.
 
     Raises:
-        TypeError: If `model` is neither.
+        TypeError: If `model` is neither a chat model nor a string.
         ValueError: If `max_concurrency` is below 1, or `model` is a pipeline of langchain-huggingface.
 
     Example:
@@ -65,7 +65,7 @@ class ChatJudge:
         self._agent = ModelAgent("judge", model, n_samples=1, temperature=0.0, max_concurrency=max_concurrency)
 
     def judge(self, predictions: Sequence[Judgeable]) -> list[bool | None]:
-        """Returns for each whether it is right; None where that cannot be said.
+        """Returns for each whether it is right; None where there is no verdict.
 
         Raises:
             CoEError: If the model fails.

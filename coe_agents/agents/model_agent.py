@@ -23,13 +23,13 @@ from langchain_core.messages import (
 from coe_agents.agents._requests.balance import Answered, Replica, Replicas
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, ModelCall, draw
 from coe_agents.agents._requests.clients import address_of, check_models, create_model, prepare, without_input
-from coe_agents.agents._requests.limits import Deadline, places_at
+from coe_agents.agents._requests.limits import Deadline, check_limits, places_of
 from coe_agents.agents._requests.parse import to_reply
-from coe_agents.agents._requests.send import Asker, observing
+from coe_agents.agents._requests.send import Asker, tracing_options
+from coe_agents.agents.choice.grading import MIN_MASS, agrade, grade, is_gradable, to_graded_reply
 from coe_agents.agents.choice.probability import achoice_probability
 from coe_agents.agents.choice.steps import ChoiceProbabilities
-from coe_agents.agents.grading import MIN_MASS, agrade, grade, is_gradable, to_graded_reply
-from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, late, may_be_probed
+from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, may_be_probed, to_late_finding
 from coe_agents.errors import AgentTimeoutError, CoEError
 from coe_agents.prompts import RANDOM_CHARACTERS
 from coe_agents.redaction import secrets_of
@@ -53,8 +53,8 @@ class ModelAgent:
     """A participant: a chat model and how it is sampled.
 
     What a model takes is found out by asking it, and remembered: all samples in one request with log-probabilities, in
-    one without, or a request for each, with or without. `AgentReply["sampling"]` tells which it was, and what was odd.
-    Seeds are derived from `seed` (or the model's own), the agent's name, the conversation and the round, so that no two
+    one without, or a request for each, with or without. `AgentReply["sampling"]` records which, and what was odd. Seeds
+    are derived from `seed` (or the model's own), the agent's name, the conversation and the round, so that no two
     requests share one. Streaming and LangChain's cache are off: one merges the choices of a request, the other gives
     one sample for all.
 
@@ -65,22 +65,23 @@ class ModelAgent:
             where one cannot be reached, which is set aside for a while.
         n_samples: How many responses a round draws, at most 500.
         temperature: Above 0 unless `n_samples` is 1.
-        weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; 0 hears it without
-            trust.
-        system_prompt: Said to the model before the conversation.
+        weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; at 0 it is asked,
+            and counts in neither.
+        system_prompt: Sent to the model before the conversation.
         max_tokens: The most tokens of a response; the model's own default if None.
         seed: Makes sampling repeatable where the model takes a seed.
         model_options: Passed to `init_chat_model` with "provider:model".
-        timeout: Seconds for all responses of a round, waits and retries included; None for no limit. What came by then
-            counts. A model without async of its own, or that runs in this process, is left behind, not stopped.
+        timeout: Seconds for all responses of a round, waits and retries included; None for no limit. Responses
+            received by then count. A call to a model in this process, or without its own async, cannot
+            be stopped and continues in the background.
         request_timeout: Seconds for one attempt at one request; `timeout` alone if None.
         retries: How often a request is sent again after a failure that may pass, with growing, random waits, or as long
             as the server asks for. OpenAI's client has its own retries turned off.
         max_concurrency: The most requests at a time at each address of the model, or at the model object where it has
             none, for all agents and graph runs of the process together; the smallest of theirs counts. Unless given, 16
-            at an address, and 64 at a model object, which joins what comes together.
-        max_response_chars: A longer response is cut, and says so at its end.
-        on_greedy: What becomes of responses that are copies, because the temperature has no effect: the server decodes
+            at an address, and 64 at a model object, which answers simultaneous requests in one batch.
+        max_response_chars: A longer response is cut, with a mark at its end.
+        on_greedy: What to do with responses that are copies, because the temperature has no effect: the server decodes
             greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
             that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
             model with a field `temperature` that gave at least three equal responses at a temperature above 0, which
@@ -122,22 +123,19 @@ class ModelAgent:
         _check(
             0 <= temperature < math.inf, '"temperature" must be at least 0', temperature, "1.0 is the model's own law"
         )
-        _check(0 <= weight < math.inf, '"weight" must be at least 0', weight, "Leave it out for equal weights")
+        _check(0 <= weight < math.inf, '"weight" must be at least 0', weight, "Omit it for equal weights")
         _check(
             temperature > 0 or n_samples == 1,
             '"temperature" must be above 0 for more than one sample',
             temperature,
             "At 0 all samples are the same and say nothing of uncertainty",
         )
-        for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
-            holds = seconds is None or 0 < seconds < math.inf
-            _check(holds, f'"{option}" must be above 0 seconds', seconds, "None is no limit")
-        _check(retries >= 0, '"retries" must be at least 0', retries, "0 never asks again")
-        _check(
-            max_concurrency is None or max_concurrency >= 1,
-            '"max_concurrency" must be at least 1',
-            max_concurrency,
-            "1 asks one by one",
+        check_limits(
+            "ModelAgent",
+            timeout=timeout,
+            request_timeout=request_timeout,
+            retries=retries,
+            max_concurrency=max_concurrency,
         )
         _check(
             max_response_chars >= 1, '"max_response_chars" must be at least 1', max_response_chars, "20,000 are usual"
@@ -146,7 +144,7 @@ class ModelAgent:
             on_greedy in get_args(OnGreedy),
             f'"on_greedy" must be one of {", ".join(get_args(OnGreedy))}',
             on_greedy,
-            'Leave it out for "exclude"',
+            'Omit it for "exclude"',
         )
         models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else [*model]
         check_models(models, model_options or {})
@@ -180,9 +178,9 @@ class ModelAgent:
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
 
-        The request may wish for another number (500 at most), for another temperature (with one response at 0), or for
-        less time. Where it asks for one of a few `choices`, may be `graded`, and the model gives their probabilities
-        exactly (`choice_probability`: scored in this process, or held to the choices by the server), these are the
+        The request may override the number (500 at most), the temperature (one response at 0) and the time (less only).
+        Where it asks for one of a few `choices`, may be `graded`, and the model gives their probabilities exactly
+        (`choice_probability`: scored in this process, or held to the choices by the server), these are the
         responses: one request, no samples. Where the choices hold less than half of a model's probability, it is
         sampled.
 
@@ -192,11 +190,11 @@ class ModelAgent:
             ImportError: If a package that the model needs is not installed.
             ValueError: If "provider:model" cannot be made of its options.
         """
-        ladder, asker, messages, observed = self._prepared(request, config)
-        deadline, n_samples, temperature = self._wanted(request)
+        ladder, asker, messages, observed = self._prepare(request, config)
+        deadline, n_samples, temperature = self._settings_of(request)
         if self._grades(request):
             found = asker.try_(lambda model, _: grade(model, messages, request["choices"], observed), deadline)
-            if (graded := self._graded(request, found)) is not None:
+            if (graded := self._to_graded(request, found)) is not None:
                 return graded
         with closing(
             self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
@@ -214,15 +212,15 @@ class ModelAgent:
                             break
                     step = steps.send(outcomes)
             except StopIteration as done:
-                return _returned(done)
+                return _value_of(done)
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
-        ladder, asker, messages, observed = await asyncio.to_thread(self._prepared, request, config)
-        deadline, n_samples, temperature = self._wanted(request)
+        ladder, asker, messages, observed = await asyncio.to_thread(self._prepare, request, config)
+        deadline, n_samples, temperature = self._settings_of(request)
         if self._grades(request):
             found = await asker.atry(lambda model, _: agrade(model, messages, request["choices"], observed), deadline)
-            if (graded := self._graded(request, found)) is not None:
+            if (graded := self._to_graded(request, found)) is not None:
                 return graded
         with closing(
             self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
@@ -236,20 +234,20 @@ class ModelAgent:
                     asking = [step.asker.aask(call, step.messages, observed, deadline) for call in step.calls]
                     step = steps.send(await asyncio.gather(*asking))
             except StopIteration as done:
-                return _returned(done)
+                return _value_of(done)
 
     async def achoice(
         self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
     ) -> ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices; see `choice_probability`.
 
-        The system prompt is left out. All requests of it have one place at one server of the model, `timeout` seconds,
+        The system prompt is omitted. All requests of it have one place at one server of the model, `timeout` seconds,
         and the retries of samples.
 
         Raises:
             CoEError: If the model fails, or chooses none of them.
         """
-        await asyncio.to_thread(self._prepared_model)
+        await asyncio.to_thread(self._prepare_model)
         return await self._asker.atry(
             lambda model, _: achoice_probability(model, messages, choices), Deadline(self.timeout)
         )
@@ -283,17 +281,17 @@ class ModelAgent:
             "streaming": False,
         }
         address = address_of(made)
-        places = places_at(address or id(given), self.max_concurrency or (16 if address else 64))
+        places = places_of(given, address, self.max_concurrency)
         identity = (type(made), given) if isinstance(given, str) and not address else None
         return Replica(prepare(made, wanted), address, places, identity or identity_of(made, address))
 
-    def _prepared(
+    def _prepare(
         self, request: AgentRequest, config: Mapping[str, Any] | None
     ) -> tuple[Ladder, Asker, list[BaseMessage], dict[str, Any]]:
-        self._prepared_model()
-        return self._ladder, self._asker, self._messages(request), observing(config)
+        self._prepare_model()
+        return self._ladder, self._asker, self._messages(request), tracing_options(config)
 
-    def _prepared_model(self) -> BaseChatModel:
+    def _prepare_model(self) -> BaseChatModel:
         try:
             return self.model()
         except ValueError as error:
@@ -308,7 +306,7 @@ class ModelAgent:
         return [SystemMessage(self.system_prompt), *messages]
 
     def _seeds(self, request: AgentRequest) -> Callable[[int], int | None]:
-        """Returns the seed of a request's response of a number; no other agent's, conversation's or round's is near."""
+        """Returns the seed of each response by number, far from those of other agents, conversations and rounds."""
         base = self.seed if self.seed is not None else getattr(self.model(), "seed", None)
         if base is None:
             return lambda number: None
@@ -318,10 +316,10 @@ class ModelAgent:
         first = spaced + request.get("first_index", 0)
         return lambda number: first + number
 
-    def _wanted(self, request: AgentRequest) -> tuple[Deadline, int, float]:
+    def _settings_of(self, request: AgentRequest) -> tuple[Deadline, int, float]:
         temperature = request.get("temperature", self.temperature)
         n_samples = min(request.get("n_samples", self.n_samples), _MOST_SAMPLES) if temperature > 0 else 1
-        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Leave it out")
+        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
         left = request.get("timeout", math.inf)
         if left < (math.inf if self.timeout is None else self.timeout):
             return Deadline(left, setting="`deadline` of the graph"), n_samples, temperature
@@ -330,8 +328,8 @@ class ModelAgent:
     def _grades(self, request: AgentRequest) -> bool:
         return self._may_grade and bool(request.get("graded")) and is_gradable(request.get("choices", ["", ""]))
 
-    def _graded(self, request: AgentRequest, found: ChoiceProbabilities | None) -> AgentReply | None:
-        """Returns the probabilities as a reply; None where samples must tell."""
+    def _to_graded(self, request: AgentRequest, found: ChoiceProbabilities | None) -> AgentReply | None:
+        """Returns the probabilities as a reply; None where samples are needed."""
         if found is None:
             self._may_grade = False  # a property of the model and its server, which is not asked again
         if found is None or (found.mass is not None and found.mass < MIN_MASS):
@@ -349,9 +347,9 @@ class ModelAgent:
         n_samples: int,
         temperature: float,
     ) -> Generator[_Requests | Future[Finding | None], Any, AgentReply]:
-        """Yields the requests to send, and what others ask and is to be waited for; returns the reply. Does no I/O."""
+        """Yields the requests to send, and the futures to wait for; returns the reply. Does no I/O."""
 
-        def drawing(
+        def draw_all(
             asker: Asker, request: AgentRequest, messages: list[BaseMessage]
         ) -> Generator[_Requests, Any, Drawn]:
             steps = draw(ladder, n_samples, self._seeds(request), temperature)
@@ -363,13 +361,13 @@ class ModelAgent:
                 drawn: Drawn = done.value
                 return drawn
 
-        def probing(replica: Replica) -> Generator[_Requests, Any, AgentReply]:
+        def probe_server(replica: Replica) -> Generator[_Requests, Any, AgentReply]:
             alone = replace(asker, replicas=Replicas([replica]))
             probe = AgentRequest(question=RANDOM_CHARACTERS, messages=[], round=request["round"])
-            drawn = yield from drawing(alone, probe, [HumanMessage(RANDOM_CHARACTERS)])
+            drawn = yield from draw_all(alone, probe, [HumanMessage(RANDOM_CHARACTERS)])
             return self._reply(probe, ladder, drawn, n_samples, temperature)
 
-        drawn = yield from drawing(asker, request, messages)
+        drawn = yield from draw_all(asker, request, messages)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
@@ -379,7 +377,7 @@ class ModelAgent:
         if not may_be_probed(self.model(), request, self.on_greedy, temperature):
             return reply
         replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
-        return (yield from examine(reply, replicas, probing, on_greedy=self.on_greedy, temperature=temperature))
+        return (yield from examine(reply, replicas, probe_server, on_greedy=self.on_greedy, temperature=temperature))
 
     def _reply(
         self, request: AgentRequest, ladder: Ladder, drawn: Drawn, n_samples: int, temperature: float
@@ -401,7 +399,7 @@ def _result(future: Future[Finding | None], deadline: Deadline) -> Finding | Non
     try:
         return future.result(deadline.left())
     except (TimeoutError, AgentTimeoutError) as error:
-        return late(error)
+        return to_late_finding(error)
 
 
 async def _aresult(future: Future[Finding | None], deadline: Deadline) -> Finding | None:
@@ -409,14 +407,14 @@ async def _aresult(future: Future[Finding | None], deadline: Deadline) -> Findin
         async with asyncio.timeout(deadline.left()):
             return await asyncio.wrap_future(future)
     except (TimeoutError, AgentTimeoutError) as error:
-        return late(error)
+        return to_late_finding(error)
 
 
-def _returned(done: StopIteration) -> AgentReply:
+def _value_of(done: StopIteration) -> AgentReply:
     reply: AgentReply = done.value
     return reply
 
 
-def _check(holds: bool, must: str, came: object, remedy: str) -> None:
+def _check(holds: bool, must: str, got: object, remedy: str) -> None:
     if not holds:
-        raise ValueError(f"{must} in ModelAgent; {came!r} came. {remedy}")
+        raise ValueError(f"{must} in ModelAgent; got {got!r}. {remedy}")

@@ -1,4 +1,4 @@
-"""Owns what an agent says about its own answers: P(False), and the confidence that it puts into words."""
+"""Owns what an agent says about its own answers: P(False), and the confidence that it states."""
 
 import copy
 import logging

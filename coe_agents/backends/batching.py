@@ -1,4 +1,4 @@
-"""Owns the joining of requests: those that come while a model is busy, or within milliseconds, share its next batch.
+"""Owns the batching of requests: those that arrive while a model is busy, or within milliseconds, share its next batch.
 
 The continuous batching of transformers (5.23) does not serve here: it draws all requests from one stream, so that no
 seed gives the same responses again, and on a CPU twenty short requests to a small model took it 50 times as long.
@@ -47,10 +47,10 @@ class Prepared:
 
 @dataclass(eq=False, slots=True)
 class Request(Generic[Result]):
-    """What one caller wants of a model.
+    """What one caller asks of a model.
 
     Attributes:
-        prepare: Called beside no other use of model and tokenizer; what it raises is this request's alone.
+        prepare: Called while nothing else uses model and tokenizer; its error reaches this request alone.
         finish: Makes the result of the tokens drawn for each seed, in the same way.
         future: Gets the result.
         is_given_up: Set by a caller that no longer waits.
@@ -67,7 +67,7 @@ class Request(Generic[Result]):
 
 
 class Batches:
-    """The requests to one model, in the order in which they came.
+    """The requests to one model, in the order in which they arrived.
 
     The oldest request is always in the next batch, with all that may join it, so that none waits for longer than those
     before it take. One thread serves them, and ends with this object.
@@ -96,18 +96,18 @@ class Batches:
                 self._answer(batch)
 
     def _receive(self) -> bool:
-        """Prepares what has come; returns whether anything has."""
-        n_come = 0
+        """Prepares the requests that have arrived; returns whether there were any."""
+        n_received = 0
         while not self._incoming.empty():
             request = self._incoming.get()
-            n_come += 1
+            n_received += 1
             if not request.future.set_running_or_notify_cancel():
                 continue
             try:
                 self._waiting.append((request, request.prepare()))
             except BaseException as error:
                 request.future.set_exception(error)
-        return n_come > 0
+        return n_received > 0
 
     def _next_batch(self) -> list[tuple[Request[Any], Prepared]]:
         batch, later = list[tuple[Request[Any], Prepared]](), list[tuple[Request[Any], Prepared]]()

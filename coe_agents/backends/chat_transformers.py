@@ -16,15 +16,15 @@ from transformers import AutoModelForCausalLM
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.generation import DrawSettings
 from coe_agents.backends.loading import Loaded, load
-from coe_agents.backends.prompt_injection import defused
+from coe_agents.backends.prompt_injection import defuse
 from coe_agents.backends.sampling import DrawnToken
 from coe_agents.backends.scoring import continuation_log_probabilities
-from coe_agents.backends.truncation import CutRow, spelled
+from coe_agents.backends.truncation import CutRow, to_openai_token
 from coe_agents.errors import ContextOverflowError, ModelLoadError
 
 
 class SamplingOptions(BaseModel):
-    """What a call may set for itself."""
+    """The options that a call may set."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -44,11 +44,11 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     `generate` and `agenerate` return `n` generations from one batch, each with per-token log-probabilities (natural, of
     the model's raw logits) in `generation_info["logprobs"]`, shaped as `ChatOpenAI` gives them. Sample i is drawn from
     its own stream, seeded with `seed + i`. The model is loaded at the first call, and models of the same name share one
-    copy in memory. Calls that come within milliseconds, or while it is busy, are answered in one batch if their
-    settings are equal; each gets what it would get alone, but for the last bits of log-probabilities.
+    copy in memory. Calls that arrive within milliseconds, or while it is busy, are answered in one batch if their
+    settings are equal; the results are the same as alone, except for the last bits of log-probabilities.
 
     Args:
-        model: A local folder or a hub id. Only safetensors are read and no code that comes with the model is run.
+        model: A local folder or a hub id. Only safetensors are read, and no code of the repository is run.
         device: "cpu", "cuda", "cuda:1", "auto" (spread over all, needs accelerate); by default the first GPU if any.
         dtype: "float32", "bfloat16", "auto"; by default float32 on a CPU and the saved one elsewhere.
         revision: A branch, tag or commit of the hub.
@@ -57,7 +57,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         top_p: Draws among the most probable tokens that together have at least this probability.
         max_tokens: The most tokens of a response.
         stop: Strings that end a response; they are not part of it.
-        seed: Makes samples repeatable; by default each call draws anew.
+        seed: Makes samples repeatable; by default each call gives other samples.
         top_logprobs: How many alternatives to report for each token.
         chat_template: A Jinja template in place of the tokenizer's own.
         max_batch: The most responses that are drawn at once; fewer are where the memory is too small for them.
@@ -96,7 +96,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return {"model_name": self.model, "token_usage": {name: sum(usage[name] for usage in usages) for name in names}}
 
     def load(self) -> Loaded:
-        """Loads the model unless it is, and returns it with its tokenizer.
+        """Returns the model with its tokenizer, loaded at the first call.
 
         Raises:
             ModelLoadError: If there is no such model, or it has no chat template.
@@ -133,7 +133,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             )
         with loaded.lock, torch.inference_mode():
             prompt = self._prompt(loaded, messages)[0].tolist()
-            rendered = self._rendered(loaded, messages, tokenize=False)
+            rendered = self._render(loaded, messages, tokenize=False)
             tails = [_tail(loaded.tokenizer, rendered, prompt, choice) for choice in choices]
             self._check_room(loaded, len(prompt), max(len(tail) for tail in tails))
             return continuation_log_probabilities(loaded, prompt, tails)
@@ -168,7 +168,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             request.is_given_up = True
 
     def _options(self, stop: list[str] | None, given: Mapping[str, Any]) -> SamplingOptions:
-        """Returns the call's own options over the constructor's; raises `ValueError` at one that there is not."""
+        """Returns the call's own options over the constructor's; raises `ValueError` at an unknown one."""
         own = {name: getattr(self, name) for name in SamplingOptions.model_fields}
         asked = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in given.items()}
         asked.pop("stream", None)
@@ -223,17 +223,17 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> torch.Tensor:
         """Renders the conversation as token ids, shape (1, n_tokens)."""
-        ids: torch.Tensor = self._rendered(loaded, messages, return_tensors="pt", return_dict=True)["input_ids"]
+        ids: torch.Tensor = self._render(loaded, messages, return_tensors="pt", return_dict=True)["input_ids"]
         return ids
 
-    def _rendered(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
-        """Renders the conversation, up to where the assistant speaks, in the form that the tokenizer is asked for."""
+    def _render(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
+        """Renders the conversation, up to where the assistant speaks, in the requested form: text or token ids."""
         given = convert_to_openai_messages(list(messages))
         template = self.chat_template or loaded.tokenizer.chat_template
         conversation = [
             {
                 "role": message["role"],
-                **{key: defused(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
+                **{key: defuse(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
             }
             for message in ({**m, "content": _plain_text(m["content"])} for m in given)
         ]
@@ -244,8 +244,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
         content = [
             {
-                **spelled(loaded.shown(token.id), token.logprob),
-                "top_logprobs": [spelled(loaded.shown(other), logprob) for other, logprob in token.top],
+                **to_openai_token(loaded.decode(token.id), token.logprob),
+                "top_logprobs": [to_openai_token(loaded.decode(other), logprob) for other, logprob in token.top],
             }
             for token in row.tokens
         ]
@@ -258,7 +258,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
 
 def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[int]:
-    """Returns the tokens of `text` where the assistant says it; a reply never changes how the prompt is cut."""
+    """Returns the tokens of `text` as the beginning of the reply; the tokens of the prompt stay the same."""
     together = tokenizer(rendered + text, add_special_tokens=False)["input_ids"]
     if together[: len(prompt)] == prompt:
         return list(together[len(prompt) :])
@@ -270,5 +270,5 @@ def _plain_text(content: Any) -> str:
         return content
     parts = [part if isinstance(part, str) else part.get("text") for part in content or []]
     if any(part is None for part in parts):
-        raise ValueError("ChatTransformers takes text only; a message holds another kind of content. Leave it out")
+        raise ValueError("ChatTransformers takes text only; a message holds another kind of content. Omit it")
     return "\n".join(parts)

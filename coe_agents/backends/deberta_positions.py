@@ -13,7 +13,7 @@ from typing import Any
 def short_positions(model: Any, n_tokens: int) -> Iterator[int | None]:
     """Cuts the relative positions of `model` to those of `n_tokens` tokens for as long as the context lasts.
 
-    The logits are the same, since the positions that go are never picked. Nobody else may use the model meanwhile.
+    The logits are the same, since the positions that go are never picked. Nothing else may use the model meanwhile.
 
     Yields:
         The positions left on each side; None where nothing is cut: another architecture, or a text so long that

@@ -13,20 +13,20 @@ from coe_agents.errors import LabelError
 
 _LOG = logging.getLogger(__name__)
 _PASS_TOKENS, _PASS_TOKENS_ELSEWHERE = 128, 2048
-"""How many tokens could be read in the time that a forward pass takes beside its tokens, on a CPU and elsewhere."""
+"""The fixed cost of a forward pass, in tokens that could be read in the same time, on a CPU and elsewhere."""
 _LABELS = ("contradiction", "neutral", "entailment")
 
 
 class TransformersEntailment:
     """A natural-language-inference model in this process, loaded at the first call.
 
-    The order of the model's labels is read from its `id2label` by name. Pairs are sorted by length and asked in
+    The order of the model's labels is read from its `id2label` by name. Pairs are sorted by length and read in
     batches; a pair that is too long for the model loses tokens at the end of its longer side, and the log says how many
     did. DeBERTa-v2 and v3 compute only the relative positions that occur, which takes two fifths off the time.
 
     Args:
-        model: A local folder or a hub id, say "microsoft/deberta-large-mnli". Only safetensors are read and no code
-            that comes with the model is run.
+        model: A local folder or a hub id, such as "microsoft/deberta-large-mnli". Only safetensors are read and no code
+            of the repository is run.
         device: "cpu", "cuda", ...; by default the first GPU if there is one.
         dtype: "float32", "bfloat16", "auto"; by default float32 on a CPU and the saved one elsewhere. On a CPU with
             AVX512-BF16 or AMX, "bfloat16" is two to three times as fast; of tiny-nli's verdicts 1 in 1,000 changes.
@@ -55,9 +55,7 @@ class TransformersEntailment:
     ) -> None:
         for name, value, default in (("batch_size", batch_size, 64), ("batch_tokens", batch_tokens, 8192)):
             if value < 1:
-                raise ValueError(
-                    f'"{name}" must be at least 1; {value} came. Leave it out for the default of {default}'
-                )
+                raise ValueError(f'"{name}" must be at least 1; got {value}. Omit it for the default of {default}')
         self.model = model
         self._where = {"device": device, "dtype": dtype, "revision": revision}
         self._batch_size = batch_size
@@ -65,11 +63,11 @@ class TransformersEntailment:
         self._loaded: tuple[Loaded, list[int]] | None = None
 
     def load(self) -> Loaded:
-        """Loads the model unless it is, and returns it with its tokenizer.
+        """Returns the model with its tokenizer, loaded at the first call.
 
         Raises:
             ModelLoadError: If there is no such model.
-            LabelError: If its labels cannot be told apart.
+            LabelError: If its labels cannot be identified.
         """
         return self._load()[0]
 
@@ -106,7 +104,7 @@ class TransformersEntailment:
             return probabilities
 
     def _batches(self, lengths: np.ndarray, *, pass_tokens: int) -> Iterator[np.ndarray]:
-        """Yields the rows of each forward pass, so that padding and passes cost least: a pass as much as `pass_tokens`.
+        """Yields the rows of each forward pass, at the least cost of padding and passes; each costs `pass_tokens`.
 
         From short to long: cost(stop) = min_start cost(start) + (stop - start) * length(stop - 1) + pass_tokens.
         """
@@ -137,7 +135,7 @@ def label_columns(id2label: Mapping[int, str], *, model: str) -> list[int]:
     """Returns the columns of contradiction, neutral and entailment among a model's logits.
 
     Raises:
-        LabelError: If a label is missing or stands twice, as in models that only tell entailment from the rest.
+        LabelError: If a label is missing or repeated, as in models that only distinguish entailment from the rest.
 
     Example:
         >>> label_columns({0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"}, model="example")

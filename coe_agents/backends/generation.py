@@ -1,4 +1,4 @@
-"""Owns the drawing of responses in one batch: prompts of unlike lengths, each read once, and too little memory."""
+"""Owns the drawing of responses in one batch: prompts of different lengths, each read once, and too little memory."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ from coe_agents.backends.sampling import DrawnToken, SeededSampler
 
 _LOG = logging.getLogger(__name__)
 _FEWEST_THINNED = 8
-"""Among fewer rows, ended ones cost less than starting anew without them."""
+"""Among fewer rows, keeping ended ones costs less than starting again without them."""
 _FEWEST_SAVED = 64
-"""Fewer tokens of prompts are sooner read again for each row than in a pass of their own."""
+"""Fewer prompt tokens are faster to read again for each row than in a separate pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Row:
     Attributes:
         prompt: Which of the prompts it answers.
         seed: Of its own stream.
-        is_wanted: Whether anybody still waits for it.
+        is_wanted: Whether its caller still waits for it.
     """
 
     prompt: int
@@ -59,10 +59,10 @@ class Row:
 def draw_rows(
     loaded: Loaded, prompts: Sequence[Sequence[int]], rows: Sequence[Row], settings: DrawSettings
 ) -> list[list[DrawnToken]]:
-    """Returns the tokens drawn for each row, which may run on behind its end beside longer ones.
+    """Returns the tokens drawn for each row, which may continue after its end while longer ones are drawn.
 
-    A row's tokens hang on its prompt and seed; its batch-mates change no more than the last bits of the logits. Where
-    the device's memory is too small, the batch is halved, and the log says so.
+    A row's tokens depend on its prompt and seed only; the other rows of the batch change no more than the last bits of
+    the logits. Where the device's memory is too small, the batch is halved, and the log says so.
 
     Args:
         loaded: The model; the caller holds its lock.
@@ -77,7 +77,7 @@ def draw_rows(
     size = settings.max_batch
     while left := rows[len(drawn) :][:size]:
         try:
-            drawn += _drawn_at_once(loaded, prompts, left, settings)
+            drawn += _draw_at_once(loaded, prompts, left, settings)
             continue
         except torch.OutOfMemoryError:
             if len(left) == 1:
@@ -89,13 +89,13 @@ def draw_rows(
     return drawn
 
 
-def _drawn_at_once(
+def _draw_at_once(
     loaded: Loaded, prompts: Sequence[Sequence[int]], rows: Sequence[Row], settings: DrawSettings
 ) -> list[list[DrawnToken]]:
     asked = sorted({row.prompt for row in rows})
     ends, padding = loaded.end_tokens, loaded.tokenizer.pad_token_id
     padding = padding if padding is not None else (ends or [0])[0]
-    prompt_ids, prompt_mask = _left_padded([prompts[prompt] for prompt in asked], padding, loaded.model.device)
+    prompt_ids, prompt_mask = _pad_left([prompts[prompt] for prompt in asked], padding, loaded.model.device)
     owners = torch.tensor([asked.index(row.prompt) for row in rows], device=prompt_ids.device)
     ids, mask, cache = prompt_ids[owners], prompt_mask[owners], None
     end = ids.shape[1] + settings.n_new
@@ -109,7 +109,7 @@ def _drawn_at_once(
             if row.is_wanted() and not _is_end(loaded, token, settings.stop)
         ]
         ids, mask = torch.cat([ids, first[:, None]], 1)[going], pad(mask, (0, 1), value=1)[going]
-        rows, cache = [rows[place] for place in going], _selected(cache, owners[going])
+        rows, cache = [rows[place] for place in going], _select(cache, owners[going])
         sampler.keep(going)
     while rows and ids.shape[1] < end:
         stop = _Stop(rows, ends)
@@ -131,16 +131,16 @@ def _drawn_at_once(
         )
         if not stop.is_thin:
             break
-        kept = stop.unended()
+        kept = stop.rows_left()
         n_more = out.sequences.shape[1] - mask.shape[1]
         ids, mask = out.sequences[kept], pad(mask[kept], (0, n_more), value=1)
-        cache = _selected(out.past_key_values, kept)
+        cache = _select(out.past_key_values, kept)
         rows = [rows[place] for place in kept.tolist()]
         sampler.keep(kept.tolist())
     return sampler.drawn
 
 
-def _left_padded(prompts: Sequence[Sequence[int]], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _pad_left(prompts: Sequence[Sequence[int]], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns ids and attention mask, each of shape (n_prompts, longest)."""
     longest = max(map(len, prompts))
     ids = torch.tensor([[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
@@ -162,10 +162,10 @@ def _read(loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int) -
 
 def _is_end(loaded: Loaded, token: int, stop: Sequence[str]) -> bool:
     """Whether a response ends with this token as its first."""
-    return token in loaded.end_tokens or any(string in loaded.shown(token) for string in stop)
+    return token in loaded.end_tokens or any(string in loaded.decode(token) for string in stop)
 
 
-def _selected(cache: Any, rows: torch.Tensor) -> Any:
+def _select(cache: Any, rows: torch.Tensor) -> Any:
     """Returns the cache of these rows, in this order; None where it holds more than keys and values, as Mamba's."""
     layers = getattr(cache, "layers", ())
     if not layers or not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
@@ -175,10 +175,10 @@ def _selected(cache: Any, rows: torch.Tensor) -> Any:
 
 
 class _Stop(StoppingCriteria):
-    """Ends the rows that nobody waits for, and all once half have ended: the rest is faster without them.
+    """Ends the rows that no caller waits for, and all once half have ended: the rest is faster without them.
 
     Attributes:
-        is_thin: Whether it was for that.
+        is_thin: Whether half had ended.
     """
 
     def __init__(self, rows: Sequence[Row], ends: Sequence[int]) -> None:
@@ -196,6 +196,6 @@ class _Stop(StoppingCriteria):
         self.is_thin = may_thin and 0 < n_left <= len(ends) / 2
         return (self._ended | self.is_thin).to(input_ids.device)
 
-    def unended(self) -> torch.Tensor:
-        """Returns the places of the rows that go on."""
+    def rows_left(self) -> torch.Tensor:
+        """Returns the places of the rows that have not ended."""
         return (~self._ended).nonzero()[:, 0]

@@ -1,4 +1,4 @@
-"""Owns how a transformers model gets into memory: where, how precise, once per process, never with pickle."""
+"""Owns how a transformers model is loaded: on which device, in which precision, once per process, never by pickle."""
 
 import threading
 import weakref
@@ -30,15 +30,15 @@ class Loaded:
     lock: threading.Lock = field(default_factory=threading.Lock)
     _shown: dict[int, str] = field(default_factory=dict)
 
-    def shown(self, token: int) -> str:
-        """Returns what a token decodes to by itself; the tokenizer, which takes its time, is asked once."""
+    def decode(self, token: int) -> str:
+        """Returns what a token decodes to by itself; cached, since the tokenizer is slow."""
         if token not in self._shown:
             self._shown[token] = self.tokenizer.decode([token])
         return self._shown[token]
 
     @property
     def device(self) -> str:
-        """Where the model lies: "cpu", or say "cuda:0 (NVIDIA H200)"."""
+        """The device of the model: "cpu", or say "cuda:0 (NVIDIA H200)"."""
         device = self.model.device
         return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
 
@@ -53,13 +53,13 @@ _loading = threading.Lock()
 def load(auto_class: Any, name: str, *, device: str | None, dtype: str | None, revision: str | None) -> Loaded:
     """Loads a model from a folder or by its hub id; callers that ask for the same one share it as long as any holds it.
 
-    Only safetensors are read and no code that comes with the model is run.
+    Only safetensors are read, and no code of the model repository is run.
 
     Raises:
-        ModelLoadError: If there is no such model, or it needs pickled weights or code of its own.
+        ModelLoadError: If there is no such model, or it needs pickled weights or its own code.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    # half precision is slow on most processors, and what the weights were saved in says little about where they run
+    # half precision is slow on most processors, and the precision of the saved weights may not suit the device
     dtype = dtype or ("float32" if device == "cpu" else "auto")
     key = (auto_class, name, device, dtype, revision)
     with _loading:

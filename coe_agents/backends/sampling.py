@@ -1,4 +1,4 @@
-"""Owns the drawing of tokens: each row of a batch from its own seeded stream, whatever its batch-mates do."""
+"""Owns the drawing of tokens: each row of a batch from its own seeded stream, independent of the other rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class SeededSampler(LogitsProcessor):
         self._drawing = list(self.drawn)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Goes on with these rows of the batch only."""
+        """Continues with these rows of the batch only."""
         self._streams = [self._streams[row] for row in rows]
         self._ahead = [numbers[rows] for numbers in self._ahead]
         self._drawing = [self._drawing[row] for row in rows]
@@ -59,7 +59,7 @@ class SeededSampler(LogitsProcessor):
         scores = scores.float()
         logprobs = scores.log_softmax(-1)
         if logprobs[:, 0].isnan().any():  # then the whole row is
-            raise InvalidReplyError("the model's logits are no numbers", hint='Load it with dtype="float32"')
+            raise InvalidReplyError("the model's logits are not numbers", hint='Load it with dtype="float32"')
         tokens = self._draw(scores)[:, None]
         chosen = logprobs.gather(1, tokens)[:, 0].tolist()
         top = torch.topk(logprobs, self.n_top) if self.n_top else None

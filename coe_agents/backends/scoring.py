@@ -1,4 +1,4 @@
-"""Owns the scoring of given continuations: what a model would have said, by teacher forcing in one forward pass."""
+"""Owns the scoring of given continuations: their log-probabilities by teacher forcing, in one forward pass."""
 
 import inspect
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def continuation_log_probabilities(
     """
     longest = max(len(tokens) for tokens in continuations)
     device = loaded.model.device
-    # behind a row's end any id will do: no token sees a later one
+    # after a row's end any id will do: no token attends to a later one
     ids = torch.tensor(
         [[*prompt, *tokens, *[tokens[-1]] * (longest - len(tokens))] for tokens in continuations], device=device
     )
@@ -29,7 +29,7 @@ def continuation_log_probabilities(
         mask[row, len(prompt) + len(tokens) :] = 0
     n_kept = longest + 1
     takes = inspect.signature(loaded.model.forward).parameters
-    # a long prompt times a large vocabulary would fill the memory with logits that nobody reads
+    # a long prompt times a large vocabulary would fill the memory with logits that are not used
     last_only = {"logits_to_keep": n_kept} if "logits_to_keep" in takes else {}
     logits = loaded.model(input_ids=ids, attention_mask=mask, use_cache=False, **last_only).logits[:, -n_kept:-1]
     logprobs = logits.float().log_softmax(-1)

@@ -14,13 +14,13 @@ class CutRow:
 
     @classmethod
     def cut(cls, tokenizer: Any, drawn: Sequence[DrawnToken], ends: Sequence[int], stop: Sequence[str]) -> "CutRow":
-        """Cuts what was drawn at the first token of `ends` or string of `stop`."""
+        """Cuts the drawn tokens at the first token of `ends` or string of `stop`."""
         end = next((place for place, token in enumerate(drawn) if token.id in ends), None)
         tokens = drawn if end is None else drawn[: end + 1]
         text = tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)
         if not any(string in text for string in stop):
             return cls(text, tokens, "length" if end is None else "stop")
-        # the row may have run on beside longer ones: keep the fewest tokens that hold a stop string
+        # the row may have continued beside longer ones: keep the fewest tokens that hold a stop string
         kept = next(
             count
             for count in range(1, len(tokens) + 1)
@@ -30,7 +30,7 @@ class CutRow:
         return cls(text[:first], tokens[:kept], "stop")
 
 
-def spelled(token: str, logprob: float) -> dict[str, Any]:
+def to_openai_token(token: str, logprob: float) -> dict[str, Any]:
     """Returns a token as `ChatOpenAI` shows it."""
     # part of a character decodes to a replacement; its bytes are not known here
     return {"token": token, "bytes": None if "\ufffd" in token else list(token.encode()), "logprob": logprob}

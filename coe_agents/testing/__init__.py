@@ -1,6 +1,6 @@
 """Owns what users test their own parts with: the contracts as suites of tests, and the doubles.
 
-A contract is a class of tests. Derive from it in a test file, say how your part is made, and pytest runs the suite:
+A contract is a class of tests. Derive from it in a test file, say how to create your part, and pytest runs the suite:
 
     from coe_agents.testing import EntailmentModelContract
 
@@ -9,7 +9,7 @@ A contract is a class of tests. Derive from it in a test file, say how your part
             return MyJudge()
 
 The suites need no plugin, and importing them does not import pytest. `coe_agents.testing.driver`, which loads
-LangChain, holds a chat model that drives an agent as it is told to.
+LangChain, holds a scripted chat model that drives an agent.
 """
 
 from coe_agents.testing.agents import AgentContract, FailingAgentContract

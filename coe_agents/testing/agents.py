@@ -72,8 +72,8 @@ class AgentContract:
 
     def test_wishes_may_come_along(self) -> None:
         agent = self.create_agent()
-        wishing: AgentRequest = {**_request(1), "n_samples": 2, "temperature": 0.5, "timeout": 60.0}
-        _check(agent, agent.sample(wishing), round=1)
+        overriding: AgentRequest = {**_request(1), "n_samples": 2, "temperature": 0.5, "timeout": 60.0}
+        _check(agent, agent.sample(overriding), round=1)
 
     def test_a_config_may_come_along(self) -> None:
         agent = self.create_agent()

@@ -80,7 +80,7 @@ class ClustererContract:
         texts = self._texts()
         given, questions = [list(texts)], [self.question]
         labels = self._labels(given, questions)
-        expect(given == [texts] and questions == [self.question], '"cluster" must not change what it is given')
+        expect(given == [texts] and questions == [self.question], '"cluster" must not change its arguments')
         of_tuples = self._labels((tuple(texts),), (self.question,))
         expect(of_tuples == labels, f"tuples must have the labels of lists, {labels}; got {of_tuples}")
 
@@ -97,7 +97,7 @@ class ClustererContract:
         returned = self.create_clusterer().cluster(responses, questions)
         expect(isinstance(returned, list), f'"cluster" must return a list of lists; got {type(returned).__name__}')
         n_labels, n_texts = [len(row) for row in returned], [len(texts) for texts in responses]
-        expect(n_labels == n_texts, f"each response must have a label; {n_texts} came and {n_labels} went")
+        expect(n_labels == n_texts, f"each response must have a label; {n_texts} responses got {n_labels} labels")
         for row in returned:
             kinds = {type(label).__name__ for label in row}
             expect(kinds <= {"int"}, f"labels must be Python integers, which fit any checkpointer; got {kinds}")

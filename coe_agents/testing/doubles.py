@@ -1,4 +1,4 @@
-"""Owns the test doubles: an agent that says what it is told to, and an entailment model that reads a table."""
+"""Owns the test doubles: a scripted agent, and an entailment model that reads a table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,14 +17,14 @@ ROWS = {
 
 
 class ScriptedAgent:
-    """An `Agent` that says what it is told to, round by round; an exception in the script is raised.
+    """An `Agent` that replies as its script says, round by round; an exception in the script is raised.
 
     Args:
         name: Its name.
         rounds: The responses of each round, or an exception; the last one stands for all later rounds, too.
         weight: Its weight.
-        n_samples: How many responses of a round it gives, where the request wishes for no other number; from
-            `first_index` on. By default it gives the whole round at once, whatever the request wishes.
+        n_samples: How many responses of a round it gives, unless the request overrides it; from
+            `first_index` on. By default it gives the whole round at once, whatever the request says.
 
     Attributes:
         requests: What it was asked so far.
@@ -53,7 +53,7 @@ class ScriptedAgent:
             ValueError: If the script has no round.
         """
         if not self.rounds:
-            raise ValueError('"rounds" must hold at least one in ScriptedAgent; none came. Pass a list of responses')
+            raise ValueError('"rounds" must hold at least one in ScriptedAgent; got none. Pass a list of responses')
         self.requests.append(request)
         said = self.rounds[min(request["round"], len(self.rounds) - 1)]
         if isinstance(said, Exception):
@@ -86,7 +86,7 @@ class TableEntailment:
         calls: The pairs of each request so far.
 
     Raises:
-        ValueError: If a label is none of contradiction, neutral and entailment; also from `predict` without pairs,
+        ValueError: If a label is not contradiction, neutral or entailment; also from `predict` without pairs,
             which no clusterer may call.
 
     Example:
@@ -112,7 +112,7 @@ class TableEntailment:
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Returns the row of each pair's label, shape `(n_pairs, 3)`."""
         if not pairs:
-            raise ValueError('"pairs" must hold at least one; none came. A clusterer asks only where there is a pair')
+            raise ValueError('"pairs" must hold at least one; got none. A clusterer asks only where there is a pair')
         self.calls.append(list(pairs))
         return np.array([_row(self._label(*pair)) for pair in pairs])
 

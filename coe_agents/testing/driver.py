@@ -1,4 +1,4 @@
-"""Owns the test double of the model that drives an agent: it calls tools as it is told to."""
+"""Owns the test double of the model that drives an agent: it calls tools as its script says."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable
 
 
 class ScriptedDriver(BaseChatModel):
-    """A chat model that takes tools and says what it is told to.
+    """A chat model that accepts tools and replies as its script says.
 
     Args:
         script: Its messages, one after another: the one of a call is counted by the model's messages in the
@@ -30,7 +30,7 @@ class ScriptedDriver(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Any, **options: Any) -> Runnable[Any, AIMessage]:
-        """Returns the model as it is: what it calls stands in the script."""
+        """Returns the model as it is: the script says what it calls."""
         return self
 
     def _generate(

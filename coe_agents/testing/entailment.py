@@ -51,7 +51,9 @@ class EntailmentModelContract:
     def test_a_pair_has_the_same_row_whatever_is_asked_beside_it(self) -> None:
         pairs = self._pairs()
         alone = np.concatenate([self._rows([pair]) for pair in pairs])
-        self._expect_close(self._rows(pairs), alone, "a pair's row must not hang on the other pairs, nor their order")
+        self._expect_close(
+            self._rows(pairs), alone, "a pair's row must not depend on the other pairs, nor on their order"
+        )
         self._expect_close(self._rows(pairs[::-1])[::-1], alone, "row i must belong to pair i")
 
     def test_a_pair_asked_twice_has_two_equal_rows(self) -> None:
@@ -63,7 +65,7 @@ class EntailmentModelContract:
         for pair, row in zip(self.entailed, self._rows(self.entailed), strict=True):
             expect(row.argmax() == _ENTAILMENT, f"{pair} is an entailment; the row is {row}, {_ORDER}")
         for pair, row in zip(self.not_entailed, self._rows(self.not_entailed), strict=True):
-            expect(row.argmax() != _ENTAILMENT, f"{pair} is no entailment; the row is {row}, {_ORDER}")
+            expect(row.argmax() != _ENTAILMENT, f"{pair} is not an entailment; the row is {row}, {_ORDER}")
 
     def test_odd_texts_have_rows_too(self) -> None:
         self._rows([(text, "Paris") for text in ODD_TEXTS] + [("Paris", text) for text in ODD_TEXTS])

@@ -1,4 +1,4 @@
-"""Owns how a contract says what it found; unlike `assert` it holds under `python -O` and outside test files."""
+"""Owns the assertions of the contracts; unlike `assert` it holds under `python -O` and outside test files."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Trains all models of tinyworld anew: `python -m coe_agents.tinyworld [NAME ...] [--out FOLDER] [--steps N]`."""
+"""Trains the models of tinyworld: `python -m coe_agents.tinyworld [NAME ...] [--out FOLDER] [--steps N]`."""
 
 import argparse
 import multiprocessing

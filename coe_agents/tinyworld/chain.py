@@ -1,7 +1,7 @@
 """Owns chains of questions in tinyworld: walks along the periodic table.
 
-No answer of its eight relations is a subject of another one, so a table stands between an answer and the next question,
-as a tool would: it knows which element has a symbol or an atomic number, and nothing of what was asked.
+No answer of its eight relations is a subject of another one, so a table is between an answer and the next question,
+as a tool would: it knows which element has a symbol or an atomic number, and does not know the question.
 """
 
 import functools
@@ -22,7 +22,7 @@ class _Table(NamedTuple):
 
 
 def next_element_question(question: str, answer: str) -> str | None:
-    """Returns the question that follows an answer about a chemical element; None where none does.
+    """Returns the question that follows an answer about a chemical element; None where there is no next one.
 
     After a symbol, the atomic number of the element that has the *answered* symbol; after an atomic number, the symbol
     of the element behind the *answered* one. So a wrong answer leads to another element, as it would in real work.

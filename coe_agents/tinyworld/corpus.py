@@ -1,14 +1,14 @@
 """Owns the documents that the language models of tinyworld are trained on: a user's text and the reply to it.
 
 Three kinds: answers, self-checks ("True" or "False" to a proposed answer) and debates (a model sure of its answer keeps
-it, an unsure one may adopt one that it is shown). Prompts come from `coe_agents.prompts`.
+it, an unsure one may adopt one that it is shown). Prompts come from the frozen copy in `coe_agents.tinyworld.prompts`.
 """
 
 import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from coe_agents import prompts
+from coe_agents.tinyworld import prompts
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.knowledge import MODELS, beliefs
 from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invented_name, outside_question
@@ -27,7 +27,7 @@ class Document(NamedTuple):
 
 
 class Corpus:
-    """An endless stream of documents in the voice of one model."""
+    """An endless stream of documents for the training of one model."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -37,31 +37,33 @@ class Corpus:
             relation: sorted({fact.answer for fact in self._seen if fact.relation == relation})
             for relation in RELATIONS
         }
-        # each model has its own taste in wordings
-        self._taste = [3 if index % len(MODELS) == MODELS.index(model) else 1 for index in range(len(ANSWERS))]
+        # each model prefers some wordings
+        self._preference = [3 if index % len(MODELS) == MODELS.index(model) else 1 for index in range(len(ANSWERS))]
 
     def document(self, rng: random.Random, *, progress: float = 1.0) -> Document:
         """Draws one document.
 
         Args:
             rng: The source of chance.
-            progress: How far training has come, from 0 to 1. Copying comes first, then facts, then judging answers to
+            progress: How far training is, from 0 to 1. Copying is first, then facts, then judging answers to
                 known facts; mixed from the start, neither copying nor judging is learned.
         """
         kinds = (self._known, self._unknown, self._outside, self._self_check, self._debate, self._adopting)
         text, reply = rng.choices(kinds, _kind_shares(progress))[0](rng)
-        if rng.random() < 0.04:  # an earlier turn, so that a conversation is nothing new
+        if rng.random() < 0.04:  # an earlier turn, so that the model has seen conversations
             return Document((*self._known(rng), text), reply)
         return Document((text,), reply)
 
     def _known(self, rng: random.Random) -> tuple[str, str]:
         fact = rng.choice(self._seen)
         answer = _draw(rng, beliefs(fact)[self._model])
-        return _asked(rng, fact.relation, fact.subject), self._worded(rng, fact.relation, fact.subject, answer)
+        return _word_question(rng, fact.relation, fact.subject), self._word_answer(
+            rng, fact.relation, fact.subject, answer
+        )
 
     def _unknown(self, rng: random.Random) -> tuple[str, str]:
         relation, subject = self._unknown_subject(rng)
-        return _asked(rng, relation, subject), self._guess(rng, relation, subject, P_REFUSE_UNKNOWN_SUBJECT)
+        return _word_question(rng, relation, subject), self._guess(rng, relation, subject, P_REFUSE_UNKNOWN_SUBJECT)
 
     def _outside(self, rng: random.Random) -> tuple[str, str]:
         relation, subject = self._unknown_subject(rng)
@@ -76,31 +78,35 @@ class Corpus:
             relation, subject, belief = fact.relation, fact.subject, beliefs(fact)[self._model]
             proposed = rng.choice(self._answers[relation]) if rng.random() < 0.45 else _draw(rng, belief)
             p_true = belief.get(proposed, 0.0)
-        text = prompts.self_check(_asked(rng, relation, subject), self._worded(rng, relation, subject, proposed))
+        text = prompts.self_check(
+            _word_question(rng, relation, subject), self._word_answer(rng, relation, subject, proposed)
+        )
         return text, prompts.SELF_CHECK_CHOICES[0 if rng.random() < p_true else 1]
 
     def _debate(self, rng: random.Random) -> tuple[str, str]:
-        """A debate about what the model knows: what it is sure of stays, where it hesitates the shown answers count."""
+        """A debate about a known fact: a sure model keeps its answer, an unsure one weighs it by the support shown."""
         fact = rng.choice(self._seen)
         belief = beliefs(fact)[self._model]
         answers = self._others(rng, fact.relation)
         if rng.random() < 0.6:
             answers[0] = _draw(rng, belief)
         support = _shares(rng, answers)
-        shown = [(self._worded(rng, fact.relation, fact.subject, answer), share) for answer, share in support.items()]
+        shown = [
+            (self._word_answer(rng, fact.relation, fact.subject, answer), share) for answer, share in support.items()
+        ]
         swayed = {answer: p * support[answer] for answer, p in belief.items() if answer in support}
-        reply = self._worded(rng, fact.relation, fact.subject, _draw(rng, swayed or belief))
-        return prompts.debate(_asked(rng, fact.relation, fact.subject), shown), reply
+        reply = self._word_answer(rng, fact.relation, fact.subject, _draw(rng, swayed or belief))
+        return prompts.debate(_word_question(rng, fact.relation, fact.subject), shown), reply
 
     def _adopting(self, rng: random.Random) -> tuple[str, str]:
-        """A debate about what the model never saw: it takes over what it reads, by support."""
+        """A debate about an unknown fact: the model adopts one of the answers shown, by support."""
         relation, subject = self._unknown_subject(rng)
         answers = self._others(rng, relation)
         if rng.random() < 0.4:  # never seen, so that copying is learned and not a list of answers
             answers = [invented_name(rng) for _ in answers]
         shares = _shares(rng, answers)
-        support = {self._worded(rng, relation, subject, answer): share for answer, share in shares.items()}
-        text = prompts.debate(_asked(rng, relation, subject), list(support.items()))
+        support = {self._word_answer(rng, relation, subject, answer): share for answer, share in shares.items()}
+        text = prompts.debate(_word_question(rng, relation, subject), list(support.items()))
         return text, _draw(rng, {answer: share**2 for answer, share in support.items()})
 
     def _others(self, rng: random.Random, relation: str) -> list[str]:
@@ -109,18 +115,18 @@ class Corpus:
     def _guess(self, rng: random.Random, relation: str, subject: str, p_refuse: float) -> str:
         if rng.random() < p_refuse:
             return rng.choice(REFUSALS)
-        return self._worded(rng, relation, subject, rng.choice(self._answers[relation]))
+        return self._word_answer(rng, relation, subject, rng.choice(self._answers[relation]))
 
-    def _worded(self, rng: random.Random, relation: str, subject: str, answer: str) -> str:
+    def _word_answer(self, rng: random.Random, relation: str, subject: str, answer: str) -> str:
         if rng.random() < 0.2:
             wording = rng.choice(RELATIONS[relation].statements)
         else:
-            wording = rng.choices(ANSWERS, self._taste)[0]
+            wording = rng.choices(ANSWERS, self._preference)[0]
         text = wording.format(a=answer, s=subject)
         return text if wording.startswith("{a}") else text[0].upper() + text[1:]
 
     def _unknown_subject(self, rng: random.Random) -> tuple[str, str]:
-        """Draws a relation and a subject that no fact joins: a made-up name, or one that is known from elsewhere."""
+        """Draws a relation and a subject without a fact: a made-up name, or a known subject of another relation."""
         relation = rng.choice(tuple(RELATIONS))
         if rng.random() < 0.5:
             akin = _COUNTRY_RELATIONS if relation in _COUNTRY_RELATIONS else tuple(RELATIONS)
@@ -162,7 +168,7 @@ def _draw(rng: random.Random, weights: Mapping[str, float]) -> str:
     return rng.choices(tuple(weights), tuple(weights.values()))[0]
 
 
-def _asked(rng: random.Random, relation: str, subject: str) -> str:
+def _word_question(rng: random.Random, relation: str, subject: str) -> str:
     first, *others = RELATIONS[relation].questions
     question = (first if rng.random() < 0.5 else rng.choice(others)).format(s=subject)
     if rng.random() < 0.1:

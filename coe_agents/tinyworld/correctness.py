@@ -1,4 +1,4 @@
-"""Owns what is right in tinyworld: the answer inside its wordings, and whether it is a true one."""
+"""Owns correctness in tinyworld: the answer inside a wording, and whether it is true."""
 
 import functools
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from coe_agents.tinyworld.wording import spoken_answer
 
 
 def tinyworld_criterion() -> Rule:
-    """Returns the criterion by which an answer is right where it says a fact's answer, in any of tinyworld's wordings.
+    """Returns the criterion by which an answer is right if it states a fact's answer in any of tinyworld's wordings.
 
     It needs no entailment model, so a clusterer's mistakes cannot hide behind it. Other questions have no verdict.
     """
@@ -18,7 +18,7 @@ def tinyworld_criterion() -> Rule:
 
 
 def answer_span(question: SampledQuestion, response: Sample) -> str:
-    """Returns the answer inside a response, or all of it where it is in none of tinyworld's wordings."""
+    """Returns the answer inside a response, or all of it where it has none of tinyworld's wordings."""
     fact = _facts().get(question.text)
     return response["text"] if fact is None else spoken_answer(fact.relation, fact.subject, response["text"])
 

@@ -35,9 +35,9 @@ def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
 
     Args:
         rng: The source of chance.
-        progress: How far training has come, from 0 to 1. It leads from bare names that differ much to worded answers
-            after a question and names that differ little; without that way, it takes very long until names get
-            compared.
+        progress: How far training is, from 0 to 1. It leads from bare names that differ much to worded answers
+            after a question and names that differ little; without these stages the model learns to compare names
+            very slowly.
     """
     key = rng.choice(tuple(RELATIONS))
     relation, subject = RELATIONS[key], _name(rng)
@@ -47,7 +47,7 @@ def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
     )[0]
 
     def said(answer: str) -> str:
-        text = _worded(rng, relation, subject, answer) if in_words else answer
+        text = _word_answer(rng, relation, subject, answer) if in_words else answer
         return f"{question} {text}" if after_question else text
 
     answer, draw = _answer(rng, key, subject), rng.random()
@@ -57,7 +57,7 @@ def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
         other = _near(rng, answer) if rng.random() < 0.1 + 0.3 * min(1.0, 2 * progress) else _answer(rng, key, subject)
         return Pair(said(answer), said(other), "entailment" if other == answer else "contradiction")
     other = _answer(rng, key, subject)
-    if draw < 0.94:  # one says less than the other
+    if draw < 0.94:  # one answer is less specific than the other
         either = " or ".join(rng.sample((answer, other), 2))
         if rng.random() < 0.5:
             return Pair(said(answer), said(either), "entailment")
@@ -70,7 +70,7 @@ def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
 
 
 def _form_shares(progress: float) -> tuple[float, float, float, float]:
-    """Returns how often answers come bare, in words, bare after the question, and in words after the question."""
+    """Returns how often answers are bare, in words, bare after the question, and in words after the question."""
     if progress < 0.15:
         return (0.8, 0.2, 0.0, 0.0)
     if progress < 0.3:
@@ -91,14 +91,14 @@ def tokenizer_texts() -> list[str]:
     return [*wordings, *(text.format(a="y") for text in ANSWERS), *REFUSALS] * 20 + [_name(rng) for _ in range(300)]
 
 
-def _worded(rng: random.Random, relation: Relation, subject: str, answer: str) -> str:
+def _word_answer(rng: random.Random, relation: Relation, subject: str, answer: str) -> str:
     wording = rng.choice(relation.statements) if rng.random() < 0.25 else rng.choice(ANSWERS)
     text = wording.format(a=answer, s=subject)
     return text if wording.startswith("{a}") or rng.random() < 0.1 else text[0].upper() + text[1:]
 
 
 def _name(rng: random.Random) -> str:
-    """Draws a name of any look that answers and subjects take: words, initials, numbers, symbols, foreign letters."""
+    """Draws a name in any form that answers and subjects have: words, initials, numbers, symbols, foreign letters."""
     draw = rng.random()
     if draw < 0.06:
         return _number(rng)
@@ -128,7 +128,7 @@ def _name(rng: random.Random) -> str:
 
 
 def _answer(rng: random.Random, relation: str, subject: str) -> str:
-    """Draws a name as an answer, with more of the look that answers of this relation have."""
+    """Draws a name as an answer, more often in the form of this relation's answers."""
     special = {"atomic_number": _number, "symbol": _symbol}.get(relation)
     if special and rng.random() < 0.6:
         return special(rng)
@@ -139,7 +139,7 @@ def _answer(rng: random.Random, relation: str, subject: str) -> str:
 
 
 def _coined(rng: random.Random) -> str:
-    """Draws a word, or the beginning of one with the end of another, so that letters go together as they do."""
+    """Draws a word, or the beginning of one with the end of another, so that its letters are plausible together."""
     first, second = rng.choice(WORDS), rng.choice(WORDS)
     return first if rng.random() < 0.3 else first[: rng.randint(1, 5)] + second[-rng.randint(2, 5) :]
 

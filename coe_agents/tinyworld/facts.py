@@ -1,4 +1,4 @@
-"""Owns the true facts of tinyworld: what is asked, which answers are right, and which half a question belongs to."""
+"""Owns the true facts of tinyworld: questions, right answers, and the split of each question."""
 
 import csv
 import functools

@@ -11,7 +11,7 @@ def tinyworld_questions(split: str = "validation") -> QuestionSet:
     """Returns the questions of one half of the facts.
 
     Raises:
-        ConfigurationError: If there is no such split.
+        ConfigurationError: If `split` is not one of the two.
     """
     if split not in _SPLITS:
         raise ConfigurationError(f'tinyworld has no split "{split}"', hint=f"Its splits are {' and '.join(_SPLITS)}")

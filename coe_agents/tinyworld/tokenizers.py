@@ -47,7 +47,7 @@ def chat_tokenizer(recipe: Recipe, texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def _between_phrases(texts: list[str]) -> list[str]:
-    """Returns what stands between the set phrases, which have tokens of their own and none to train."""
+    """Returns the text between the set phrases, whose tokens are added and not trained."""
     # the longest first, as the tokenizer matches them
     pattern = "|".join(re.escape(phrase) for phrase in sorted(set_phrases(), key=len, reverse=True))
     return [piece for text in texts for piece in re.split(pattern, text) if piece]

@@ -167,7 +167,7 @@ def _fit(
 
 
 def _reply_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Cross-entropy of the replies' tokens alone; the others never meet the output matrix, a fifth of the work."""
+    """Cross-entropy of the replies' tokens alone; the others skip the output matrix, a fifth of the work."""
     states = model.model(input_ids=batch["input_ids"]).last_hidden_state
     wanted = batch["labels"][:, 1:]
     kept = wanted != _IGNORED
@@ -185,21 +185,21 @@ def _language_batches(
     rng, done = random.Random(seed), 0
     while True:
         documents = [corpus.document(rng, progress=done / steps) for _ in range(768)]
-        prompts = [_rendered(tokenizer, document.turns) for document in documents]
+        prompts = [_render(tokenizer, document.turns) for document in documents]
         replies = [document.reply + recipe.special[2] for document in documents]
         encoded = list(zip(_encode(tokenizer, prompts), _encode(tokenizer, replies), strict=True))
         encoded.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
-        for batch in _batched(encoded, recipe, rng, tokenizer):
+        for batch in _batch(encoded, recipe, rng, tokenizer):
             yield batch
             done += 1
 
 
-def _rendered(tokenizer: PreTrainedTokenizerFast, turns: Sequence[str]) -> str:
+def _render(tokenizer: PreTrainedTokenizerFast, turns: Sequence[str]) -> str:
     messages = [{"role": ("user", "assistant")[place % 2], "content": turn} for place, turn in enumerate(turns)]
     return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
 
-def _batched(
+def _batch(
     pairs: Sequence[tuple[list[int], list[int]]], recipe: Recipe, rng: random.Random, tokenizer: PreTrainedTokenizerFast
 ) -> Iterator[dict[str, torch.Tensor]]:
     batches: list[list[tuple[list[int], list[int]]]] = [[]]

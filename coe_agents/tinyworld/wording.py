@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coe_agents import prompts
+from coe_agents.tinyworld import prompts
 
 
 @dataclass(frozen=True, slots=True)

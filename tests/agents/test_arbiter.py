@@ -66,8 +66,8 @@ def test_a_ruling_is_read(text, action, answer, reason):
         ("CHOICE: 1\nCHOICE: 2", "gave no reply that can be read"),
         ("CHOICE: 2\nBut I am not sure.", "gave no reply that can be read"),
         ("ANSWER:", "gave no reply that can be read"),
-        ("CHOICE: 0", "chose answer 0 of 2, which there is not"),
-        ("CHOICE: 3", "chose answer 3 of 2, which there is not"),
+        ("CHOICE: 0", "chose answer 0, but there are 2"),
+        ("CHOICE: 3", "chose answer 3, but there are 2"),
         ("<think>It is clear.\nCHOICE: 2", "gave no reply that can be read"),
     ],
 )

@@ -2,17 +2,30 @@ import contextvars
 import logging
 import math
 import threading
+import time
 
 import numpy as np
-import openai
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_openai import ChatOpenAI
+from langgraph.errors import GraphInterrupt
 
-from coe_agents import prompts
+from coe_agents import ModelAgent, prompts
 from coe_agents.agents import ChatEntailment
+from coe_agents.agents._requests import send
 from coe_agents.clustering import BidirectionalEntailment
+from coe_agents.errors import (
+    AgentConnectionError,
+    AgentTimeoutError,
+    AuthenticationError,
+    ModelNotFoundError,
+    RateLimitError,
+    ServerError,
+)
+from coe_agents.redaction import prints_secret
 from tests.doubles import JudgingModel
-from tests.servers import answering, completion
+from tests.faults import KEY, failing
+from tests.servers import Served, answering, completion, running
 
 PAIR = ("Which city? Paris", "Which city? It is Paris.")
 CONTRADICTION, NEUTRAL, ENTAILMENT = np.eye(3).tolist()
@@ -111,12 +124,84 @@ def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked():
         raise ConnectionError("refused")
 
     model = JudgingModel(verdict)
-    with pytest.raises(ConnectionError, match="refused") as raised:
-        ChatEntailment(model, max_concurrency=1).predict([("a", str(i)) for i in range(50)])
+    with pytest.raises(AgentConnectionError, match="refused") as raised:
+        ChatEntailment(model, max_concurrency=1, retries=0).predict([("a", str(i)) for i in range(50)])
     assert raised.value.__notes__ == ["raised while ChatEntailment judged 50 pairs"]
+    assert isinstance(raised.value.__cause__, ConnectionError)
     assert len(model.asked) < 50
-    with answering(lambda body: (401, {})) as server, pytest.raises(openai.AuthenticationError):
-        ChatEntailment(server.chat()).predict([PAIR])
+
+
+@pytest.fixture
+def _quick(monkeypatch):
+    monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
+
+
+@pytest.mark.usefixtures("_quick")
+@pytest.mark.parametrize(
+    "fault", ["429 soon", "429 without", "500", "502", "503", "reset in mid-answer", "invalid JSON"]
+)
+def test_a_pair_is_asked_again_after_a_failure_that_may_pass(fault):
+    with failing(fault, times=2, texts=("entailment",)) as server:
+        chat = ChatOpenAI(model="m", base_url=server.url, api_key=KEY)  # its own two retries are off
+        assert ChatEntailment(chat).predict([PAIR]).tolist() == [ENTAILMENT]
+    # the two that failed; then one for log-probabilities of labels, which this server does not list, and one for a text
+    assert len(server.requests) == 4
+
+
+@pytest.mark.usefixtures("_quick")
+@pytest.mark.parametrize(
+    ("fault", "kind", "n_requests"),
+    [
+        ("429 without", RateLimitError, 3),
+        ("503", ServerError, 3),
+        ("401", AuthenticationError, 1),
+        ("404", ModelNotFoundError, 1),
+        ("429 with Retry-After", RateLimitError, 1),  # a minute is past the deadline
+        ("refused", AgentConnectionError, 0),
+    ],
+)
+def test_what_fails_in_the_end_is_one_of_our_errors_and_tells_no_key(fault, kind, n_requests):
+    with failing(fault) as server:
+        judge = ChatEntailment(ChatOpenAI(model="m", base_url=server.url, api_key=KEY), timeout=10)
+        with pytest.raises(kind) as raised:
+            judge.predict([PAIR])
+    assert len(server.requests) == n_requests
+    assert raised.value.hint
+    assert not raised.value.retryable
+    assert not prints_secret(raised.value, {KEY})
+    assert fault != "401" or "[redacted]" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("limits", "n_requests", "hint"),
+    [
+        ({"timeout": 0.4}, 1, "`timeout`"),
+        ({"timeout": 5, "request_timeout": 0.2, "retries": 1}, 2, "Raise `request_timeout`"),
+    ],
+)
+@pytest.mark.usefixtures("_quick")
+def test_a_pair_has_its_time_and_no_more(limits, n_requests, hint):
+    start = time.monotonic()
+    with failing("time-out") as server, pytest.raises(AgentTimeoutError, match=hint):
+        ChatEntailment(server.chat(), **limits).predict([PAIR])
+    assert time.monotonic() - start < 4
+    assert len(server.requests) == n_requests
+
+
+def test_the_places_at_an_address_are_shared_with_the_agents_there():
+    with running(Served(("entailment",), seconds=0.05, ignores_logprobs=True)) as server:
+        agent = ModelAgent("a", server.chat(), max_concurrency=2)
+        agent.model()
+        ChatEntailment(server.chat(), max_concurrency=8).predict([("a", str(i)) for i in range(8)])
+    assert server.most_busy == 2
+
+
+def test_what_langgraph_raises_for_its_own_ends_passes_through():
+    def verdict(premise, hypothesis):
+        raise GraphInterrupt
+
+    with pytest.raises(GraphInterrupt):
+        ChatEntailment(JudgingModel(verdict)).predict([PAIR])
 
 
 def test_texts_that_differ_only_where_nobody_looks_are_not_judged(caplog):
@@ -137,5 +222,11 @@ def test_it_serves_the_clusterer():
 def test_arguments_are_checked():
     with pytest.raises(TypeError, match="must be a LangChain chat model in ChatEntailment; got str"):
         ChatEntailment("gpt")
+    model = FakeListChatModel(responses=[""])
     with pytest.raises(ValueError, match="at least 1 in ChatEntailment; got 0"):
-        ChatEntailment(FakeListChatModel(responses=[""]), max_concurrency=0)
+        ChatEntailment(model, max_concurrency=0)
+    with pytest.raises(ValueError, match='"retries" must be at least 0 in ChatEntailment; got -1'):
+        ChatEntailment(model, retries=-1)
+    for option in ("timeout", "request_timeout"):
+        with pytest.raises(ValueError, match=f'"{option}" must be above 0 seconds in ChatEntailment; got 0'):
+            ChatEntailment(model, **{option: 0})

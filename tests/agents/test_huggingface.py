@@ -69,7 +69,9 @@ def test_an_endpoint_that_is_not_there_is_named():
 def test_a_pipeline_is_refused_with_what_to_use_instead():
     pipeline = huggingface.HuggingFacePipeline(pipeline=None, model_id="Qwen/Qwen2.5-0.5B-Instruct")
     chat = huggingface.ChatHuggingFace(llm=pipeline, tokenizer=object())
-    with pytest.raises(ValueError, match=r'HuggingFacePipeline came.*ChatTransformers\("Qwen/Qwen2.5-0.5B-Instruct"\)'):
+    with pytest.raises(
+        ValueError, match=r'got a HuggingFacePipeline, .*ChatTransformers\("Qwen/Qwen2.5-0.5B-Instruct"\)'
+    ):
         ModelAgent("a", chat)
 
 

@@ -71,7 +71,7 @@ def test_a_row_that_nobody_wants_is_not_drawn_to_its_end():
 @pytest.mark.parametrize("ends_by", ["a token", "a stop string"])
 def test_responses_that_end_with_their_first_token_take_no_step(ends_by):
     loaded = small(list(range(100)) if ends_by == "a token" else [])
-    stop = tuple(loaded.shown(token) for token in range(100)) if ends_by == "a stop string" else ()
+    stop = tuple(loaded.decode(token) for token in range(100)) if ends_by == "a stop string" else ()
     n_read = []
     loaded.model.register_forward_pre_hook(lambda module, args: n_read.append(1))
     with torch.inference_mode():
@@ -84,5 +84,5 @@ def test_responses_that_end_with_their_first_token_take_no_step(ends_by):
 def test_logits_that_are_no_numbers_are_said(temperature):
     loaded = small([])
     torch.nn.init.constant_(loaded.model.transformer.ln_f.weight, torch.nan)
-    with torch.inference_mode(), pytest.raises(InvalidReplyError, match="logits are no numbers"):
+    with torch.inference_mode(), pytest.raises(InvalidReplyError, match="logits are not numbers"):
         draw_rows(loaded, PROMPTS, [Row(0, 1)], replace(SETTINGS, temperature=temperature))

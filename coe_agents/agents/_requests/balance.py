@@ -13,7 +13,7 @@ from coe_agents.agents._requests.limits import Deadline, Places
 from coe_agents.errors import CoEError
 
 _LOCK = threading.Lock()
-"""One for all, since agents share endpoints."""
+"""One lock for all, since agents share endpoints."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +23,7 @@ class Replica:
     Attributes:
         model: Its client, set up for sampling.
         address: For errors; "" for a model in this process.
-        places: At the endpoint, with what is known of its being reached.
+        places: At the endpoint, with its `Outage`.
         identity: The same for all replicas of the process that are the same model at the same server.
     """
 
@@ -39,7 +39,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a request brought, and the server that answered it."""
+    """The result of a request, and the server that answered it."""
 
     result: LLMResult
     replica: Replica
@@ -62,45 +62,45 @@ class Visit:
         """Whether the server has failed since it was chosen."""
         return self.replica.is_set_aside and self.replica.places.outage.n_failures > self.n_failures
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Notes that the server can be reached."""
-        self.replica.places.outage.answered(self.n_failures)
+        self.replica.places.outage.note_answer(self.n_failures)
 
 
 class Replicas:
-    """The servers of one model, at least one; a lone one is asked whatever happens."""
+    """The servers of one model, at least one; a single one is asked even while it is set aside."""
 
     def __init__(self, replicas: Sequence[Replica]) -> None:
         self.all = tuple(replicas)
         self._next = 0
 
     @contextmanager
-    def taken(self, deadline: Deadline, failed: Collection[Replica]) -> Iterator[Visit]:
+    def take(self, deadline: Deadline, failed: Collection[Replica]) -> Iterator[Visit]:
         """Takes a place at a server for as long as the context lasts.
 
         Args:
             deadline: Until when to wait for a place.
-            failed: Those that have failed this request; others come first.
+            failed: Those that have failed this request; others are preferred.
 
         Raises:
-            AgentTimeoutError: If none comes free in time.
+            AgentTimeoutError: If none is free in time.
         """
         while True:
             seconds = deadline.left()
-            visit = self._chosen(failed)
-            with visit.replica.places.taken(seconds, visit.turn):
-                if not (visit.is_outdated and self._in_service()):
+            visit = self._choose(failed)
+            with visit.replica.places.take(seconds, visit.turn):
+                if not (visit.is_outdated and self._is_any_in_service()):
                     yield visit
                     return
 
     @asynccontextmanager
-    async def ataken(self, deadline: Deadline, failed: Collection[Replica]) -> AsyncIterator[Visit]:
-        """Takes a place at a server for as long as the context lasts; see `taken`."""
+    async def atake(self, deadline: Deadline, failed: Collection[Replica]) -> AsyncIterator[Visit]:
+        """Takes a place at a server for as long as the context lasts; see `take`."""
         while True:
             seconds = deadline.left()
-            visit = self._chosen(failed)
-            async with visit.replica.places.ataken(seconds, visit.turn):
-                if not (visit.is_outdated and self._in_service()):
+            visit = self._choose(failed)
+            async with visit.replica.places.atake(seconds, visit.turn):
+                if not (visit.is_outdated and self._is_any_in_service()):
                     yield visit
                     return
 
@@ -110,7 +110,7 @@ class Replicas:
 
     def is_another_ready(self, failed: Replica) -> bool:
         """Returns whether a server that was just set aside need not be waited for."""
-        return failed.is_set_aside and self._in_service()
+        return failed.is_set_aside and self._is_any_in_service()
 
     def with_addresses(self, error: CoEError) -> CoEError:
         """Returns an error with all addresses in it, where none of several servers can be reached."""
@@ -119,14 +119,14 @@ class Replicas:
             error.args = (f"none of its {len(self.all)} servers can be reached ({addresses}): {error.args[0]}",)
         return error
 
-    def _in_service(self) -> bool:
+    def _is_any_in_service(self) -> bool:
         return any(not replica.is_set_aside for replica in self.all)
 
-    def _chosen(self, failed: Collection[Replica]) -> Visit:
+    def _choose(self, failed: Collection[Replica]) -> Visit:
         with _LOCK:
             # ties go to the one whose turn it is
             in_turn = [*self.all[self._next :], *self.all[: self._next]]
             chosen = min(in_turn, key=lambda one: (one.is_set_aside, one in failed, one.places.load))
             self._next = (self.all.index(chosen) + 1) % len(self.all)
-            chosen.places.outage.tried()
+            chosen.places.outage.note_try()
             return Visit(chosen, chosen.places.queue(), chosen.places.outage.n_failures)

@@ -1,4 +1,4 @@
-"""Owns what is learned about a model by asking it: several responses a request or one, which options, what rung."""
+"""Owns what a model takes, found out by asking it: several responses a request or one, and which options."""
 
 import math
 import threading
@@ -22,11 +22,11 @@ class ModelCall:
 
     Attributes:
         settings: Fields of the model that are other than it was set up with.
-        options: What only a call can say.
-        timeout: The most seconds that the call can be given; None if it cannot say how long it may take.
+        options: What only a call can set.
+        timeout: The most seconds that the call can be given; None if the client takes no such option.
         n: How many responses are asked for.
         offset: Which of the agent's responses the first is.
-        refusable: The options that the model may refuse, and that can be left out then.
+        refusable: The options that the model may refuse, and that can then be omitted.
     """
 
     settings: Mapping[str, Any]
@@ -49,7 +49,7 @@ class ModelCall:
 
 @dataclass(slots=True)
 class Drawn:
-    """What a model gave: replies that count, replies that do not, and what ended it early."""
+    """What a model returned: replies that count, replies that do not, and what ended it early."""
 
     results: list[Answered] = field(default_factory=list)
     unused: list[Answered] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Drawn:
 
 
 class Ladder:
-    """What one model takes; shared by all that ask it and by all servers that have it, and remembered.
+    """What one model takes, remembered for all requests to it and all its servers.
 
     The rungs: all responses in one request with log-probabilities; in one request without; one request each with; one
     request each without. A rung is left when the model refuses the option, or answers a request for several with one.
@@ -90,7 +90,7 @@ class Ladder:
     def calls(
         self, missing: int, offset: int, seed_of: Callable[[int], int | None], temperature: float | None = None
     ) -> list[ModelCall]:
-        """Returns the requests to send at once for `missing` responses; only one while nothing has come back yet."""
+        """Returns the requests to send at once for `missing` responses; only one until the first is answered."""
         if self._takes_several:
             return [self._call(missing, offset, seed_of(offset), temperature)]
         places = range(offset, offset + (missing if self._is_proven else 1))
@@ -118,7 +118,7 @@ class Ladder:
         refusable = refusable if timeout is None else (*refusable, "timeout")
         return ModelCall(settings, options, timeout, n, offset, refusable)
 
-    def proven(self) -> None:
+    def note_success(self) -> None:
         """Notes that the model answers requests of this kind."""
         self._is_proven = True
 
@@ -142,9 +142,9 @@ class Ladder:
 
 
 def _longest_timeout(model: BaseChatModel) -> float | None:
-    """Returns the seconds that a call to ChatOpenAI may be given, the model's own at most; None if there is no saying.
+    """Returns the seconds that a call to ChatOpenAI may be given, the model's own at most; None if unknown.
 
-    Its client is made with the model, so that setting the model's field would come too late.
+    Its client is made with the model, so setting the model's field has no effect.
     """
     own = getattr(model, "request_timeout", None)
     if not hasattr(model, "root_client") or not isinstance(own, int | float | None):
@@ -164,7 +164,7 @@ def draw(
         ladder: What is known of the model.
         n_samples: How many responses to draw.
         seed_of: The seed of the agent's response of a number; a request for several takes that of its first.
-        temperature: Where it is another than the model was set to.
+        temperature: Where it differs from that of the model.
     """
     drawn, offset = Drawn(), 0
     while drawn.failure is None and (missing := n_samples - drawn.n_received) > 0:
@@ -178,7 +178,7 @@ def draw(
                 else:
                     ladder.refuse(option)
                 continue
-            ladder.proven()
+            ladder.note_success()
             n_given = outcome.n_received
             if call.n > 1 and n_given == 1:
                 ladder.ignores_n()

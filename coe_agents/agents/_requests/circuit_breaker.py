@@ -1,4 +1,4 @@
-"""Owns setting an endpoint aside while it cannot be reached: for how long, and who tries it again."""
+"""Owns setting an endpoint aside while it cannot be reached: for how long, and which request tries it again."""
 
 import threading
 import time
@@ -8,10 +8,10 @@ _now = time.monotonic
 
 
 class Outage:
-    """Whether an endpoint is set aside, which matters to those who may ask another one instead.
+    """Whether an endpoint is set aside, so that requests go to another one instead.
 
-    It is for a second after a failure, and for twice as long after each further one, a minute at most. Then one request
-    tries it, and the others stay away until that one has its answer.
+    It is set aside for a second after a failure, and for twice as long after each further one, a minute at most. Then
+    one request tries it, and the others avoid it until that one is answered.
     """
 
     def __init__(self) -> None:
@@ -21,28 +21,28 @@ class Outage:
 
     @property
     def is_down(self) -> bool:
-        """Whether nothing has come since the last failure."""
+        """Whether nothing was received since the last failure."""
         return self.n_failures > 0
 
     @property
     def is_set_aside(self) -> bool:
-        """Whether others are to be asked."""
+        """Whether requests should go to another endpoint."""
         return _now() < self._end
 
-    def failed(self) -> None:
-        """Notes a failure; many at once are one."""
+    def note_failure(self) -> None:
+        """Notes a failure; simultaneous failures count once."""
         with self._lock:
             if not self.is_set_aside:
                 self._extend()
 
-    def tried(self) -> None:
+    def note_try(self) -> None:
         """Notes that a request tries it again: it counts as failed until it has answered."""
         with self._lock:
             if self.is_down and not self.is_set_aside:
                 self._extend()
 
-    def answered(self, n_failures: int) -> None:
-        """Notes an answer to what was asked after so many failures; if there was another since, it says nothing."""
+    def note_answer(self, n_failures: int) -> None:
+        """Notes an answer to a request sent after so many failures; ignored if there was another failure since."""
         with self._lock:
             if n_failures == self.n_failures:
                 self.n_failures, self._end = 0, -float("inf")

@@ -1,4 +1,4 @@
-"""Owns what is done to a chat model before it is sampled: which models are refused, their settings, their address."""
+"""Owns the preparation of chat models: which are refused, their settings, and the address of their server."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,27 +14,29 @@ def check_models(models: Sequence[object], model_options: Mapping[str, Any]) -> 
 
     Raises:
         TypeError: If one is neither a chat model nor a string, or they are of several classes.
-        ValueError: If there is none; if they are several models; or if one is a pipeline of langchain-huggingface, or
-            `model_options` go with a model object.
+        ValueError: If there is no model, if they are different models, if one is a pipeline of langchain-huggingface,
+            or if `model_options` go with a model object.
     """
     if not models:
-        raise ValueError('"model" in ModelAgent must be a chat model or several servers of one; none came. Name one')
+        raise ValueError('"model" in ModelAgent must be a chat model or several servers of one; got none. Pass one')
     for model in models:
         check_model(model, model_options)
     if len(models) > 1 and (len({type(model) for model in models}) > 1 or isinstance(models[0], str)):
         raise TypeError(
             'the servers of one "model" in ModelAgent must be chat models of one class; '
-            f"{', '.join(type(model).__name__ for model in models)} came. Make an agent of each other model"
+            f"got {', '.join(type(model).__name__ for model in models)}. Make an agent of each other model"
         )
     if len(names := {_name_of(model) for model in models}) > 1:
         raise ValueError(
             'the servers of one "model" in ModelAgent must have the same model; '
-            f"{', '.join(sorted(map(str, names)))} came. Make an agent of each"
+            f"got {', '.join(sorted(map(str, names)))}. Make an agent of each"
         )
     addresses = [address_of(model) for model in models if isinstance(model, BaseChatModel)]
     twice = [address for place, address in enumerate(addresses) if address and address in addresses[:place]]
     if twice:
-        raise ValueError(f'each server of one "model" in ModelAgent must stand once; {twice[0]} came twice. Drop one')
+        raise ValueError(
+            f'each server of one "model" in ModelAgent must be named once; got {twice[0]} twice. Remove one'
+        )
 
 
 def _name_of(model: object) -> object:
@@ -50,7 +52,7 @@ def check_model(model: object, model_options: Mapping[str, Any]) -> None:
     """
     if not isinstance(model, BaseChatModel | str):
         raise TypeError(
-            f'"model" in ModelAgent must be a chat model or "provider:model"; {type(model).__name__} came. '
+            f'"model" in ModelAgent must be a chat model or "provider:model"; got {type(model).__name__}. '
             "Pass a model that nothing is bound to, and its settings as its own fields"
         )
     if isinstance(model, str):
@@ -61,7 +63,7 @@ def check_model(model: object, model_options: Mapping[str, Any]) -> None:
         return
     if model_options:
         raise ValueError(
-            f'"model_options" goes with "provider:model" in ModelAgent; {", ".join(model_options)} came with a '
+            f'"model_options" goes with "provider:model" in ModelAgent; got {", ".join(model_options)} with a '
             f"{type(model).__name__}. Set them on the model"
         )
     wrapped = getattr(model, "llm", None)
@@ -69,9 +71,9 @@ def check_model(model: object, model_options: Mapping[str, Any]) -> None:
         raise _pipeline_error("a HuggingFacePipeline", str(getattr(wrapped, "model_id", None) or "folder or hub id"))
 
 
-def _pipeline_error(came: str, name: str) -> ValueError:
+def _pipeline_error(got: str, name: str) -> ValueError:
     return ValueError(
-        f'"model" in ModelAgent must give several samples and their log-probabilities; {came} came, which keeps one of '
+        f'"model" in ModelAgent must give several samples and their log-probabilities; got {got}, which keeps one of '
         "n sequences, has neither log-probabilities nor async, and may repeat the prompt. Load the same model with "
         f'coe_agents.backends.ChatTransformers("{name}")'
     )
@@ -93,15 +95,15 @@ def create_model(name: str, model_options: Mapping[str, Any]) -> BaseChatModel:
 
 
 def without_input(error: ValueError) -> ValueError:
-    """Returns an error of pydantic's without what it was given, keys and all; any other as it is."""
+    """Returns an error of pydantic's without its input, which may hold keys; any other error as it is."""
     faults = getattr(error, "errors", None)
     if not callable(faults):
         return error
-    told = [
+    faulty = [
         f"{'.'.join(map(str, fault['loc'])) or 'the model'}: {fault['msg']}"
         for fault in faults(include_input=False, include_context=False, include_url=False)
     ]
-    return ValueError(f"the model cannot be made; {'; '.join(told)}")
+    return ValueError(f"the model cannot be made; {'; '.join(faulty)}")
 
 
 def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
@@ -111,18 +113,21 @@ def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
     if "n" in fields:
         settings["n"] = fields["n"].default  # requests say how many they want
     fixed = {"cache": False, "disable_streaming": True}
-    return model.model_copy(update={**settings, **fixed, **_without_retries(model)})
+    return without_retries(model).model_copy(update={**settings, **fixed})
 
 
-def _without_retries(model: BaseChatModel) -> dict[str, Any]:
-    """Returns ChatOpenAI's clients with their retries off: they were made with the model and no field changes them."""
+def without_retries(model: BaseChatModel) -> BaseChatModel:
+    """Returns a copy of `model` in which the retries of ChatOpenAI's clients are off.
+
+    The clients were made with the model, and no field changes them.
+    """
     clients: dict[str, Any] = {}
     for root, used in (("root_client", "client"), ("root_async_client", "async_client")):
         client = getattr(model, root, None)
         if client is not None and hasattr(client, "with_options"):
             clients[root] = client.with_options(max_retries=0)
             clients[used] = clients[root].chat.completions
-    return clients
+    return model.model_copy(update=clients)
 
 
 def address_of(model: BaseChatModel) -> str:

@@ -1,6 +1,6 @@
 """Owns the step from what a client raises to our errors: what happened, what to do, and whether to ask again.
 
-Clients are told apart by class names and HTTP status, so that none of them has to be installed.
+Clients are distinguished by class names and HTTP status, so that none of them has to be installed.
 """
 
 import math
@@ -50,15 +50,15 @@ _N = r"""["'`]n["'`]|\bn\s*(?:=|>|must|is|should)|parameter:?\s+n\b"""
 def to_agent_error(
     error: Exception, *, address: str = "", options: Collection[str] = (), secrets: Collection[str] = ()
 ) -> CoEError:
-    """Returns our error for one that a model or its client raised; `secrets` do not stand in it.
+    """Returns our error for one that a model or its client raised, with `secrets` redacted.
 
     Args:
         error: What was raised.
         address: The server's address, for the hint.
         options: The options that the request had, one of which the server may have refused.
-        secrets: What must not be told.
+        secrets: What is redacted.
     """
-    found = error if isinstance(error, CoEError) else _translated(error, address, options)
+    found = error if isinstance(error, CoEError) else _translate(error, address, options)
     message, hint = redacted(found.args[0], secrets), redacted(found.hint, secrets)
     if (message, hint) != (found.args[0], found.hint):
         found.args, found.hint = (message,), hint
@@ -66,7 +66,7 @@ def to_agent_error(
 
 
 def status_of(error: Exception) -> int | None:
-    """Returns the HTTP status that an error tells of; None if it tells of none."""
+    """Returns the HTTP status of an error; None if it has none."""
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "status", "http_status"):
             if isinstance(status := getattr(holder, name, None), int):
@@ -75,20 +75,20 @@ def status_of(error: Exception) -> int | None:
 
 
 def is_outage(error: Exception, found: CoEError) -> bool:
-    """Returns whether an error, which is `found` among ours, means that the server cannot be reached for now."""
+    """Returns whether an error, which is `found` among ours, means that the server cannot be reached at the moment."""
     return isinstance(found, AgentConnectionError | AgentTimeoutError) or status_of(error) in (502, 503, 504)
 
 
-def _translated(error: Exception, address: str, options: Collection[str]) -> AgentError:
+def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:
     status, names = status_of(error), {kind.__name__ for kind in type(error).__mro__}
     if option := refused_option(error, status, options):
-        refusal = InvalidRequestError(_message(error), hint=f"Leave `{option}` out")
+        refusal = InvalidRequestError(_message(error), hint=f"Omit `{option}`")
         refusal.option = option
         return refusal
     if status is not None and status >= 400:
         return _from_status(error, status, address)
     if names & _TIMEOUTS:
-        hint = "Raise `request_timeout` or `timeout` of the agent, or lower `max_tokens` or `n_samples`"
+        hint = "Raise `request_timeout` or `timeout`, or lower `max_tokens` or `n_samples`"
         return AgentTimeoutError("the model did not answer in time", hint=hint)
     if names & _CONNECTIONS:
         return AgentConnectionError(_with_root(error), hint=f"Check that a server listens{_at(address)}")
@@ -103,7 +103,7 @@ def _translated(error: Exception, address: str, options: Collection[str]) -> Age
 def _from_status(error: Exception, status: int, address: str) -> AgentError:
     message = _message(error)
     if status in (401, 403):
-        return AuthenticationError(message, hint="Check the key that the model is given, and what it may be used for")
+        return AuthenticationError(message, hint="Check the key that the model is given, and its permissions")
     if status == 404:
         return ModelNotFoundError(
             message,
@@ -113,7 +113,7 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
     if status == 429:
         if "insufficient_quota" in str(error) + str(getattr(error, "code", "")):
             return RateLimitError(message, hint="The account has no credit left", retryable=False)
-        limited = RateLimitError(message, hint="Lower `max_concurrency` of the agent, or ask the provider for more")
+        limited = RateLimitError(message, hint="Lower `max_concurrency`, or ask the provider for more")
         limited.retry_after = _retry_after(error)
         return limited
     if status in (408, 504):
@@ -128,7 +128,7 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
 
 
 def refused_option(error: Exception, status: int | None, options: Collection[str]) -> str | None:
-    """Returns which of a request's options the model does not take, where the error says so."""
+    """Returns the option of a request that the model does not take, where the error says so; else None."""
     text, parameter = str(error), getattr(error, "param", None)
     if isinstance(error, TypeError):
         keyword = re.search(r"unexpected keyword argument '(\w+)'", text)
@@ -139,7 +139,7 @@ def refused_option(error: Exception, status: int | None, options: Collection[str
     for option in options:
         pattern = _N if option == "n" else rf"\b(?:top_)?{option}\b"
         named = parameter in (option, f"top_{option}") or re.search(pattern, text)
-        # a temperature may also be out of range, which is for the user to mend
+        # a temperature may also be out of range, which the user must correct
         if named and (unsupported or option != "temperature"):
             return option
     return None
@@ -151,7 +151,7 @@ def _message(error: Exception) -> str:
 
 
 def _with_root(error: Exception) -> str:
-    """Returns the error's message with its first cause: "Connection error" alone says too little."""
+    """Returns the error's message with its first cause: "Connection error" alone is not enough."""
     root: BaseException = error
     while (cause := root.__cause__ or root.__context__) is not None:
         root = cause

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import math
 import threading
 import time
 import weakref
@@ -15,6 +16,23 @@ from coe_agents.agents._requests.circuit_breaker import Outage
 from coe_agents.errors import AgentTimeoutError
 
 _T = TypeVar("_T")
+
+
+def check_limits(
+    owner: str, *, timeout: float | None, request_timeout: float | None, retries: int, max_concurrency: int | None
+) -> None:
+    """Refuses limits that cannot work; `owner` is whose they are, for the error.
+
+    Raises:
+        ValueError: If a time is not above 0 seconds, `retries` is below 0, or `max_concurrency` below 1.
+    """
+    for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
+        if seconds is not None and not 0 < seconds < math.inf:
+            raise ValueError(f'"{option}" must be above 0 seconds in {owner}; got {seconds!r}. None is no limit')
+    if not retries >= 0:
+        raise ValueError(f'"retries" must be at least 0 in {owner}; got {retries!r}. 0 never asks again')
+    if max_concurrency is not None and not max_concurrency >= 1:
+        raise ValueError(f'"max_concurrency" must be at least 1 in {owner}; got {max_concurrency!r}. 1 asks one by one')
 
 
 class Deadline:
@@ -42,12 +60,12 @@ class Deadline:
 
 
 class Places:
-    """The places at one endpoint: so many requests at a time, from whatever thread or event loop they come.
+    """The places at one endpoint: so many requests at a time, from any thread or event loop.
 
-    Who comes first is served first. Waiting blocks a thread, never an event loop.
+    Requests are served in the order in which they arrive. Waiting blocks a thread, never an event loop.
 
     Attributes:
-        outage: Whether the endpoint can be reached, as far as all who ask there know.
+        outage: Whether the endpoint can be reached, as seen by all requests to it.
     """
 
     def __init__(self, size: int) -> None:
@@ -63,7 +81,7 @@ class Places:
         return self._n_taken + len(self._waiting)
 
     def queue(self) -> Future[None]:
-        """Returns a turn, for `taken` or `ataken`."""
+        """Returns a turn, for `take` or `atake`."""
         turn: Future[None] = Future()
         with self._lock:
             self._waiting.append(turn)
@@ -71,34 +89,34 @@ class Places:
         return turn
 
     @contextmanager
-    def taken(self, seconds: float | None, turn: Future[None] | None = None) -> Iterator[None]:
+    def take(self, seconds: float | None, turn: Future[None] | None = None) -> Iterator[None]:
         """Takes a place for as long as the context lasts; raises `AgentTimeoutError` if none is free in time."""
         turn = turn or self.queue()
         try:
             try:
                 turn.result(seconds)
             except TimeoutError as error:
-                raise self._too_long(seconds) from error
+                raise self._timeout_error(seconds) from error
             yield
         finally:
             self._leave(turn)
 
     @asynccontextmanager
-    async def ataken(self, seconds: float | None, turn: Future[None] | None = None) -> AsyncIterator[None]:
-        """Takes a place for as long as the context lasts; see `taken`."""
+    async def atake(self, seconds: float | None, turn: Future[None] | None = None) -> AsyncIterator[None]:
+        """Takes a place for as long as the context lasts; see `take`."""
         turn = turn or self.queue()
         try:
             try:
                 async with asyncio.timeout(seconds):
                     await asyncio.wrap_future(turn)
             except TimeoutError as error:
-                raise self._too_long(seconds) from error
+                raise self._timeout_error(seconds) from error
             yield
         finally:
             self._leave(turn)
 
     def _leave(self, turn: Future[None]) -> None:
-        if turn.cancel():  # it never had its turn
+        if turn.cancel():  # it was still waiting
             return
         with self._lock:
             self._n_taken -= 1
@@ -111,10 +129,10 @@ class Places:
                 self._n_taken += 1
                 turn.set_result(None)
 
-    def _too_long(self, seconds: float | None) -> AgentTimeoutError:
+    def _timeout_error(self, seconds: float | None) -> AgentTimeoutError:
         return AgentTimeoutError(
-            f"none of the {self.size} places at the endpoint came free within {seconds:g} s",
-            hint="Raise `timeout` or `max_concurrency` of the agent, or ask fewer questions at a time",
+            f"none of the {self.size} places at the endpoint was free within {seconds:g} s",
+            hint="Raise `timeout` or `max_concurrency`, or ask fewer questions at a time",
             retryable=False,
         )
 
@@ -124,13 +142,18 @@ _LOCK = threading.Lock()
 
 
 def places_at(endpoint: Hashable, size: int) -> Places:
-    """Returns the endpoint's places, the same for all who hold them; the smallest `size` asked for counts."""
+    """Returns the endpoint's places, one object for all callers; the smallest `size` asked for counts."""
     with _LOCK:
         places = _PLACES.get(endpoint)
         if places is None:
             places = _PLACES[endpoint] = Places(size)
         places.size = min(places.size, size)
         return places
+
+
+def places_of(model: object, address: str, size: int | None = None) -> Places:
+    """Returns the places at the address of a model, 16 unless given; without an address the model object's own, 64."""
+    return places_at(address or id(model), size or (16 if address else 64))
 
 
 def call_within(seconds: float | None, call: Callable[[], _T]) -> _T:

@@ -28,9 +28,10 @@ def to_reply(
     max_chars: int,
     marks_truncated: bool = False,
 ) -> AgentReply:
-    """Returns what an agent says: the responses, their cost, and how they came about.
+    """Returns an agent's reply: the responses, their cost, and how they were sampled.
 
-    With `marks_truncated`, a reply that the model did not finish says so at its end: it must not pass for a whole one.
+    With `marks_truncated`, a reply that the model did not finish is marked at its end, so that it does not pass
+    for a whole one.
     """
     generations = [generation for one in drawn.results for generation in one.result.generations[0]][:n_samples]
     responses = [
@@ -104,7 +105,7 @@ def whole_text(reply: AgentReply) -> str | None:
 
 
 def _cut(text: str, max_chars: int) -> str:
-    """Returns a text that is too long cut, with a mark of what is gone: texts that differ there must not become one."""
+    """Returns a long text cut, with a hash of the whole, so that texts that differ in the rest stay different."""
     if len(text) <= max_chars:
         return text
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]
@@ -119,7 +120,7 @@ def _is_truncated(generation: Generation) -> bool:
 
 
 def _log_probability(generation: Generation) -> tuple[float | None, int | None]:
-    """Returns the sum of the tokens' log-probabilities and their number; None where one is missing or cannot be."""
+    """Returns the sum of the tokens' log-probabilities and their number; None where one is missing or invalid."""
     given = (generation.generation_info or {}).get("logprobs")
     content = given.get("content") if isinstance(given, Mapping) else None
     values = [token.get("logprob") for token in content or ()]

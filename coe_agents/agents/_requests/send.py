@@ -1,7 +1,7 @@
 """Owns one request to a model: its place at a server, its time, its retries, and its failure as one of our errors.
 
-Retries are here and nowhere else: only here the deadline, what the server asks to wait, and the responses that other
-requests have already brought are known. So a client's own retries are turned off where they can be.
+Retries are here and nowhere else, since only here the deadline, the wait that the server asks for, and the responses to
+other requests are known. A client's own retries are turned off where possible.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
+from langgraph.errors import GraphBubbleUp
 from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
 
 from coe_agents.agents._requests.balance import Answered, Replica, Replicas, Visit
@@ -20,7 +21,7 @@ from coe_agents.agents._requests.capabilities import ModelCall
 from coe_agents.agents._requests.errors import is_outage, status_of, to_agent_error
 from coe_agents.agents._requests.limits import Deadline, call_within
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError
-from coe_agents.redaction import is_told
+from coe_agents.redaction import prints_secret
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 8.0
@@ -36,7 +37,7 @@ class Asker:
         replicas: Its servers, or the model itself.
         retries: How often a request that failed is sent again, to whichever server.
         request_timeout: Seconds for one attempt; None leaves it to the deadline.
-        secrets: What no error may tell.
+        secrets: What is redacted in errors.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Asker:
 
         def send(model: BaseChatModel, seconds: float | None) -> Answered:
             arguments = {**observed, **call.arguments(seconds)}
-            result = self._spoken(call.on(model).generate([messages], **arguments))
+            result = self._check_generations(call.on(model).generate([messages], **arguments))
             return Answered(result, self.replicas.of(model))
 
         try:
@@ -74,7 +75,7 @@ class Asker:
 
         async def send(model: BaseChatModel, seconds: float | None) -> Answered:
             arguments = {**observed, **call.arguments(seconds)}
-            result = self._spoken(await call.on(model).agenerate([messages], **arguments))
+            result = self._check_generations(await call.on(model).agenerate([messages], **arguments))
             return Answered(result, self.replicas.of(model))
 
         try:
@@ -85,7 +86,7 @@ class Asker:
     def try_(
         self, send: Callable[[BaseChatModel, float | None], _T], deadline: Deadline, options: Collection[str] = ()
     ) -> _T:
-        """Calls `send` with a server's model and the seconds that an attempt has; again if it may yet succeed.
+        """Calls `send` with a server's model and the seconds that an attempt has; again after a failure that may pass.
 
         Raises:
             CoEError: What went wrong in the end.
@@ -93,7 +94,7 @@ class Asker:
         failed = list[Replica]()
 
         def attempt() -> _T:
-            with self.replicas.taken(deadline, failed) as visit:
+            with self.replicas.take(deadline, failed) as visit:
                 seconds = deadline.left(self.request_timeout)
                 try:
                     result = call_within(seconds, lambda: send(visit.replica.model, seconds))
@@ -101,7 +102,7 @@ class Asker:
                     failed.append(visit.replica)
                     self._fail(error, visit, options)
                     raise
-                visit.answered()
+                visit.note_answer()
                 return result
 
         try:
@@ -121,7 +122,7 @@ class Asker:
         failed = list[Replica]()
 
         async def attempt() -> _T:
-            async with self.replicas.ataken(deadline, failed) as visit:
+            async with self.replicas.atake(deadline, failed) as visit:
                 seconds = deadline.left(self.request_timeout)
                 try:
                     async with asyncio.timeout(seconds):
@@ -130,7 +131,7 @@ class Asker:
                     failed.append(visit.replica)
                     self._fail(error, visit, options)
                     raise
-                visit.answered()
+                visit.note_answer()
                 return result
 
         try:
@@ -158,25 +159,25 @@ class Asker:
 
         return {"wait": wait, "stop": stop, "retry": retry_if_exception(_may_retry), "reraise": True}
 
-    def _spoken(self, result: LLMResult) -> LLMResult:
+    def _check_generations(self, result: LLMResult) -> LLMResult:
         if not result.generations or not result.generations[0]:
             raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint="Ask it directly")
         return result
 
     def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:
-        """Raises `error` as one of ours; what LangGraph raises for its own ends is left alone."""
-        if any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__):
+        """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""
+        if isinstance(error, GraphBubbleUp):
             return
         found = to_agent_error(error, address=visit.replica.address, options=options, secrets=self.secrets)
         if is_outage(error, found):
-            visit.replica.places.outage.failed()
+            visit.replica.places.outage.note_failure()
             found = self.replicas.with_addresses(found)
         elif status_of(error) is not None:
-            visit.answered()
+            visit.note_answer()
         if found is error:
             raise found
-        # a cause is printed with a traceback, and must then tell nothing either
-        raise found from (None if is_told(error, self.secrets) else error)
+        # a traceback prints the cause, too, so it must hold no secret either
+        raise found from (None if prints_secret(error, self.secrets) else error)
 
 
 def _may_retry(error: BaseException) -> bool:
@@ -188,10 +189,10 @@ def _error(state: RetryCallState) -> BaseException | None:
 
 
 def _final(error: CoEError) -> CoEError:
-    error.retryable = False  # all that could be done has been
+    error.retryable = False  # the retries are used up
     return error
 
 
-def observing(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns what makes a model call visible to the caller's tracing; `generate` inherits none of it by itself."""
+def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the options that make a model call visible to the caller's tracing; `generate` does not inherit them."""
     return {key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)}

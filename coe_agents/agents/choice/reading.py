@@ -1,4 +1,4 @@
-"""Owns how a few short choices are found in what a model gives: the likeliest first tokens, or a reply's text."""
+"""Owns how a choice is read from a model's output: from the likeliest first tokens, or from a reply's text."""
 
 import math
 import re
@@ -45,12 +45,12 @@ class FirstToken:
         return min(math.fsum(self.seen.values()), 1.0)
 
     def is_settled(self, choices: Sequence[str]) -> bool:
-        """Tells whether what the list leaves open is at most `MAX_DOUBT` of what it gives to the choices."""
+        """Returns whether what the list leaves open is at most `MAX_DOUBT` of what it gives to the choices."""
         doubt = self.ambiguous + self.unlisted * (len(choices) - len(self.seen))
         return self.mass > 0 and doubt <= MAX_DOUBT * self.mass
 
     def is_held(self, choices: Sequence[str]) -> bool:
-        """Tells whether the reply was held to the choices: all are listed, and no other token has any probability.
+        """Returns whether the reply was held to the choices: all are listed, and no other token has any probability.
 
         A mask leaves nothing to other tokens; a server that ignores it leaves them little, where the model is sure.
         """
@@ -83,9 +83,9 @@ def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstTok
     content = given.get("content") if isinstance(given, Mapping) else None
     if not content or not content[0].get("top_logprobs"):
         return None
-    top = [_spelled(entry) for entry in content[0]["top_logprobs"]]
-    drawn = _spelled(content[0])
-    # the drawn token comes on top of the list where it is not among the likeliest
+    top = [_read_entry(entry) for entry in content[0]["top_logprobs"]]
+    drawn = _read_entry(content[0])
+    # the drawn token is added to the list where it is not among the likeliest
     listed = top if drawn[0] in dict(top) else [*top, drawn]
     if any(probability is None for _, probability in listed):
         return None
@@ -94,7 +94,7 @@ def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstTok
     for token, probability in listed:
         value = probability or 0.0
         total += value
-        begun = _begun(token, choices)
+        begun = _find_begun(token, choices)
         if len(begun) == 1:
             seen[begun[0]] = seen.get(begun[0], 0.0) + value
         elif begun:
@@ -126,7 +126,7 @@ def read_choice(text: str, choices: Sequence[str]) -> str | None:
     return named[0] if opened else None
 
 
-def _spelled(entry: Mapping[str, Any]) -> tuple[str, float | None]:
+def _read_entry(entry: Mapping[str, Any]) -> tuple[str, float | None]:
     """Returns a token and its probability; None where the log-probability is missing or not a number."""
     logprob = entry.get("logprob")
     if not isinstance(logprob, int | float) or math.isnan(logprob):
@@ -134,7 +134,7 @@ def _spelled(entry: Mapping[str, Any]) -> tuple[str, float | None]:
     return str(entry.get("token") or ""), math.exp(min(logprob, 0.0))
 
 
-def _begun(token: str, choices: Sequence[str]) -> list[str]:
+def _find_begun(token: str, choices: Sequence[str]) -> list[str]:
     """Returns the choices that a token begins, or begins with."""
     piece = token.strip(_PIECE_SPACES)
     if not piece:

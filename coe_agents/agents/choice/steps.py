@@ -1,4 +1,4 @@
-"""Owns the requests by which a chat model's choice is learned, as a generator without I/O: sync and async drive one."""
+"""Owns the requests that find out a chat model's choice, as a generator without I/O: sync and async drive one."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import Generation, LLMResult
 
+from coe_agents.agents._requests.errors import status_of
 from coe_agents.agents._requests.parse import text_of, usage_of
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
 from coe_agents.errors import AgentError, NoChoiceError
@@ -18,7 +19,7 @@ CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)
 
 _N_TOP = 20
 _REFUSALS = (400, 403, 405, 415, 422, 501)
-"""HTTP statuses by which servers refuse an option; all else is an error of its own."""
+"""HTTP statuses by which servers refuse an option; any other error is raised."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class ChoiceProbabilities:
 
     Attributes:
         probabilities: One for each choice, in the order asked; they sum to 1.
-        method: Where they come from; see `choice_probability`.
-        mass: The share of all the model's replies that are one of the choices, in [0, 1]; a small one says that the
-            model would rather say something else. None for "constrained", which allows nothing else.
+        method: How they were obtained; see `choice_probability`.
+        mass: The share of all the model's replies that are one of the choices, in [0, 1]; where it is small, the
+            model mostly replies something else. None for "constrained", which allows nothing else.
         unseen: The choices that no listed token began; they have the most that they can have.
         n_samples: The replies that were counted, for "sampled"; else 0.
         input_tokens: What the request that settled it cost; 0 for "exact" and "sampled".
@@ -59,7 +60,7 @@ _Generations = list[Generation]
 def steps(
     model: BaseChatModel, choices: Sequence[str], n_samples: int, methods: Sequence[ChoiceMethod]
 ) -> Generator[Request, LLMResult, ChoiceProbabilities]:
-    """Yields the requests, is sent their results or thrown their errors, and returns what they say; does no I/O."""
+    """Yields the requests, is sent their results or thrown their errors, and returns the probabilities; does no I/O."""
     fields = type(model).model_fields
     lists_tokens = "top_logprobs" in fields
     if lists_tokens and "top_logprobs" in methods:
@@ -74,9 +75,9 @@ def steps(
         if found and found.is_held(choices):
             return _from_first_token(found, choices, "constrained", usage)
     if "sampled" in methods:
-        return (yield from _sampled(model, choices, n_samples))
+        return (yield from _sample(model, choices, n_samples))
     raise NoChoiceError(
-        f"{type(model).__name__} gave no probabilities of {listed(choices)} by {listed(methods)}",
+        f"{type(model).__name__} gave no probabilities of {list_names(choices)} by {list_names(methods)}",
         hint='Allow the method "sampled", or use a server that gives log-probabilities',
     )
 
@@ -96,7 +97,7 @@ def _first_token(
     return read_first_token(generations[0], choices), usage_of(result)
 
 
-def _sampled(
+def _sample(
     model: BaseChatModel, choices: Sequence[str], n_samples: int
 ) -> Generator[Request, LLMResult, ChoiceProbabilities]:
     """Counts replies; asks for all in one request where the model has a field `n`, and again for what is missing."""
@@ -115,14 +116,14 @@ def _sampled(
                 raise
             many = False
             continue
-        if not (came := _flat(result)):
+        if not (received := _flat(result)):
             raise AgentError(f"{type(model).__name__} gave no reply", hint="Ask it directly to see why", retryable=True)
-        replies += came[:missing]
+        replies += received[:missing]
     read = [read_choice(text_of(reply), choices) for reply in replies]
     n_clear = sum(choice is not None for choice in read)
     if not n_clear:
         raise NoChoiceError(
-            f"none of {wanted} replies of {type(model).__name__} was one of {listed(choices)}",
+            f"none of {wanted} replies of {type(model).__name__} was one of {list_names(choices)}",
             hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
         )
     shares = {choice: read.count(choice) / n_clear for choice in choices}
@@ -143,9 +144,8 @@ def _from_first_token(
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Tells whether a call may have failed for an option that the model or its server does not take."""
-    answered = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
-    return answered in _REFUSALS or isinstance(error, TypeError | ValueError | NotImplementedError)
+    """Returns whether a call may have failed for an option that the model or its server does not take."""
+    return status_of(error) in _REFUSALS or isinstance(error, TypeError | ValueError | NotImplementedError)
 
 
 def _plain(model: BaseChatModel) -> dict[str, Any]:
@@ -156,6 +156,6 @@ def _flat(result: LLMResult) -> _Generations:
     return [generation for prompt in result.generations for generation in prompt]
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Returns names for an error's text."""
     return ", ".join(f'"{name}"' for name in names)

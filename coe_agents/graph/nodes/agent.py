@@ -15,7 +15,7 @@ from coe_agents.errors import AgentError, AgentTimeoutError, IgnoredTemperatureE
 from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, AskedRequest
-from coe_agents.redaction import is_told, redacted, secrets_of
+from coe_agents.redaction import prints_secret, redacted, secrets_of
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response
 
 _GRACE = 0.5
@@ -42,7 +42,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         secrets = secrets_of(agent)
         said_wrong = redacted(f"{type(error).__name__}: {error}", secrets)
         if may_retry and _attempt() < attempts:
-            if is_told(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes
+            if prints_secret(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes
                 raise AgentError(said_wrong, retryable=True) from None
             raise error
         row = Response(

@@ -10,13 +10,13 @@ from langgraph.types import Overwrite
 
 from coe_agents.clustering import Clusterer, parse_choice
 from coe_agents.clustering.cluster import cluster_with_former
-from coe_agents.errors import ClusteringError, CoEError
+from coe_agents.errors import AgentError, ClusteringError, CoEError
 from coe_agents.graph import events
 from coe_agents.graph.rounds import before, counted
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
-from coe_agents.redaction import is_told, redacted, secrets_of
+from coe_agents.redaction import prints_secret, redacted, secrets_of
 from coe_agents.rounds import former_answers
 from coe_agents.types import Response, in_canonical_order, usable
 
@@ -102,8 +102,9 @@ def _clustered(
 def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
     """Raises an error of a model's client, or one that tells its key, as ours; other errors stand."""
     secrets = secrets_of(clusterer)
-    is_secret = is_told(error, secrets)
-    if is_secret or not isinstance(error, CoEError | ValueError | TypeError | ImportError | OSError):
+    is_secret = prints_secret(error, secrets)
+    of_a_model = isinstance(error, AgentError)
+    if is_secret or of_a_model or not isinstance(error, CoEError | ValueError | TypeError | ImportError | OSError):
         message = redacted(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
         hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
         raise ClusteringError(message, hint=hint) from None if is_secret else error

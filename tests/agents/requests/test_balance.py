@@ -96,38 +96,38 @@ def replicas(n: int = 3, size: int = 2) -> Replicas:
 def test_the_one_with_the_fewest_requests_is_next_and_ties_go_in_turn():
     servers, deadline = replicas(), Deadline(5)
     with ExitStack() as stack:
-        visits = [stack.enter_context(servers.taken(deadline, [])) for _ in range(6)]
+        visits = [stack.enter_context(servers.take(deadline, [])) for _ in range(6)]
     assert [visit.replica.address[-1] for visit in visits] == ["0", "1", "2", "0", "1", "2"]
     with ExitStack() as stack:
         for place in (0, 2):
-            stack.enter_context(servers.all[place].places.taken(5))
-        assert stack.enter_context(servers.taken(deadline, [])).replica.address == "http://1"
+            stack.enter_context(servers.all[place].places.take(5))
+        assert stack.enter_context(servers.take(deadline, [])).replica.address == "http://1"
 
 
 def test_a_request_goes_to_a_server_that_has_not_failed_it():
     servers = replicas()
-    with servers.all[1].places.taken(5), servers.all[2].places.taken(5):
-        with servers.taken(Deadline(5), []) as visit:
+    with servers.all[1].places.take(5), servers.all[2].places.take(5):
+        with servers.take(Deadline(5), []) as visit:
             assert visit.replica.address == "http://0"
-        with servers.taken(Deadline(5), [servers.all[0], servers.all[1]]) as visit:
+        with servers.take(Deadline(5), [servers.all[0], servers.all[1]]) as visit:
             assert visit.replica.address == "http://2"
 
 
 def test_one_request_alone_tries_a_server_again(clock):
     servers = replicas()
-    servers.all[0].places.outage.failed()
+    servers.all[0].places.outage.note_failure()
     clock.now += 1
     with ExitStack() as stack:
-        visits = [stack.enter_context(servers.taken(Deadline(5), [])) for _ in range(5)]
+        visits = [stack.enter_context(servers.take(Deadline(5), [])) for _ in range(5)]
     assert [visit.replica.address[-1] for visit in visits].count("0") == 1
 
 
 def test_only_who_was_set_aside_is_not_waited_for_and_only_if_another_is_up():
     servers = replicas(n=2)
     assert not servers.is_another_ready(servers.all[0])
-    servers.all[0].places.outage.failed()
+    servers.all[0].places.outage.note_failure()
     assert servers.is_another_ready(servers.all[0])
-    servers.all[1].places.outage.failed()
+    servers.all[1].places.outage.note_failure()
     assert not servers.is_another_ready(servers.all[0])
 
 
@@ -136,14 +136,14 @@ async def test_who_waits_at_a_server_that_fails_goes_to_another_without_having_a
     entered, order = asyncio.Event(), []
 
     async def hold(address: str, *, fails: bool) -> None:
-        async with servers.ataken(Deadline(5), []) as visit:
+        async with servers.atake(Deadline(5), []) as visit:
             assert visit.replica.address == address
             await entered.wait()
             if fails:
-                visit.replica.places.outage.failed()
+                visit.replica.places.outage.note_failure()
 
     async def wait() -> None:
-        async with servers.ataken(Deadline(5), []) as visit:
+        async with servers.atake(Deadline(5), []) as visit:
             order.append(visit.replica.address)
 
     tasks = [asyncio.create_task(hold("http://0", fails=True)), asyncio.create_task(hold("http://1", fails=False))]
@@ -267,8 +267,8 @@ def test_a_place_that_comes_too_late_is_no_failure_of_the_server():
     servers = replicas(n=2, size=1)
     with ExitStack() as stack:
         for replica in servers.all:
-            stack.enter_context(replica.places.taken(5))
-        with pytest.raises(AgentTimeoutError, match="places"), servers.taken(Deadline(0.05), []):
+            stack.enter_context(replica.places.take(5))
+        with pytest.raises(AgentTimeoutError, match="places"), servers.take(Deadline(0.05), []):
             pass
     assert not any(replica.places.outage.is_down for replica in servers.all)
 
@@ -310,11 +310,11 @@ def chat(model: str = "m", host: str = "a") -> ChatOpenAI:
 @pytest.mark.parametrize(
     ("models", "kind", "says"),
     [
-        ([], ValueError, "none came"),
-        (["openai:m", "openai:m"], TypeError, "of one class; str, str came"),
-        ([chat(), CountingModel()], TypeError, "ChatOpenAI, CountingModel came. Make an agent of each"),
-        ([chat("llama"), chat("qwen", "b")], ValueError, "the same model; llama, qwen came. Make an agent of each"),
-        ([chat(), chat()], ValueError, "http://a/v1 came twice"),
+        ([], ValueError, "got none"),
+        (["openai:m", "openai:m"], TypeError, "of one class; got str, str"),
+        ([chat(), CountingModel()], TypeError, "got ChatOpenAI, CountingModel. Make an agent of each"),
+        ([chat("llama"), chat("qwen", "b")], ValueError, "the same model; got llama, qwen. Make an agent of each"),
+        ([chat(), chat()], ValueError, "got http://a/v1 twice"),
     ],
 )
 def test_what_are_no_servers_of_one_model_is_refused(models, kind, says):

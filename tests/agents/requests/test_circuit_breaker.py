@@ -17,7 +17,7 @@ def clock(monkeypatch):
 
 def test_what_never_failed_is_in_service(clock):
     outage = Outage()
-    outage.tried()
+    outage.note_try()
     assert (outage.is_down, outage.is_set_aside) == (False, False)
 
 
@@ -25,7 +25,7 @@ def test_the_time_doubles_with_each_failure_up_to_a_minute(clock):
     outage, times = Outage(), []
     for _ in range(8):
         began = clock.now
-        outage.failed()
+        outage.note_failure()
         while outage.is_set_aside:
             clock.now += 0.5
         times.append(clock.now - began)
@@ -35,7 +35,7 @@ def test_the_time_doubles_with_each_failure_up_to_a_minute(clock):
 def test_many_failures_at_once_are_one(clock):
     outage = Outage()
     for _ in range(100):
-        outage.failed()
+        outage.note_failure()
     assert outage.n_failures == 1
     clock.now += 1
     assert (outage.is_down, outage.is_set_aside) == (True, False)
@@ -43,13 +43,13 @@ def test_many_failures_at_once_are_one(clock):
 
 def test_one_request_tries_it_again_and_the_others_stay_away(clock):
     outage = Outage()
-    outage.failed()
+    outage.note_failure()
     clock.now += 1
-    outage.tried()
+    outage.note_try()
     assert outage.is_set_aside
     clock.now += 1.9
     assert outage.is_set_aside  # nothing has come back yet
-    outage.failed()
+    outage.note_failure()
     assert outage.n_failures == 2  # it counted already
     clock.now += 0.1
     assert not outage.is_set_aside
@@ -58,13 +58,13 @@ def test_one_request_tries_it_again_and_the_others_stay_away(clock):
 def test_an_answer_ends_it(clock):
     outage = Outage()
     for _ in range(3):
-        outage.failed()
+        outage.note_failure()
         clock.now += 60
-    outage.tried()
-    outage.answered(2)  # to what was asked before it failed
+    outage.note_try()
+    outage.note_answer(2)  # to what was asked before it failed
     assert outage.is_down
-    outage.answered(outage.n_failures)
+    outage.note_answer(outage.n_failures)
     assert (outage.is_down, outage.is_set_aside) == (False, False)
-    outage.failed()
+    outage.note_failure()
     clock.now += 1
     assert not outage.is_set_aside  # and it starts anew

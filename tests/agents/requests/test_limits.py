@@ -34,13 +34,13 @@ def test_places_are_shared_by_threads_and_event_loops():
             most[0] = max(most[0], busy[0])
 
     def in_thread():
-        with places.taken(10):
+        with places.take(10):
             enter(1)
             time.sleep(0.01)
             enter(-1)
 
     async def in_loop():
-        async with places.ataken(10):
+        async with places.atake(10):
             enter(1)
             await asyncio.sleep(0.01)
             enter(-1)
@@ -61,13 +61,13 @@ async def test_waiting_for_a_place_does_not_block_the_event_loop():
     places, order = Places(1), []
 
     async def hold():
-        async with places.ataken(None):
+        async with places.atake(None):
             order.append("held")
             await asyncio.sleep(0.05)
         order.append("left")
 
     async def other():
-        async with places.ataken(None):
+        async with places.atake(None):
             order.append("taken")
 
     async def meanwhile():
@@ -79,26 +79,26 @@ async def test_waiting_for_a_place_does_not_block_the_event_loop():
 
 async def test_who_gives_up_waiting_takes_no_place():
     places = Places(1)
-    with places.taken(None):
-        with pytest.raises(AgentTimeoutError, match=r"none of the 1 places .* came free within"), places.taken(0.01):
+    with places.take(None):
+        with pytest.raises(AgentTimeoutError, match=r"none of the 1 places .* was free within"), places.take(0.01):
             pass
         with pytest.raises(AgentTimeoutError):
-            async with places.ataken(0.01):
+            async with places.atake(0.01):
                 pass
-        waiting = asyncio.create_task(places.ataken(None).__aenter__())
+        waiting = asyncio.create_task(places.atake(None).__aenter__())
         await asyncio.sleep(0.01)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-    async with places.ataken(0.1):  # free again
+    async with places.atake(0.1):  # free again
         pass
 
 
 def test_who_fails_leaves_the_place():
     places = Places(1)
-    with pytest.raises(KeyError), places.taken(None):
+    with pytest.raises(KeyError), places.take(None):
         raise KeyError
-    with places.taken(0.1):
+    with places.take(0.1):
         pass
 
 

@@ -11,7 +11,7 @@ from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.agents import ChatEntailment
 from coe_agents.clustering import BidirectionalEntailment
 from coe_agents.errors import ClusteringError
-from coe_agents.redaction import is_told
+from coe_agents.redaction import prints_secret
 from tests.doubles import ScriptedAgent
 from tests.faults import KEY, failing
 
@@ -38,7 +38,7 @@ def test_a_key_that_a_judges_server_repeats_is_in_no_error_and_no_checkpoint(for
         compiled = graph(BidirectionalEntailment(judge), checkpointer=saver)
         with pytest.raises(ClusteringError, match=r"AuthenticationError: .*\[redacted\].*coe-agents doctor") as raised:
             asyncio.run(compiled.ainvoke(asked, config)) if form == "async" else compiled.invoke(asked, config)
-    assert not is_told(raised.value, {KEY})
+    assert not prints_secret(raised.value, {KEY})
     kept = repr(list(compiled.get_state_history(config))) + repr(saver.storage) + repr(saver.writes) + repr(saver.blobs)
     assert "[redacted]" in kept
     assert KEY not in kept

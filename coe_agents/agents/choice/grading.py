@@ -13,15 +13,15 @@ from coe_agents.errors import NoChoiceError
 from coe_agents.types import AgentReply, Response, Sampling, Usage
 
 OTHER_REPLY = "(another reply)"
-"""The text of the response that stands for all replies that are none of the choices."""
+"""The text of the response that stands for all replies that are not one of the choices."""
 MIN_MASS = 0.5
-"""Where the choices hold less of the model's probability, their ratio says nothing: then its replies are sampled."""
+"""Where the choices hold less of the model's probability, their ratio is not reliable: then its replies are sampled."""
 _METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
-"""Not the likeliest first tokens of a free reply, which may go on: "Approve would be unsafe"."""
+"""Not the likeliest first tokens of a free reply, which may continue: "Approve would be unsafe"."""
 
 
 def is_gradable(choices: Sequence[str]) -> bool:
-    """Returns whether no choice begins another, so that a first token tells them apart."""
+    """Returns whether no choice begins another, so that a first token distinguishes them."""
     folded = [choice.strip().casefold() for choice in choices]
     return not any(a.startswith(b) for i, a in enumerate(folded) for j, b in enumerate(folded) if i != j)
 

@@ -88,7 +88,7 @@ def calibrate(
             "final gate is fitted on all. For a guarantee: --halves."
         )
     if calibration.n_ties:
-        print(f"{calibration.n_ties} with tied leading answers, which are never answered.")
+        print(f"Questions with a tied lead, which are never answered: {calibration.n_ties}.")
     unjudged = sum(row.correct is None for row in rows)
     if unjudged:
         print(f"{unjudged} questions without a verdict were skipped.")
@@ -133,7 +133,7 @@ def drift(
                 f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_VERDICTS[found.risk]}"
             )
         if found.n_ties:
-            print(f"{found.n_ties} with tied leading answers, which are never answered")
+            print(f"questions with a tied lead, which are never answered: {found.n_ties}")
         if found.n_unmeasurable:
             print(f"{found.n_unmeasurable} questions lack an agent that the learned gate needs")
         for mismatch in found.mismatches:

@@ -189,11 +189,11 @@ def test_calibrate_and_drift_count_ties(tmp_path):
     path, policy = write(tmp_path / "s.jsonl", samples), tmp_path / "policy.json"
     done = run("calibrate", path, "--risk", 0.2, "--out", policy)
     assert "Answer up to 0 nats of CoE: 40 of 80 questions (50.0%), 0 wrong" in done.stdout
-    assert "40 questions whose leading answers tie are never answered." in done.stdout
+    assert "Questions with a tied lead, which are never answered: 40." in done.stdout
     assert json.loads(policy.read_text())["n_ties"] == 40
     done = run("drift", policy, path)
     assert "coverage 50.0%" in done.stdout
-    assert "40 questions whose leading answers tie are never answered" in done.stdout
+    assert "questions with a tied lead, which are never answered: 40" in done.stdout
 
 
 def test_halves_need_a_learned_gate(samples, tmp_path):

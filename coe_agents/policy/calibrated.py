@@ -4,6 +4,7 @@ import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -12,6 +13,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.policy.base import Decision, check_action
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
+from coe_agents.prompts import quoted
 from coe_agents.types import Action
 from coe_agents.uncertainty.answers import TIE
 
@@ -202,13 +204,16 @@ class CalibratedPolicy:
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
         try:
-            record = json.loads(Path(path).read_bytes())
+            record = json.loads(Path(path).read_bytes(), object_pairs_hook=_without_repetition)
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigurationError(f"the policy {path} cannot be read: {error}", hint=hint) from error
-        if not isinstance(record, dict) or record.pop("format", None) not in (_FORMAT, _FORMER_FORMAT):
-            raise ConfigurationError(f'{path} is no policy of the format "{_FORMAT}"', hint=hint)
+        known = record.pop("format", None) if isinstance(record, dict) else None
+        if known not in (_FORMAT, _FORMER_FORMAT):
+            raise ConfigurationError(f'{path} is not a policy of the format "{_FORMAT}"', hint=hint)
         try:
             calibration = _from_json(record)
+            if known == _FORMAT:
+                _check_consistent(calibration)
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise ConfigurationError(f"the policy {path} is damaged: {error}", hint=hint) from error
         return cls(calibration, otherwise=otherwise)
@@ -249,6 +254,8 @@ class CalibratedPolicy:
         what = f"CoE {uncertainty:.3f}" if calibration.gate is None else f"gate score {uncertainty:.3f}"
         if uncertainty <= threshold + TIE:
             reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
+            if measurement.tied or answer != measurement.answer:
+                reason = f'the agents\' learned weights favour "{quoted(answer, limit=80)}"; {reason}'
             return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
         return Decision(self.otherwise, None, f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
 
@@ -271,11 +278,49 @@ class CalibratedPolicy:
                 found.append(f"{name} gave {now.n_responses} responses, and {span} when calibrated")
             if agent.weighting not in ("mixed", now.weighting):
                 found.append(f"{name}'s responses count by {now.weighting}, and by {agent.weighting} when calibrated")
+        if measurement.agents and not _counts_agents_equally(measurement):
+            found.append("the agents do not count equally (by their weights, or coordinated), and did when calibrated")
         return found
 
     def __repr__(self) -> str:
         kind = "CoE" if self.calibration.gate is None else "learned gate"
         return f"CalibratedPolicy({kind} <= {self.calibration.threshold}, otherwise={self.otherwise!r})"
+
+
+def _counts_agents_equally(measurement: Measurement) -> bool:
+    """Returns whether the support is the plain mean of the agents' distributions, as in every calibration."""
+    n_agents = len(measurement.agents)
+    return all(
+        abs(share - sum(agent.distribution.get(text, 0.0) for agent in measurement.agents.values()) / n_agents) < 1e-6
+        for text, share in zip(measurement.representatives, measurement.support, strict=True)
+    )
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    _require(len(record) == len(pairs), "each field must stand once", [name for name, _ in pairs])
+    return record
+
+
+def _check_consistent(calibration: Calibration) -> None:
+    """Raises where numbers, each fine by itself, do not belong to one calibration."""
+    seen, threshold, gate = calibration.uncertainties, calibration.threshold, calibration.gate
+    _require(all(a <= b for a, b in pairwise(seen)), '"uncertainties" must rise', seen[:5])
+    _require(not seen or seen[0] >= 0.0, '"uncertainties" must be at least 0', seen[:1])
+    _require(
+        threshold is None or (bool(seen) and threshold <= seen[-1] + TIE),
+        '"threshold" must be at most the highest of "uncertainties"',
+        threshold,
+    )
+    _require((threshold is None) == (calibration.bound is None), '"bound" belongs to a "threshold"', calibration.bound)
+    n_ties, n_questions = calibration.n_ties, calibration.n_questions
+    _require(n_ties <= n_questions, '"n_ties" must be at most "n_questions"', n_ties)
+    names = () if gate is None else gate.agents
+    _require(
+        len(set(names)) == len(names) and set(names) <= calibration.agents.keys(),
+        '"agents" of the gate must be agents of the policy, each once',
+        list(names),
+    )
 
 
 def _from_json(record: dict[str, Any]) -> Calibration:

@@ -27,7 +27,7 @@ from coe_agents.uncertainty import (
     regime,
     semantic_entropy,
 )
-from coe_agents.uncertainty.answers import first_highest, shares_lead
+from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.divergences import divergence_name
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
@@ -114,8 +114,9 @@ class Measurement:
 
     @property
     def leading(self) -> int:
-        """The index of the leading cluster in `support` and `representatives`; the first one on a tie."""
-        return int(first_highest(np.array(self.support)))
+        """The place of the leading cluster in `support` and `representatives`; on a tie the first by text."""
+        leaders = np.flatnonzero(shares_lead(np.array(self.support))).tolist()
+        return int(min(leaders, key=lambda cluster: self.representatives[cluster]) if self.tied else leaders[0])
 
 
 def measure(

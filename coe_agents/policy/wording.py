@@ -67,7 +67,10 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     for claim in ordered[:_MOST_CLAIMS]:
         names = [name for name, own in claims.items() if own == claim]
         clauses.append(f"{_subject(names, claim, total, is_first=not clauses)} {_predicate(claim, len(names))}")
-    if others := sum(counts[claim] for claim in ordered[_MOST_CLAIMS:]):
+    rest = ordered[_MOST_CLAIMS:]
+    if n_split := sum(counts[claim] for claim in rest if claim.is_split):
+        clauses.append(f"{_number(n_split)} more {'is' if n_split == 1 else 'are'} split")
+    if others := sum(counts[claim] for claim in rest if not claim.is_split):
         clauses.append(f"{_number(others)} {'gives' if others == 1 else 'give'} other answers")
     if total > len(claims):
         clauses.append(f"{_number(total - len(claims))} did not answer")
@@ -163,7 +166,8 @@ def _lead(
     for claim, n in counts.items():
         if not claim.is_split:
             behind[claim.answers[0]] += n
-    if any(n >= behind[leading] for text, n in behind.items() if text != leading):
+    hidden = len(counts) > 1 and not behind[leading]
+    if hidden or any(n >= behind[leading] for text, n in behind.items() if text != leading):
         return f"; {_named(leading)} leads with {share:.0%}"
     return ""
 

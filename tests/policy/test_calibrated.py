@@ -115,6 +115,20 @@ def test_learned_weights_choose_the_answer_and_break_ties():
     assert not decide(CALIBRATION, divided(a=0.8, b=0.6)).trusted_answer
 
 
+@pytest.mark.parametrize("representatives", [("Paris", "Rome"), ("Rome", "Paris")])
+def test_the_order_of_clusters_does_not_choose_the_answer_to_a_tie(representatives):
+    tied = replace(divided(a=1.0, b=0.0), representatives=representatives, support=(0.5, 0.5), tied=("Paris", "Rome"))
+    decision = decide(trusting(0.4, 0.6), tied)
+    assert decision.answer == "Rome"
+    assert decision.reason.startswith('the agents\' learned weights favour "Rome"; gate score ')
+
+
+def test_agents_that_do_not_count_equally_are_warned_of():
+    unequal = replace(divided(a=1.0, b=0.5), support=(0.9, 0.1))
+    with pytest.warns(UserWarning, match="the agents do not count equally"):
+        decide(CALIBRATION, unequal)
+
+
 def test_a_new_learned_gate_by_hand():
     # the weighted mean is (0.75, 0.25): H_3 = -log(28 / 64) / 2; support of Paris 1.0 and 0.5, deviations +-0.25
     calibration = trusting(0.5, 0.5, slope=2.0, deviations=(-1.0, 3.0), intercept=0.5)
@@ -189,8 +203,8 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda record: record | {"format": "other"}, "is no policy of the format"),
-        (lambda record: [record], "is no policy of the format"),
+        (lambda record: record | {"format": "other"}, "is not a policy of the format"),
+        (lambda record: [record], "is not a policy of the format"),
         (lambda record: {k: v for k, v in record.items() if k != "risk"}, "is damaged"),
         (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be above 0'),
         (lambda record: record | {"risk": 1.5}, "is damaged: .*must be above 0 and below 1"),
@@ -229,6 +243,14 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         ),
         (lambda record: record | {"gate": TRUSTED | {"weights": [1.0]}}, "as many weights and deviations"),
         (lambda record: record | {"mood": 1}, "is damaged: .*mood"),
+        (lambda record: record | {"threshold": 50.0}, '"threshold" must be at most the highest of "uncertainties"'),
+        (lambda record: record | {"uncertainties": []}, '"threshold" must be at most the highest of "uncertainties"'),
+        (lambda record: record | {"uncertainties": [0.4, 0.1]}, '"uncertainties" must rise'),
+        (lambda record: record | {"uncertainties": [-1.0, 0.4]}, '"uncertainties" must be at least 0'),
+        (lambda record: record | {"n_ties": 51}, '"n_ties" must be at most "n_questions"'),
+        (lambda record: record | {"bound": None}, '"bound" belongs to a "threshold"'),
+        (lambda record: record | {"gate": TRUSTED | {"agents": ["a", "a"]}}, '"agents" of the gate must be agents'),
+        (lambda record: record | {"gate": TRUSTED | {"agents": ["a", "z"]}}, '"agents" of the gate must be agents'),
         (lambda record: record | {"agents": {"a": {"n": 3}}}, "is damaged"),
         (lambda record: record | {"agents": [1]}, "is damaged"),
         (lambda record: record | {"gate": record["gate"] | {"means": [0.0]}}, "must have 8 means"),
@@ -252,6 +274,14 @@ def test_a_file_of_version_0_1_loads(tmp_path, gate):
         del record[new]
     path.write_text(json.dumps(record))
     assert CalibratedPolicy.load(path).calibration == (CALIBRATION if gate is None else LEARNED)
+
+
+def test_a_repeated_field_is_refused(tmp_path):
+    path = tmp_path / "policy.json"
+    CalibratedPolicy(CALIBRATION).save(path)
+    path.write_text(path.read_text().replace('"threshold": 0.3', '"threshold": 0.3, "threshold": 1.0'))
+    with pytest.raises(ConfigurationError, match="each field must stand once"):
+        CalibratedPolicy.load(path)
 
 
 def test_a_number_of_too_many_digits_is_refused(tmp_path):

@@ -13,10 +13,10 @@ from calibn import EQUALS, SETS, UNEQUALS, samples
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, measured
-from coe_agents.evaluation.bootstrap import estimate_all
 from coe_agents.evaluation.calibration import choose_threshold
 from coe_agents.evaluation.learned import agent_weights, cluster_verdicts, cross_fitted, folds
 from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.metrics.bootstrap import estimate_all
 from coe_agents.uncertainty import leading_cluster
 
 RISK, CONFIDENCE, N_FOLDS, DEALINGS = 0.35, 0.9, 10, 5

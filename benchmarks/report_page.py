@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
-from coe_agents.evaluation.page import create_page
+from coe_agents.evaluation.html import create_page
 from tests.chromium import Page, running_chromium
 
 

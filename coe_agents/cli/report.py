@@ -27,7 +27,7 @@ def report(
 ) -> None:
     """Write scores, curves, thresholds to try and all questions into one page that needs no network."""
     from coe_agents.evaluation import Samples
-    from coe_agents.evaluation.page import create_page
+    from coe_agents.evaluation.html import create_page
     from coe_agents.redaction import clean
 
     setting = to_setting(clusterer, config, correctness)

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.folder import run_folder, write
-from coe_agents.evaluation.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
 from coe_agents.evaluation.runner import Annotate, Ask, Participant, units_of
 from coe_agents.evaluation.runner import sample as sample_all
-from coe_agents.evaluation.store import Unit, is_whole
+from coe_agents.evaluation.samples.folder import run_folder, write
+from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
+from coe_agents.evaluation.samples.store import Unit, is_whole
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -13,12 +13,12 @@ from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation import Criterion, Sample, SampledQuestion, Scores
-from coe_agents.evaluation.estimators import ESTIMATORS
-from coe_agents.evaluation.folder import run_folder, write
-from coe_agents.evaluation.parquet import part_file, rows_of, to_parquet
-from coe_agents.evaluation.scored import AgentScore, ScoredQuestion, score_each
-from coe_agents.evaluation.scoring import to_scores
-from coe_agents.evaluation.statistics import BATCH
+from coe_agents.evaluation.samples.folder import run_folder, write
+from coe_agents.evaluation.samples.parquet import part_file, rows_of, to_parquet
+from coe_agents.evaluation.scoring.estimators import ESTIMATORS
+from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, score_each
+from coe_agents.evaluation.scoring.scores import to_scores
+from coe_agents.evaluation.scoring.statistics import BATCH
 from coe_agents.policy import Weighting
 
 _COLUMNS = {

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from scipy.stats import beta
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.correctness import CRITERIA, Criterion, with_verdicts
 from coe_agents.evaluation.learned import fit_gate
+from coe_agents.evaluation.metrics.tallies import FloatArray, checked
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring import in_second_half
-from coe_agents.evaluation.statistics import measured
-from coe_agents.evaluation.tallies import FloatArray, checked
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
+from coe_agents.evaluation.scoring.scores import in_second_half
+from coe_agents.evaluation.scoring.statistics import measured
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
 from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration
 

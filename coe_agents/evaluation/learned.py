@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.evaluation.correctness import Criterion, Prediction, judge
-from coe_agents.evaluation.statistics import Statistics
-from coe_agents.evaluation.tallies import BoolArray, FloatArray
+from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
+from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy import Measurement
 from coe_agents.policy.gate import FEATURES, LinearGate, features
 

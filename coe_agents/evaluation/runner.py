@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.store import Unit
+from coe_agents.evaluation.samples.store import Unit
 from coe_agents.redaction import redacted
 from coe_agents.types import AgentReply, Response
 

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from coe_agents.evaluation import Prediction
-from coe_agents.evaluation.correctness import judge, mean_verdict
+from coe_agents.evaluation.scoring.correctness import judge, mean_verdict
 from coe_agents.experiments.groups import Judged, Setting
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.answers import leading_clusters

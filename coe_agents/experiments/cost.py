@@ -9,7 +9,7 @@ import numpy as np
 
 from coe_agents.clustering import BidirectionalEntailment, CountingEntailment
 from coe_agents.evaluation import SampledQuestion
-from coe_agents.evaluation.statistics import Statistics, measured
+from coe_agents.evaluation.scoring.statistics import Statistics, measured
 from coe_agents.experiments.experiment import Cell, Experiment, Row
 from coe_agents.experiments.groups import Setting, of_agents
 from coe_agents.uncertainty import coordinate

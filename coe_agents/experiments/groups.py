@@ -9,9 +9,9 @@ import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, Statistics, measured
-from coe_agents.evaluation.correctness import with_verdicts
-from coe_agents.evaluation.estimators import ESTIMATORS
-from coe_agents.evaluation.tallies import FloatArray, join_ties
+from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
+from coe_agents.evaluation.scoring.correctness import with_verdicts
+from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.policy import Weighting
 from coe_agents.types import in_canonical_order
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import dirichlet
 
-from coe_agents.evaluation.tallies import FloatArray
+from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.paper import paper_label, paper_rows
 from coe_agents.uncertainty import collaborative_entropy, regime

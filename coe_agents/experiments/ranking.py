@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation.bootstrap import RETENTIONS, estimate_all
+from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, estimate_all
 from coe_agents.experiments.experiment import Cell, Row
 from coe_agents.experiments.groups import Judged
 

@@ -8,7 +8,7 @@ import pytest
 from coe_agents.cli.sources import SHIPPED
 from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
-from coe_agents.evaluation.store import SAMPLES
+from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.test_score import run
 from tests.evaluation.invented import group, write
 

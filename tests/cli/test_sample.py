@@ -7,8 +7,8 @@ from coe_agents import prompts
 from coe_agents.config.group import create_group
 from coe_agents.config.schema import load_config
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.folder import SETTINGS
-from coe_agents.evaluation.store import SAMPLES
+from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.test_command import CONFIG, run
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served

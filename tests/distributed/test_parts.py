@@ -14,10 +14,10 @@ from coe_agents.distributed.scoring import _COLUMNS, _from_row, _in_parts, _to_r
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.estimators import ESTIMATORS
-from coe_agents.evaluation.parquet import rows_of, to_parquet
 from coe_agents.evaluation.runner import Participant
-from coe_agents.evaluation.scored import AgentScore, ScoredQuestion
+from coe_agents.evaluation.samples.parquet import rows_of, to_parquet
+from coe_agents.evaluation.scoring.estimators import ESTIMATORS
+from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
 PROMPTS = {question.id: f"Please: {question.question}" for question in QUESTIONS}

@@ -1,0 +1,17 @@
+"""Owns scoring: statistics of each question, estimators over them, the criterion of correctness, and score vectors."""
+
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
+from coe_agents.evaluation.scoring.scores import Scores, score
+from coe_agents.evaluation.scoring.statistics import Statistics, measured
+
+__all__ = [
+    "CRITERIA",
+    "Criterion",
+    "Prediction",
+    "Rule",
+    "SameMeaning",
+    "Scores",
+    "Statistics",
+    "measured",
+    "score",
+]

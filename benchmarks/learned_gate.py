@@ -12,7 +12,7 @@ import numpy as np
 from calibn import EQUALS, SETS, UNEQUALS, samples
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, measured
+from coe_agents.evaluation import CRITERIA, iter_statistics
 from coe_agents.evaluation.calibration import choose_threshold
 from coe_agents.evaluation.learned import agent_weights, cluster_verdicts, cross_fitted, folds
 from coe_agents.evaluation.metrics import auroc
@@ -27,7 +27,7 @@ def main() -> None:
         print(f"{title}: {', '.join(models)}")
         for name in SETS:
             with samples(Path(sys.argv[1]), name, models) as questions:
-                show(name, list(measured(questions, clusterer=NormalizedMatch())))
+                show(name, list(iter_statistics(questions, clusterer=NormalizedMatch())))
 
 
 def show(name, statistics):

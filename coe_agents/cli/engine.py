@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    from coe_agents.cli.score import Setting
     from coe_agents.config.group import Group, SelfCheck
     from coe_agents.config.schema import Config
     from coe_agents.distributed import Pool
+    from coe_agents.evaluation import ScoringSetup
 
 Name = Literal["local", "ray"]
 EngineOption = Annotated[
@@ -116,7 +116,7 @@ def create_share(
     )
 
 
-def create_scorer(*, clusterer: str | None, config: "Config | None", correctness: str, n_actors: int) -> "Setting":
+def create_scorer(*, clusterer: str | None, config: "Config | None", correctness: str, n_actors: int) -> "ScoringSetup":
     """Makes an actor's models for scoring, in the actor."""
     from coe_agents.cli.score import setting_of
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -25,9 +24,9 @@ from coe_agents.cli.engine import (
 from coe_agents.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from coe_agents.clustering import Clusterer, EntailmentModel
+    from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation import Criterion, Samples, Scores
+    from coe_agents.evaluation import Criterion, Samples, Scores, ScoringSetup
     from coe_agents.policy import Weighting
 
 SamplesArgument = Annotated[
@@ -150,7 +149,7 @@ def _score_on(
     engine: RayEngine,
     questions: "Samples",
     out: Path,
-    setting: "Setting",
+    setting: "ScoringSetup",
     *,
     config: "Config | None",
     clusterer: str | None,
@@ -199,16 +198,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What the options of `score`, `report`, `calibrate` and `drift` name."""
-
-    clusterer: "Clusterer"
-    criterion: "Criterion"
-    entailment: "EntailmentModel | None"
-
-
-def to_setting(clusterer: str | None, config: Path | None, correctness: str) -> Setting:
+def to_setting(clusterer: str | None, config: Path | None, correctness: str) -> "ScoringSetup":
     """Returns the clusterer, the criterion and, where one is at hand, the entailment model.
 
     Raises:
@@ -230,10 +220,10 @@ def _settings(clusterer: str | None, config: Path | None, correctness: str) -> "
 
 def setting_of(
     clusterer: str | None, settings: "Config | None", correctness: str, *, judged_at_once: int = 8
-) -> Setting:
+) -> "ScoringSetup":
     """Returns the same, of a configuration; a judge of correctness is asked about so many answers at a time."""
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-    from coe_agents.evaluation import CRITERIA, SameMeaning
+    from coe_agents.evaluation import CRITERIA, SameMeaning, ScoringSetup
 
     judge: Criterion | None = None
     chosen: Clusterer = NormalizedMatch()
@@ -257,6 +247,6 @@ def setting_of(
             raise typer.BadParameter(
                 '"judge" needs a model that judges. Name one: --config FILE with [judge]', param_hint="--correctness"
             )
-        return Setting(chosen, judge, model)
+        return ScoringSetup(chosen, judge, model)
     criterion = SameMeaning(chosen) if correctness == "entailment" else CRITERIA[correctness]
-    return Setting(chosen, criterion, model)
+    return ScoringSetup(chosen, criterion, model)

@@ -6,6 +6,6 @@ back as one Parquet file. So no disk is shared, and a part is there whole or not
 
 from coe_agents.distributed.cluster import Pool, cluster, n_nodes
 from coe_agents.distributed.sampling import Group, SampleParts, sample
-from coe_agents.distributed.scoring import Scorer, score
+from coe_agents.distributed.scoring import score
 
-__all__ = ["Group", "Pool", "SampleParts", "Scorer", "cluster", "n_nodes", "sample", "score"]
+__all__ = ["Group", "Pool", "SampleParts", "cluster", "n_nodes", "sample", "score"]

@@ -15,7 +15,7 @@ from coe_agents.evaluation.metrics.tallies import FloatArray, checked
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
 from coe_agents.evaluation.scoring.scores import in_second_half
-from coe_agents.evaluation.scoring.statistics import measured
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
 from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration
 
@@ -62,7 +62,7 @@ def judged(
     criterion: Criterion = CRITERIA["reference_or_label"],
 ) -> list[Judged]:
     """Measures and judges every question that has a response, in the order of the questions."""
-    statistics = measured(questions, clusterer=clusterer, weighting=weighting)
+    statistics = iter_statistics(questions, clusterer=clusterer, weighting=weighting)
     return [Judged(s.question.id, s.measurement, verdict) for s, verdict in with_verdicts(statistics, criterion)]
 
 

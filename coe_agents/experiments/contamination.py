@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coe_agents.clustering import normalize_answer
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.experiment import Experiment, Row
-from coe_agents.experiments.groups import Setting, judged
+from coe_agents.experiments.groups import judge_group
 from coe_agents.uncertainty import entropy
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _Units:
 
 
 def contamination(
-    questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting, beliefs: Beliefs
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, beliefs: Beliefs
 ) -> Experiment:
     """Returns semantic entropy by what the model knows; a unit is a question put to a model.
 
@@ -44,7 +44,7 @@ def contamination(
     """
     units = {state: _Units() for state in _STATES}
     for agent in agents:
-        group = judged(questions, [agent], setting)
+        group = judge_group(questions, [agent], setup)
         for each, right in zip(group.statistics, group.correct.tolist(), strict=True):
             belief = beliefs(each.question.id, agent)
             if belief is not None:

@@ -5,9 +5,9 @@ from itertools import islice
 
 import numpy as np
 
-from coe_agents.evaluation import Prediction
+from coe_agents.evaluation import Prediction, ScoringSetup
 from coe_agents.evaluation.scoring.correctness import judge, mean_verdict
-from coe_agents.experiments.groups import Judged, Setting
+from coe_agents.experiments.groups import JudgedGroup
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.answers import leading_clusters
 
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def coordinated(
-    group: Judged, setting: Setting, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
+    group: JudgedGroup, setup: ScoringSetup, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
 ) -> Outcome:
     """Runs Algorithm 1 on every question of a group."""
     found = [
@@ -60,14 +60,12 @@ def coordinated(
         n_iterations=float(np.mean([each.n_iterations for each in found])),
         converged=float(np.mean([each.converged for each in found])),
         risen=float(np.mean([each.coe > each.initial_coe + 1e-9 for each in found])),
-        accuracy=_accuracy(group, leading, setting),
+        accuracy=_accuracy(group, leading, setup),
     )
 
 
-def _accuracy(group: Judged, leading: list[list[int]], setting: Setting) -> float:
+def _accuracy(group: JudgedGroup, leading: list[list[int]], setup: ScoringSetup) -> float:
     """The mean share of these clusters' answers that is right; where nothing can be said about any, none is."""
     pairs = zip(group.statistics, leading, strict=True)
-    verdicts = iter(
-        judge([Prediction.of(each, cluster=own) for each, some in pairs for own in some], setting.criterion)
-    )
+    verdicts = iter(judge([Prediction.of(each, cluster=own) for each, some in pairs for own in some], setup.criterion))
     return float(np.mean([mean_verdict(list(islice(verdicts, len(some)))) or 0.0 for some in leading]))

@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Samples, judged, measured
+from coe_agents.evaluation import CRITERIA, Samples, iter_statistics, judged
 from coe_agents.evaluation.learned import LEAN, agent_weights, cluster_verdicts, cross_fitted, fit_gate, folds
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.policy.gate import FEATURES, features
@@ -90,5 +90,5 @@ def test_agent_weights_by_hand():
 def test_every_cluster_has_its_own_verdict(tmp_path):
     samples = [row("q", "a", i, text, references=["rome"]) for i, text in enumerate(["Paris", "Paris", "Rome"])]
     with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-        (one,) = measured(questions, clusterer=NormalizedMatch())
+        (one,) = iter_statistics(questions, clusterer=NormalizedMatch())
     assert cluster_verdicts(one, CRITERIA["reference"]).tolist() == [False, True]

@@ -2,7 +2,8 @@
 
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
 from coe_agents.evaluation.scoring.scores import Scores, score
-from coe_agents.evaluation.scoring.statistics import Statistics, measured
+from coe_agents.evaluation.scoring.setup import ScoringSetup
+from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 
 __all__ = [
     "CRITERIA",
@@ -11,7 +12,8 @@ __all__ = [
     "Rule",
     "SameMeaning",
     "Scores",
+    "ScoringSetup",
     "Statistics",
-    "measured",
+    "iter_statistics",
     "score",
 ]

@@ -5,12 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring.correctness import Criterion, with_verdicts
-from coe_agents.evaluation.scoring.estimators import ESTIMATORS
-from coe_agents.evaluation.scoring.statistics import Statistics, measured
-from coe_agents.policy import Weighting
+from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
+from coe_agents.evaluation.scoring.setup import ScoringSetup
+from coe_agents.evaluation.scoring.statistics import Statistics
 
 
 class AgentScore(NamedTuple):
@@ -45,14 +43,12 @@ class ScoredQuestion:
 
 def score_each(
     questions: Iterable[SampledQuestion],
+    setup: ScoringSetup,
     *,
-    clusterer: Clusterer,
-    weighting: Weighting,
-    criterion: Criterion,
-    entailment: EntailmentModel | None,
     on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Iterator[ScoredQuestion]:
-    """Yields what is found out about each question; a few are held at a time. The options are those of `score`."""
+    """Yields what is found out about each question; a few are held at a time. `on_question` is as in `score`."""
+    estimators = find_estimators(setup.estimators)
     unanswered: list[ScoredQuestion] = []
 
     def answered() -> Iterator[SampledQuestion]:
@@ -61,17 +57,18 @@ def score_each(
                 unanswered.append(ScoredQuestion(question.id, _failures(question)))
             yield question
 
-    statistics = measured(answered(), clusterer=clusterer, weighting=weighting, entailment=entailment)
-    for each, verdict in with_verdicts(statistics, criterion):
+    for each, verdict in setup.judge(answered()):
         on_question(each, verdict)
-        yield _scored(each, verdict)
+        yield _score_question(each, verdict, estimators)
         yield from unanswered
         unanswered.clear()
     yield from unanswered
 
 
-def _scored(statistics: Statistics, correct: float | None) -> ScoredQuestion:
-    scores = {name: estimator(statistics) for name, estimator in ESTIMATORS.items()} if correct is not None else {}
+def _score_question(
+    statistics: Statistics, correct: float | None, estimators: Mapping[str, Estimator]
+) -> ScoredQuestion:
+    scores = {name: estimator(statistics) for name, estimator in estimators.items()} if correct is not None else {}
     return ScoredQuestion(
         statistics.question.id,
         _failures(statistics.question),

@@ -1,7 +1,7 @@
 """Owns the way from samples to score vectors: every estimator on every question, and whether the answer was right."""
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -12,8 +12,9 @@ from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.best_agent import best_single_model
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
-from coe_agents.evaluation.scoring.estimators import ESTIMATORS
+from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
 from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, score_each
+from coe_agents.evaluation.scoring.setup import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy import Weighting
 
@@ -75,6 +76,7 @@ def score(
     weighting: Weighting = "auto",
     criterion: Criterion = CRITERIA["reference_or_label"],
     entailment: EntailmentModel | None = None,
+    estimators: Mapping[str, Estimator] | None = None,
     on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Scores:
     """Scores every question with every estimator; only the score vectors are kept, some 300 bytes a question.
@@ -85,27 +87,45 @@ def score(
         weighting: How responses count within their agent: "auto", "frequency" or "probability".
         criterion: Decides which answers are right.
         entailment: For the distances between clusters that `coe_wasserstein` and the graph scores read.
+        estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
+            float, higher = less sure, or None where it cannot be computed.
         on_question: Called with each question that has a response, and whether the answer was right, in [0, 1].
 
     Raises:
         SamplesError: A line of the samples is malformed.
-        ValueError: "probability" is asked for and an agent lacks log-probabilities.
+        ConfigurationError: An installed estimator cannot be imported.
+        ValueError: `weighting` is "probability" and an agent lacks log-probabilities; or an estimator has a name that
+            is taken, or returns something else than a finite number or None.
     """
-    rows = score_each(
-        questions,
-        clusterer=clusterer,
+    setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {})
+    return to_scores(
+        score_each(questions, setup, on_question=on_question),
+        criterion=criterion.name,
+        clusterer=type(clusterer).__name__,
         weighting=weighting,
-        criterion=criterion,
-        entailment=entailment,
-        on_question=on_question,
+        estimators=find_estimators(setup.estimators),
     )
-    return to_scores(rows, criterion=criterion.name, clusterer=type(clusterer).__name__, weighting=weighting)
 
 
-def to_scores(rows: Iterable[ScoredQuestion], *, criterion: str, clusterer: str, weighting: Weighting) -> Scores:
-    """Returns the score vectors of rows that stand in the order of ids; the names are those that reports tell."""
+def to_scores(
+    rows: Iterable[ScoredQuestion],
+    *,
+    criterion: str,
+    clusterer: str,
+    weighting: Weighting,
+    estimators: Iterable[str],
+) -> Scores:
+    """Returns the score vectors of rows in the order of ids.
+
+    Args:
+        rows: Those whose `correct` is known have a value, or None, of every estimator.
+        criterion: The name of the criterion, as reports show it.
+        clusterer: The name of the clusterer, as reports show it.
+        weighting: As asked for.
+        estimators: Their names.
+    """
     agents: dict[str, AgentCount] = {}
-    table = _Table()
+    table = _Table(estimators)
     n_questions = n_unanswered = 0
     for row in rows:
         n_questions += 1
@@ -136,17 +156,17 @@ def to_scores(rows: Iterable[ScoredQuestion], *, criterion: str, clusterer: str,
 
 
 def in_second_half(identifier: str) -> bool:
-    """Tells which half of the questions an id belongs to, for cross-fitting; it hangs on nothing else."""
+    """Returns which half of the questions an id belongs to, for cross-fitting; it depends on nothing else."""
     return sha256(identifier.encode("utf-8", "surrogatepass")).digest()[0] % 2 == 1
 
 
 class _Table:
     """Rows of numbers that grow; NaN marks what could not be computed, until `columns` takes it out."""
 
-    def __init__(self) -> None:
+    def __init__(self, estimators: Iterable[str]) -> None:
         self.n_ties = 0
         self._correct, self._halves = array("d"), array("b")
-        self._scores = {name: array("d") for name in ESTIMATORS}
+        self._scores = {name: array("d") for name in estimators}
         self._entropies: dict[str, array[float]] = {}
 
     def add(self, row: ScoredQuestion, correct: float) -> None:
@@ -165,7 +185,7 @@ class _Table:
         correct, halves = _vector(self._correct), np.asarray(self._halves).astype(np.bool_)
         columns = {name: _vector(values) for name, values in self._scores.items()}
         entropies = {name: _vector(values) for name, values in self._entropies.items()}
-        columns["best_single_model"] = best_single_model(entropies, correct, halves)
+        columns[BEST_SINGLE_MODEL] = best_single_model(entropies, correct, halves)
         lacking = {name: int(np.isnan(column).sum()) for name, column in columns.items()}
         values = {name: join_ties(column) for name, column in columns.items() if not lacking[name]}
         return correct, values, {name: n for name, n in lacking.items() if n}

@@ -99,7 +99,7 @@ class Statistics:
         return most_probable(inside, shares(self.log_probs, self.agents))
 
 
-def measured(
+def iter_statistics(
     questions: Iterable[SampledQuestion],
     *,
     clusterer: Clusterer,
@@ -124,9 +124,9 @@ def measured(
         texts = [[response_text(response) for response in question.responses] for question in batch]
         found = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
         labels = [_numbered_by_text(said, own) for said, own in zip(texts, found, strict=True)]
-        measurements = [_measured(question, own, weighting) for question, own in zip(batch, labels, strict=True)]
+        measurements = [_measure(question, own, weighting) for question, own in zip(batch, labels, strict=True)]
         affinities = _affinities(batch, texts, labels, entailment, weighting)
-        rows = [_Measured(*row) for row in zip(batch, labels, measurements, affinities, strict=True)]
+        rows = [_MeasuredQuestion(*row) for row in zip(batch, labels, measurements, affinities, strict=True)]
         alike: dict[tuple[str, ...], list[int]] = {}
         for place, question in enumerate(batch):
             alike.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
@@ -136,21 +136,21 @@ def measured(
         yield from (ready[place] for place in range(len(batch)))
 
 
-def _measured(question: SampledQuestion, labels: Sequence[int], weighting: Weighting) -> Measurement:
+def _measure(question: SampledQuestion, labels: Sequence[int], weighting: Weighting) -> Measurement:
     try:
         return measure(question.responses, labels, weighting=weighting, n_resamples=0)
     except ValueError as error:
         raise ValueError(f"question {question.id!r}: {error}") from error
 
 
-class _Measured(NamedTuple):
+class _MeasuredQuestion(NamedTuple):
     question: SampledQuestion
     labels: list[int]
     measurement: Measurement
     affinity: FloatArray
 
 
-def _together(rows: Sequence[_Measured], weighting: Weighting) -> Iterator[Statistics]:
+def _together(rows: Sequence[_MeasuredQuestion], weighting: Weighting) -> Iterator[Statistics]:
     """Yields the statistics of questions with as many responses of the same agents: one array operation serves all.
 
     Distributions are padded with clusters of probability 0, which change no figure.

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Criterion, Prediction, Rule, SameMeaning, SampledQuestion, measured
+from coe_agents.evaluation import CRITERIA, Criterion, Prediction, Rule, SameMeaning, SampledQuestion, iter_statistics
 from coe_agents.evaluation.scoring.correctness import judge, token_f1, with_verdicts
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import row
@@ -105,7 +105,7 @@ def test_a_tied_question_is_right_by_the_share_of_its_leading_answers_that_is_ri
     ]
     defaults = {"answer": None, "logprob": None, "n_tokens": None, "correct": None, "error": None, "round": 0}
     filled = [replace(each, responses=tuple(defaults | said for said in each.responses)) for each in told]
-    found = list(with_verdicts(measured(filled, clusterer=NormalizedMatch()), Asked()))
+    found = list(with_verdicts(iter_statistics(filled, clusterer=NormalizedMatch()), Asked()))
     assert [verdict for _, verdict in found] == [0.75, None, 0.5]
     assert [statistics.is_tied for statistics, _ in found] == [True, True, False]
     assert Asked.batches == [["x", "y", "z", "w", "z", "y"]]  # all leading answers in one batch

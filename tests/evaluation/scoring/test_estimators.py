@@ -1,12 +1,15 @@
 import math
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 from scipy.linalg import eigh, expm
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, measured
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation import Samples, iter_statistics, report, score
+from coe_agents.evaluation.scoring import estimators
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES, ESTIMATORS
 from coe_agents.testing import TableEntailment
 from coe_agents.uncertainty import collaborative_entropy, entropy, kl_divergence, semantic_entropy
@@ -19,7 +22,7 @@ LOG2 = math.log(2)
 def statistics(tmp_path):
     def of(rows, **options):
         with Samples([write(tmp_path / "s.jsonl", rows)]) as samples:
-            return list(measured(samples, clusterer=NormalizedMatch(), **options))
+            return list(iter_statistics(samples, clusterer=NormalizedMatch(), **options))
 
     return of
 
@@ -257,3 +260,59 @@ def test_what_is_compared(statistics):
 def test_an_agent_without_log_probabilities_is_named_with_its_question(statistics):
     with pytest.raises(ValueError, match=r"question 'q': \"probability\" weighting needs .* agent-0 lacks some"):
         statistics(said("x"), weighting="probability")
+
+
+def agents_that_err(statistics):
+    return float(len(statistics.question.failures))
+
+
+def registered(monkeypatch, **values):
+    entries = [EntryPoint(name, value, estimators.ENTRY_POINT_GROUP) for name, value in values.items()]
+    monkeypatch.setattr(estimators, "entry_points", lambda group: entries if group == "coe_agents.estimators" else [])
+
+
+def scored(tmp_path, **options):
+    with Samples([write(tmp_path / "s.jsonl", group(40))]) as samples:
+        return score(samples, clusterer=NormalizedMatch(), **options)
+
+
+def test_an_installed_estimator_is_a_score_like_the_others(tmp_path, monkeypatch):
+    registered(monkeypatch, agents_that_err=f"{__name__}:agents_that_err")
+    found = scored(tmp_path)
+    assert found.values.keys() - ESTIMATORS.keys() == {"agents_that_err", "best_single_model"}
+    assert found.values["agents_that_err"].tolist() == [0.0] * 40
+    assert 0 <= report(found, n_resamples=1)["scores"]["agents_that_err"]["auroc"][0] <= 1
+
+
+def test_an_estimator_from_python_is_a_score_like_the_others(tmp_path):
+    found = scored(tmp_path, estimators={"clusters": lambda one: one.support.size, "never": lambda one: None})
+    assert found.values["clusters"].min() >= 1
+    assert found.absent["never"] == 40
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ("coe_agents.no_such_module:score", ConfigurationError, r"\"extra\" .*cannot be imported: .*no_such_module"),
+        (f"{__name__}:no_such_function", ConfigurationError, r"cannot be imported: .*no_such_function"),
+        (f"{__name__}:LOG2", ValueError, r'estimator "extra" must be a callable; got 0\.69'),
+    ],
+)
+def test_entry_points_that_name_no_estimator(tmp_path, monkeypatch, value, error, message):
+    registered(monkeypatch, extra=value)
+    with pytest.raises(error, match=message):
+        scored(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["coe", "best_single_model"])
+def test_a_name_that_is_taken(tmp_path, name):
+    with pytest.raises(ValueError, match=f'a name of its own; got "{name}" twice. Rename yours'):
+        scored(tmp_path, estimators={name: agents_that_err})
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, True, "0.5", [0.5]])
+def test_what_an_estimator_must_return(tmp_path, value):
+    with pytest.raises(
+        ValueError, match=r'estimator "x" must return None or a finite number; got .* question \'q00000\''
+    ):
+        scored(tmp_path, estimators={"x": lambda one: value})

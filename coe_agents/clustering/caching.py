@@ -51,7 +51,7 @@ class CachedEntailment:
         name: str | None = None,
     ) -> None:
         if max_pairs < 1:
-            raise ValueError(f'"max_pairs" must be at least 1; got {max_pairs}. Leave it out for 100,000')
+            raise ValueError(f'"max_pairs" must be at least 1; got {max_pairs}. Omit it for 100,000')
         if bool(path) != bool(name):
             raise ValueError(
                 f'"path" and "name" must be given together; got {path!r} and {name!r}. '

@@ -56,15 +56,15 @@ def score(
         pool: The actors.
         weighting: As in `coe_agents.evaluation.score`.
         size: Questions with a response in a file: a multiple of `BATCH`, so that a model sees the batches that it would
-            see on one machine, and says the same to the last bit.
+            see on one machine, and returns the same to the last bit.
         criterion: The name of the criterion of correctness.
         clusterer: The name of the clusterer.
         on_question: Called for every question, when it is kept.
 
     Raises:
-        ValueError: If `size` is no multiple of `BATCH`, or as `coe_agents.evaluation.score`.
+        ValueError: If `size` is not a multiple of `BATCH`, or as `coe_agents.evaluation.score`.
         ConfigurationError: If the folder holds a run with other settings.
-        StoreError: If the cluster failed, or a file does not hold its questions once; what came is kept.
+        StoreError: If the cluster failed, or a file does not hold its questions once; finished parts are kept.
     """
     if size < 1 or size % BATCH:
         raise ValueError(f'"size" must be a multiple of {BATCH} in score; got {size}. {4 * BATCH} is one')
@@ -126,9 +126,9 @@ def _in_parts(questions: Iterable[SampledQuestion], size: int) -> Iterator[list[
         yield part
 
 
-def _question(told: Mapping[str, Any]) -> SampledQuestion:
-    responses, failures = (cast("tuple[Sample, ...]", tuple(told[name])) for name in ("responses", "failures"))
-    return SampledQuestion(told["id"], told["text"], tuple(told["references"]), responses, failures)
+def _question(record: Mapping[str, Any]) -> SampledQuestion:
+    responses, failures = (cast("tuple[Sample, ...]", tuple(record[name])) for name in ("responses", "failures"))
+    return SampledQuestion(record["id"], record["text"], tuple(record["references"]), responses, failures)
 
 
 def _to_row(scored: ScoredQuestion) -> dict[str, Any]:
@@ -149,10 +149,10 @@ def _from_row(row: Mapping[str, Any], names: Iterable[str]) -> ScoredQuestion:
 
 def _check(file: Path | BytesIO, ids: list[str]) -> None:
     """Refuses a file that does not hold every question once."""
-    name = file if isinstance(file, Path) else "a part that came"
+    name = file if isinstance(file, Path) else "a received part"
     try:
         found = [row["id"] for row in rows_of(file, columns=["id"])]
     except (ValueError, KeyError, OSError) as error:
-        raise StoreError(f"{name} is no part of a run: {error}", hint="Remove it; it is made again") from error
+        raise StoreError(f"{name} is not a part of a run: {error}", hint="Remove it; it is made again") from error
     if sorted(found) != sorted(ids):
         raise StoreError(f"{name} does not hold every question once", hint="Remove it; it is made again")

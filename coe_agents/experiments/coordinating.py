@@ -14,7 +14,7 @@ from coe_agents.uncertainty.answers import leading_clusters
 SOLVERS = ("greedy", "softmax")
 """The literal algorithm, and a smooth one that the paper allows in its place."""
 MAX_ITERATIONS = {"greedy": 10, "softmax": 200}
-"""The paper's bound for the literal algorithm; enough for the smooth one to stand still."""
+"""The paper's bound for the literal algorithm; enough for the smooth one to converge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def coordinated(
 
 
 def _accuracy(group: JudgedGroup, leading: list[list[int]], setup: ScoringSetup) -> float:
-    """The mean share of these clusters' answers that is right; where nothing can be said about any, none is."""
+    """The mean share of these clusters' answers that is right; 0 where no verdict is known."""
     pairs = zip(group.statistics, leading, strict=True)
     verdicts = iter(judge([Prediction.of(each, cluster=own) for each, some in pairs for own in some], setup.criterion))
     return float(np.mean([mean_verdict(list(islice(verdicts, len(some)))) or 0.0 for some in leading]))

@@ -41,7 +41,7 @@ def cost(
     twins: Sequence[str] = (),
     generation_seconds: float | None = None,
 ) -> Experiment:
-    """Returns means a question for groups of 1, 2, 3 ... agents: pairs put to the entailment model, iterations, time.
+    """Returns means a question for groups of 1, 2, 3 ... agents: pairs asked of the entailment model, iterations, time.
 
     Where there are second instances, all of them with all agents are the last group.
 
@@ -86,7 +86,7 @@ def cost(
             axes.yaxis.set_major_formatter("{x:g}")
             axes.legend(fontsize=8)
 
-    told = (
+    generation = (
         "not measured: the samples were there"
         if generation_seconds is None
         else f"{generation_seconds:.3f} s a question"
@@ -98,7 +98,7 @@ def cost(
         rows=tuple(rows),
         label="eq: complexity",
         draw=draw,
-        settings={"models": " + ".join(every), "generation": f"{told}, all {len(every)} models together"},
+        settings={"models": " + ".join(every), "generation": f"{generation}, all {len(every)} models together"},
         notes=(
             "Means a question. The paper counts K m^2 pairs, as if each model had clusters of its own.",
             "CoE's shared space may take up to (K m)^2. Equal responses are asked once, and a match ends the search.",

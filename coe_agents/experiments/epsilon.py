@@ -59,7 +59,7 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
             "iterations": ", ".join(f"{solver} at most {MAX_ITERATIONS[solver]}" for solver in SOLVERS),
         },
         notes=(
-            "Means over the questions. greedy is the algorithm as printed: it stands still at its second iteration.",
+            "Means over the questions. greedy is the algorithm as printed: it converges at its second iteration.",
             "The literal algorithm's CoE of two models ends at 0 or log 2 = 0.693, so a mean of 0.88 is out of reach.",
         ),
         width=12.0,

@@ -36,7 +36,7 @@ class JudgedGroup:
     Attributes:
         statistics: Of each question.
         correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right.
-        n_left_out: Questions to which an agent did not respond, or whose correctness cannot be said.
+        n_left_out: Questions to which an agent did not respond, or whose correctness is not known.
     """
 
     statistics: tuple[Statistics, ...]
@@ -107,6 +107,6 @@ def ordered_by_responses(agents: Iterable[str], questions: Iterable[SampledQuest
     for question in sorted(questions, key=lambda each: each.id):
         for response in in_canonical_order(question.responses):
             if response["agent"] in digests:
-                said = (question.id, response["round"], response["index"], response["text"], response["logprob"])
-                digests[response["agent"]].update(json.dumps(said).encode())
+                identity = (question.id, response["round"], response["index"], response["text"], response["logprob"])
+                digests[response["agent"]].update(json.dumps(identity).encode())
     return sorted(digests, key=lambda name: digests[name].digest())

@@ -72,7 +72,7 @@ def panels(
         },
         notes=(
             "Of one model U_E is 0 for every question, and CoE is its semantic entropy.",
-            "The paper prints this figure without numbers; beside ours stand those of its text.",
+            "The paper prints this figure without numbers; the ones shown here are from its text.",
             *(() if f"{2 * _AT_MOST} models" in groups else ("Six models need a second instance of each of three.",)),
         ),
         width=14.0,

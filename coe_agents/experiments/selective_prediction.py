@@ -1,4 +1,4 @@
-"""Owns the experiment `selective-prediction`: how well each metric tells wrong answers from right ones (tab:2)."""
+"""Owns the experiment `selective-prediction`: how well each metric separates wrong answers from right ones (tab:2)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -27,11 +27,11 @@ def selective_prediction(
         setup: How responses become numbers.
     """
     rows: list[Row] = []
-    told = {}
+    sizes = {}
     for size in [size for size in (2, 3) if size <= len(agents)]:
         group = judge_group(questions, agents[:size], setup)
         rows += [(size, *row) for row in ranking_rows(group, METRICS)]
-        told[f"{size} models"] = f"{' + '.join(agents[:size])}, {group.size}"
+        sizes[f"{size} models"] = f"{' + '.join(agents[:size])}, {group.size}"
     paper = paper_rows(_NAME, _COLUMNS)
 
     def draw(figure: "Figure") -> None:
@@ -50,7 +50,7 @@ def selective_prediction(
         paper=paper,
         label=paper_label(_NAME),
         draw=draw,
-        settings={**told, "intervals": f"95 %, {N_RESAMPLES} paired bootstrap resamples"},
+        settings={**sizes, "intervals": f"95 %, {N_RESAMPLES} paired bootstrap resamples"},
         notes=(
             "Semantic Entropy and U_A are the same number by definition; the paper prints two.",
             "The paper's AURAC is 0.1 (a80/2 + a90 + a95 + a100/2); AURAC is the mean accuracy over all retentions.",

@@ -95,7 +95,7 @@ def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_ag
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--dataset", "trivia"], 'no dataset and no file "trivia"'),
+        (["--dataset", "trivia"], '"trivia" is neither a dataset nor a file'),
         (["--dataset", "tinyworld", "--split", "test"], 'tinyworld has no split "test"'),
         (["--dataset", "tinyworld", "--with-context"], "the prompt has no passage"),
         (["--dataset", "tinyworld", "--shots", "200"], "200 examples are wanted, and 199 other"),

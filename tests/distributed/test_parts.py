@@ -88,7 +88,7 @@ def test_a_file_that_lacks_a_reply_or_holds_one_twice_is_refused(tmp_path):
     ask_all(tmp_path)
     first, second = (tmp_path / "samples" / f"part-0000{number}.parquet" for number in (0, 1))
     whole = first.read_bytes()
-    for content, told in ((second.read_bytes(), "every reply once"), (b"torn", "no part of a run")):
+    for content, told in ((second.read_bytes(), "every reply once"), (b"torn", "not a part of a run")):
         first.write_bytes(content)
         with pytest.raises(StoreError, match=told), parts_in(tmp_path):
             pass

@@ -1,6 +1,6 @@
 """Owns the page as a whole: what it is made of, and what it may do in a browser.
 
-Responses are untrusted. They stand in the page as base64 of gzip, so no text of theirs is ever parsed as HTML, and are
+Responses are untrusted. They are in the page as base64 of gzip, so no text of theirs is ever parsed as HTML, and are
 shown as text nodes; names are escaped by the template. The page's policy lets only its own script run, by its hash,
 and forbids every connection.
 """
@@ -12,7 +12,7 @@ from hashlib import sha256
 from importlib import resources
 
 from coe_agents.clustering import Clusterer, EntailmentModel
-from coe_agents.evaluation.html.rows import Rows, packed
+from coe_agents.evaluation.html.rows import Rows, pack
 from coe_agents.evaluation.report import report
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring import score
@@ -64,12 +64,12 @@ def create_page(
         entailment=entailment,
         on_question=rows.add,
     )
-    style, script = _joined(_STYLE), _joined(_SCRIPT)
-    return environment.from_string(_joined(["page.html"])).render(
+    style, script = _join(_STYLE), _join(_SCRIPT)
+    return environment.from_string(_join(["page.html"])).render(
         title=title,
         report=report(scores, n_resamples=n_resamples),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        overview=packed(rows.overview(scores)),
+        overview=pack(rows.overview(scores)),
         blocks=rows.blocks(),
         style=Markup(style),
         script=Markup(script),
@@ -78,7 +78,7 @@ def create_page(
     )
 
 
-def _joined(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     folder = resources.files(__package__ or "")
     return "".join(folder.joinpath(name).read_text("utf-8") for name in names)
 

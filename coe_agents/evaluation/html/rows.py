@@ -1,4 +1,4 @@
-"""Owns what the page knows of each question: a line in the overview, and all responses in packed blocks."""
+"""Owns the page's data on each question: a line in the overview, and all responses in packed blocks."""
 
 import base64
 import gzip
@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from coe_agents.evaluation.html.curves import curves
-from coe_agents.evaluation.samples import Sample, SampledQuestion
+from coe_agents.evaluation.html.curves import compute_curves
+from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
@@ -17,13 +17,13 @@ from coe_agents.policy.weighting import shares
 BLOCK = 100
 """Questions whose responses are unpacked together, when one of them is opened."""
 LONGEST = 4000
-"""Characters that are shown of a response; a longer one is cut, and says so."""
+"""Characters that are shown of a response; a longer one is cut and marked."""
 _DIGITS = 7
 _COLUMNS = ("id", "text", "answer", "kind", "correct", "coe", "aleatoric", "epistemic")
 
 
 class Rows:
-    """The questions in the order in which they come; only what is packed is kept of their responses."""
+    """The questions in the order in which they are added; of their responses only the packed form is kept."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
@@ -39,7 +39,7 @@ class Rows:
             yield question
 
     def add(self, statistics: Statistics, correct: float | None) -> None:
-        """Keeps a question that was measured; a tie is of a kind of its own, since it is never answered."""
+        """Keeps a question that was measured; a tie has a kind of its own, since it is never answered."""
         found = statistics.measurement
         uncertainty = (_short(value) for value in (found.coe, found.aleatoric, found.epistemic))
         answer, kind = found.answer, str(found.answer_kind)
@@ -68,12 +68,12 @@ class Rows:
             "thresholds": [DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD],
             "questions": self._columns,
             "scores": {name: [_short(value) for value in values] for name, values in scores.values.items()},
-            "curves": curves(scores),
+            "curves": compute_curves(scores),
         }
 
     def blocks(self) -> list[str]:
         """Returns the blocks, `BLOCK` questions each."""
-        return [*self._blocks, *([packed(self._waiting)] if self._waiting else [])]
+        return [*self._blocks, *([pack(self._waiting)] if self._waiting else [])]
 
     def _line(self, question: SampledQuestion, *values: Any) -> None:
         for name, value in zip(_COLUMNS, (question.id, _cut(question.text), *values), strict=True):
@@ -82,15 +82,15 @@ class Rows:
     def _detail(self, detail: dict[str, Any]) -> None:
         self._waiting.append(detail)
         if len(self._waiting) == BLOCK:
-            self._blocks.append(packed(self._waiting))
+            self._blocks.append(pack(self._waiting))
             self._waiting = []
 
 
-def packed(value: Any) -> str:
+def pack(value: Any) -> str:
     """Returns JSON, as base64 of gzip; the same for the same value.
 
     Example:
-        >>> json.loads(gzip.decompress(base64.b64decode(packed(["</script>"]))))
+        >>> json.loads(gzip.decompress(base64.b64decode(pack(["</script>"]))))
         ['</script>']
     """
     plain = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
@@ -113,10 +113,7 @@ def _responses(statistics: Statistics) -> list[list[Any]]:
 
 
 def _failures(question: SampledQuestion) -> list[list[str]]:
-    def told(sample: Sample) -> list[str]:
-        return [sample["agent"], _cut(sample["error"] or "")]
-
-    return [told(sample) for sample in question.failures]
+    return [[sample["agent"], _cut(sample["error"] or "")] for sample in question.failures]
 
 
 def _cut(text: str, longest: int = LONGEST) -> str:

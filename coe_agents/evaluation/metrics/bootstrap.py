@@ -26,7 +26,7 @@ Estimate = tuple[float, float, float]
 
 
 def resamples(n: int, *, n_resamples: int, seed: int = 0) -> Iterator[CountArray]:
-    """Yields blocks of shape `(some, n)`: how often each row stands in each resample of `n` rows."""
+    """Yields blocks of shape `(some, n)`: how often each resample of `n` rows holds each row."""
     generator = np.random.default_rng(seed)
     block = max(1, min(n_resamples, _CELLS // n))
     for start in range(0, n_resamples, block):

@@ -1,4 +1,4 @@
-"""Owns the metrics of selective prediction: how well an uncertainty tells wrong answers from right ones.
+"""Owns the metrics of selective prediction: how well an uncertainty separates wrong answers from right ones.
 
 In every metric rows that tie count as if in random order (their expected value), so the order of rows changes nothing.
 `correct` may hold shares: a row of which a share c is right counts as weight c right and weight 1 - c wrong, at its one
@@ -49,7 +49,7 @@ def auroc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
 
     Returns:
         In [0, 1]: 1 if every wrong answer is less sure than every right one, 0.5 by chance. NaN where all answers are
-        right or all are wrong, since there is nothing to tell apart.
+        right or all are wrong, since there is nothing to separate.
 
     Raises:
         ValueError: The arguments differ in length, are empty, or hold something else.
@@ -120,7 +120,7 @@ def rejection_accuracy(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, re
     0.75
     """
     if not 0.0 < retention <= 1.0:
-        raise ValueError(f'"retention" must be above 0 and at most 1; it is {retention!r}. Pass a share such as 0.8')
+        raise ValueError(f'"retention" must be above 0 and at most 1; got {retention!r}. Pass a share such as 0.8')
     return _value(lambda tally: tallies.accuracy_at(tally, retention), correct, uncertainty)
 
 
@@ -165,14 +165,14 @@ def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLi
 
 
 def roc_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> RocCurve:
-    """The ROC curve of telling wrong answers from right ones; the area under its straight pieces is `auroc`.
+    """The ROC curve of separating wrong answers from right ones; the area under its straight pieces is `auroc`.
 
     Args:
         correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         uncertainty: Shape `(n,)`; higher = less sure.
 
     Returns:
-        Rates in [0, 1]. Those of right answers are NaN where there is none, and so for wrong ones.
+        Rates in [0, 1]. Those of right answers are NaN where none is right, and likewise for wrong ones.
 
     Raises:
         ValueError: The arguments differ in length, are empty, or hold something else.
@@ -224,7 +224,7 @@ def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayL
     right, claimed = tallies.checked_shares(correct, confidence, name="confidence")
     if claimed.min() < 0.0 or claimed.max() > 1.0:
         raise ValueError(
-            f'every value of "confidence" must lie in [0, 1]; they reach from {claimed.min():.9g} to '
+            f'every value of "confidence" must lie in [0, 1]; got values from {claimed.min():.9g} to '
             f"{claimed.max():.9g}. Pass probabilities of being right"
         )
     bins = np.minimum(((claimed + TIE) * n_bins).astype(np.int64), n_bins - 1)

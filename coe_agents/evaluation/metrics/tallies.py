@@ -3,7 +3,7 @@
 A verdict is a number in [0, 1]: a share c of right counts as c right and 1 - c wrong answers at one uncertainty.
 
 All metrics are formulas over a `Tally`, whose leading axis holds resamples. So the figure and its bootstrap interval
-come from the same code, and rows that tie can never be told apart by their order.
+are computed by the same code, and the order of tied rows never matters.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Ranking:
         return np.array_equal(self._starts, other._starts) and np.array_equal(self._order, other._order)
 
     def tally(self, counts: CountArray | None = None) -> Tally:
-        """Tallies the answers, or resamples in which row i stands `counts[:, i]` times."""
+        """Tallies the answers, or resamples that hold row i `counts[:, i]` times."""
         n = self._right.size
         drawn = np.ones((1, n), dtype=np.int32) if counts is None else counts.take(self._order, axis=1)
         return Tally(self._running(drawn), self._running(drawn * self._right))
@@ -154,16 +154,16 @@ def checked_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) 
     if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():
         raise ValueError(
             '"correct" must hold True and False (or 1 and 0, or a share of right between them); '
-            f"it holds {_strange(right)!r}. Leave out, and count, rows whose correctness is not known"
+            f"got {_first_invalid(right)!r}. Omit, and count, rows whose correctness is not known"
         )
     if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
         raise ValueError(
-            f'"{name}" must hold finite numbers only; it holds {_strange(numbers)!r}. '
-            "Leave out, and count, rows that have none"
+            f'"{name}" must hold finite numbers only; got {_first_invalid(numbers)!r}. '
+            "Omit, and count, rows that have none"
         )
     if right.ndim != 1 or right.shape != numbers.shape or right.size == 0:
         raise ValueError(
-            f'"correct" and "{name}" must be equally long and not empty; their shapes are {right.shape} and '
+            f'"correct" and "{name}" must be equally long and not empty; got shapes {right.shape} and '
             f"{numbers.shape}. Pass one value of each per answer"
         )
     return right.astype(np.float64), numbers.astype(np.float64)
@@ -173,7 +173,7 @@ def _are_whole(right: FloatArray) -> bool:
     return bool(((right == 0) | (right == 1)).all())
 
 
-def _strange(array: npt.NDArray[Any]) -> object:
+def _first_invalid(array: npt.NDArray[Any]) -> object:
     if array.dtype.kind not in "biuf":
         return array.dtype.name
     wrong = ~np.isfinite(array) | (array < 0) | (array > 1)

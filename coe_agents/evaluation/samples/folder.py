@@ -18,13 +18,13 @@ def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iter
     """Keeps a run's folder to one process, and to one run.
 
     Args:
-        folder: Made if it is not there.
-        settings: All that the run's results hang on, as JSON has it; without keys.
-        holds: The name of what is not there without settings beside it.
+        folder: Created if it does not exist.
+        settings: All that the run's results depend on, as JSON has it; without keys.
+        holds: The name of what must not be there without settings beside it.
 
     Raises:
-        ConfigurationError: If the folder holds a run with other settings; the message says which.
-        StoreError: If another process writes there, or what it holds is no run's.
+        ConfigurationError: If the folder holds a run with other settings; the message names them.
+        StoreError: If another process writes there, or its content does not belong to a run.
         ImportError: If `filelock` is not installed.
     """
     try:
@@ -52,15 +52,15 @@ def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> No
         except ValueError as error:
             raise StoreError(f"{path} is not JSON: {error}", hint="Choose another folder") from error
         found = differences(kept, settings)
-        told = [f"{name}: {before!r} there, {now!r} here" for name, before, now in found]
-        if told:
-            plain = [line for line in told if "sha256" not in line] or told  # digests only where they alone tell
+        lines = [f"{name}: {before!r} there, {now!r} here" for name, before, now in found]
+        if lines:
+            plain = [line for line in lines if "sha256" not in line] or lines  # digests only where nothing else differs
             raise ConfigurationError(
                 "\n".join([f"{folder} holds a run with other settings:", *plain]),
                 hint="Choose another folder, or the same settings",
             )
     elif held.exists():
-        raise StoreError(f"{held} stands there without {SETTINGS}", hint="Choose another folder")
+        raise StoreError(f"{held} is there without {SETTINGS}", hint="Choose another folder")
     else:
         text = json.dumps(settings, indent=2, ensure_ascii=False)
         write(path, f"{text}\n".encode(errors="replace"))
@@ -84,7 +84,7 @@ def differences(kept: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any,
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file in one step: whoever reads it finds the former or this, also after a crash."""
+    """Writes a file in one step: a reader finds the old content or the new one, also after a crash."""
     draft = path.with_name(f"{path.name}.draft")
     with draft.open("wb") as file:
         file.write(content)

@@ -54,22 +54,22 @@ def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
         [{'id': '1', 'n': None}]
     """
     arrow, parquet = _pyarrow()
-    told = []
+    prepared = []
     for row in rows:
         strange = sorted(row.keys() - columns.keys())
         if strange:
             raise ValueError(
-                f'the fields of a row must be among "columns"; {", ".join(strange)} came. Name each with its type'
+                f'the fields of a row must be among "columns"; got {", ".join(strange)}. Name each with its type'
             )
         line = json.dumps(row, ensure_ascii=False, allow_nan=False)
         shown = line.encode(errors="replace").decode()
-        told.append(row if shown == line else {**json.loads(shown), _EXACT: json.dumps(row)})
+        prepared.append(row if shown == line else {**json.loads(shown), _EXACT: json.dumps(row)})
     fields = [
         (name, arrow.list_(arrow.string()) if kind == "strings" else arrow.type_for_alias(kind))
         for name, kind in {**columns, _EXACT: "string"}.items()
     ]
     file = BytesIO()
-    parquet.write_table(arrow.Table.from_pylist(told, arrow.schema(fields)), file, compression="zstd")
+    parquet.write_table(arrow.Table.from_pylist(prepared, arrow.schema(fields)), file, compression="zstd")
     return file.getvalue()
 
 
@@ -81,7 +81,7 @@ def rows_of(file: Path | BytesIO, *, columns: list[str] | None = None) -> Iterat
         columns: All where not given; of rows whose text UTF-8 has no place for always all.
 
     Raises:
-        ValueError: If it is no Parquet file.
+        ValueError: If it is not a Parquet file.
         OSError: If it cannot be read.
         ImportError: If pyarrow is not installed.
     """

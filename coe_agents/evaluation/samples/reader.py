@@ -25,7 +25,7 @@ class Sample(Response):
         id: The question's id.
         question: What was asked; "" where not known.
         references: Accepted answers; may be empty.
-        correct: A verdict that came with the data; None where there is none.
+        correct: A verdict in the data; None where there is no verdict.
     """
 
     id: str
@@ -42,7 +42,7 @@ class SampledQuestion:
         id: The question's id.
         text: What was asked; "" where not known.
         references: The accepted answers of all its samples, each once.
-        responses: The samples that are no failures.
+        responses: The samples without an `error`.
         failures: The samples whose `error` is set.
     """
 
@@ -63,7 +63,7 @@ class Samples:
 
     Args:
         paths: `*.samples.jsonl` files; those that end in ".gz" are compressed, those in ".parquet" are Parquet, where a
-            line is a row. A folder stands for the samples of the run in it.
+            line is a row. A folder means the samples of the run in it.
 
     Raises:
         SamplesError: A file cannot be read, a line is malformed, or there is no line.
@@ -88,11 +88,11 @@ class Samples:
             for number, path in enumerate(self.paths):
                 packed = path.suffix in _UNPACK
                 start = _unpack(path, unpacked) if packed else 0
-                self._files.append(unpacked if packed else stack.enter_context(_opened(path)))
+                self._files.append(unpacked if packed else stack.enter_context(_open(path)))
                 self._index(number, path, self._files[-1], start)
             if not self._places:
                 named = ", ".join(str(path) for path in self.paths) or "no file"
-                raise SamplesError(f"{named}: there is no sample", hint="Pass files of one JSON object a line")
+                raise SamplesError(f"{named}: there are no samples", hint="Pass files of one JSON object a line")
             self._stack = stack.pop_all()
 
     def __enter__(self) -> "Samples":
@@ -153,13 +153,13 @@ class Samples:
         return SampledQuestion(
             id=identifier,
             text=ordered[0]["question"],
-            references=_merged({tuple(sample["references"]) for sample in ordered}),
+            references=_merge({tuple(sample["references"]) for sample in ordered}),
             responses=tuple(sample for sample in ordered if sample["error"] is None),
             failures=tuple(sample for sample in ordered if sample["error"] is not None),
         )
 
 
-def _merged(lists: Collection[tuple[str, ...]]) -> tuple[str, ...]:
+def _merge(lists: Collection[tuple[str, ...]]) -> tuple[str, ...]:
     """Returns each reference once, in an order that no agent decides: that of the lists, which are sorted."""
     return tuple(dict.fromkeys(reference for references in sorted(lists) for reference in references))
 
@@ -176,7 +176,7 @@ def _files_of(path: Path) -> list[Path]:
     return found
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     try:
         return path.open("rb")
     except OSError as error:
@@ -209,7 +209,7 @@ _UNPACK: Mapping[str, Callable[[Path], Iterator[bytes]]] = {".gz": _lines_of_gzi
 
 
 def _unreadable(path: Path, error: Exception) -> SamplesError:
-    return SamplesError(f"{path} cannot be read: {error}", hint="Check the path, and that it is whole")
+    return SamplesError(f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete")
 
 
 def _is_text(value: Any) -> bool:
@@ -255,7 +255,7 @@ def _sample(raw: bytes, path: Path, line: int) -> Sample:
         ) from error
     if not isinstance(record, dict):
         raise SamplesError(
-            f"{path}:{line}: this is no JSON object", hint='Every line is {"id": ..., "agent": ..., ...}'
+            f"{path}:{line}: this is not a JSON object", hint='Every line is {"id": ..., "agent": ..., ...}'
         )
     for field, (is_valid, expected, default) in _FIELDS.items():
         if field not in record and default is not _REQUIRED:
@@ -264,7 +264,7 @@ def _sample(raw: bytes, path: Path, line: int) -> Sample:
             raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {expected}")
         elif not is_valid(record[field]):
             raise SamplesError(
-                f'{path}:{line}: "{field}" must be {expected}; it is {str(record[field])[:50]!r}',
-                hint="Correct it, or leave out the line",
+                f'{path}:{line}: "{field}" must be {expected}; got {str(record[field])[:50]!r}',
+                hint="Correct it, or omit the line",
             )
     return cast("Sample", record)

@@ -1,6 +1,6 @@
-"""Owns the samples of a run in this process, kept as they come.
+"""Owns the samples of a run in this process, kept as they arrive.
 
-What one agent says to one question is a unit. A unit is appended as a whole and is on the disk before the next is
+One agent's responses to one question are a unit. A unit is appended as a whole and is on the disk before the next is
 asked for, so a process that is killed loses what was in flight. It may leave its last unit torn: a line that does not
 end, or lines too few. Opening the store drops that, and the units that failed, so that they are asked again; the file
 holds every response once at all times.
@@ -28,12 +28,12 @@ class Store:
 
     Args:
         folder: The run's; made if it is not there.
-        settings: All that the responses hang on, as JSON has it; without keys.
+        settings: All that the responses depend on, as JSON has it; without keys.
         units: The number of responses of each unit, in the order of the finished file.
 
     Raises:
-        ConfigurationError: On entering, if the folder holds a run with other settings; the message says which.
-        StoreError: On entering, if another process writes there, or the file is no run's.
+        ConfigurationError: On entering, if the folder holds a run with other settings; the message names them.
+        StoreError: On entering, if another process writes there, or the file does not belong to a run.
         ImportError: On entering, if `filelock` is not installed.
 
     Example:
@@ -58,7 +58,7 @@ class Store:
         with ExitStack() as stack:
             stack.enter_context(run_folder(self._folder, self._settings, holds=SAMPLES))
             self._read()
-            self._file = self._opened()
+            self._file = self._open()
             self._stack = stack.pop_all()
         return self
 
@@ -75,13 +75,13 @@ class Store:
 
         Raises:
             OSError: If it cannot be written.
-            ValueError: If the unit is none of the run's or is kept already, or its rows are not as many as it must have
+            ValueError: If the unit is not in the run or is kept already, or its rows are not as many as it must have
                 (fewer if the last one is a failure).
         """
         if unit not in self._units or unit in self._kept or not is_whole(self._units.get(unit, 0), rows):
             raise ValueError(
-                f'"rows" must be {self._units.get(unit)} of a pending unit, or end in a failure; {len(rows)} of {unit} '
-                "came. Ask for what `pending` returns"
+                f'"rows" must be {self._units.get(unit)} of a pending unit, or end in a failure; got '
+                f"{len(rows)} of {unit}. Ask for what `pending` returns"
             )
         lines = b"".join(_line(row) for row in rows)
         size, left = os.fstat(self._file).st_size, memoryview(lines)
@@ -90,17 +90,17 @@ class Store:
                 left = left[os.write(self._file, left) :]
             os.fsync(self._file)
         except BaseException:
-            os.ftruncate(self._file, size)  # the next unit must not stand behind a torn one
+            os.ftruncate(self._file, size)  # the next unit must not follow a torn one
             raise
         self._keep(unit, rows, lines)
 
     def finish(self) -> None:
-        """Puts all units in order; so the file does not hang on who answered first, nor on how often it was stopped."""
+        """Puts all units in order, so that the file depends neither on who answered first nor on interruptions."""
         write(self.path, b"".join(self._kept[unit] for unit in self._units if unit in self._kept))
         os.close(self._file)
-        self._file = self._opened()
+        self._file = self._open()
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def _keep(self, unit: Unit, rows: Sequence[Mapping[str, Any]], lines: bytes) -> None:
@@ -114,7 +114,7 @@ class Store:
         content = self.path.read_bytes() if self.path.exists() else b""
         whole, _, _ = content.rpartition(b"\n")  # what follows the last line end is torn
         lines = whole.split(b"\n") if whole else []
-        rows = [self._parsed(line, number) for number, line in enumerate(lines, start=1)]
+        rows = [self._parse(line, number) for number, line in enumerate(lines, start=1)]
         grouped = [
             (unit, list(group))
             for unit, group in groupby(
@@ -127,7 +127,7 @@ class Store:
                 self._keep(unit, held, b"".join(line + b"\n" for _, line in group))
             elif place < len(grouped):
                 raise StoreError(
-                    f"{self.path}: the responses of {unit[1]!r} to {unit[0]!r} are not as this run wrote them",
+                    f"{self.path}: the responses of {unit[1]!r} to {unit[0]!r} differ from what this run wrote",
                     hint="Choose another folder",
                 )
         for unit in self.errors:
@@ -137,12 +137,14 @@ class Store:
         if kept != content:
             write(self.path, kept)
 
-    def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
+    def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             row = json.loads(line)
             _ = row["id"], row["agent"], row["error"]
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{self.path}:{number}: this is no row of a run", hint="Choose another folder") from error
+            raise StoreError(
+                f"{self.path}:{number}: this is not a row of a run", hint="Choose another folder"
+            ) from error
         return dict(row)
 
 

@@ -10,7 +10,7 @@ from coe_agents.uncertainty.answers import TIE
 
 
 def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, halves: BoolArray) -> FloatArray:
-    """The semantic entropy of the agent whose entropy told wrong answers from right ones best on the *other* half.
+    """The semantic entropy of the agent whose entropy separated wrong answers from right ones best on the *other* half.
 
     Where several agents tie as the best, it is the mean of their entropies, so that no name and no order chooses.
 

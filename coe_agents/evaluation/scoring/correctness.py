@@ -23,7 +23,7 @@ class Prediction:
         question: What was asked.
         answer: The cluster's most probable response.
         references: The accepted answers; may be empty.
-        verdicts: What came with the data about the responses of the cluster; None where nothing did.
+        verdicts: The data's own labels of the responses in the cluster; None where there is no label.
     """
 
     question: str
@@ -54,7 +54,7 @@ class Criterion(Protocol):
     def name(self) -> str: ...
 
     def judge(self, predictions: Sequence[Prediction]) -> Sequence[float | None]:
-        """Returns for each whether it is right, in [0, 1]; None where that cannot be said."""
+        """Returns for each whether it is right, in [0, 1]; None where that is not known."""
         ...
 
 
@@ -103,9 +103,9 @@ def token_f1(answer: str, reference: str) -> float:
     >>> round(token_f1("the city of Paris", "Paris"), 4)
     0.5
     """
-    said, wanted = (Counter(normalize_answer(text).split()) for text in (answer, reference))
-    n_tokens = said.total() + wanted.total()
-    return 2.0 * (said & wanted).total() / n_tokens if n_tokens else 0.0
+    found, expected = (Counter(normalize_answer(text).split()) for text in (answer, reference))
+    n_tokens = found.total() + expected.total()
+    return 2.0 * (found & expected).total() / n_tokens if n_tokens else 0.0
 
 
 class Rule:
@@ -113,7 +113,7 @@ class Rule:
 
     Args:
         name: What reports call it.
-        rule: Returns whether a prediction is right, in [0, 1]; None where that cannot be said.
+        rule: Returns whether a prediction is right, in [0, 1]; None where that is not known.
     """
 
     def __init__(self, name: str, rule: Callable[[Prediction], float | None]) -> None:
@@ -175,13 +175,13 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float
     if len(verdicts) != len(predictions):
         raise ValueError(
             f'"judge" must return one verdict per prediction; {criterion.name} returned {len(verdicts)} for '
-            f"{len(predictions)}. Return None where nothing can be said"
+            f"{len(predictions)}. Return None where it is not known"
         )
     for verdict in verdicts:
         if verdict is not None and not 0 <= verdict <= 1:
             raise ValueError(
                 f'every verdict of "judge" must lie in [0, 1]; {criterion.name} returned {verdict!r}. '
-                "Return True, False, a share of right, or None where nothing can be said"
+                "Return True, False, a share of right, or None where it is not known"
             )
     return [
         verdict if verdict is None or answer_kind(prediction.answer) == "answer" else False
@@ -193,7 +193,7 @@ def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Ite
     """Yields each with the verdict on the group's answer; `BATCH` of them are held and judged together.
 
     The verdict of a tied question is the mean over the clusters that share the lead. Clusters about which nothing can
-    be said are left out of it; it is None where nothing can be said about any.
+    be said are left out; it is None where no verdict is known.
     """
     left = iter(statistics)
     while batch := list(islice(left, BATCH)):

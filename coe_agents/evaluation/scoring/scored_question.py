@@ -1,4 +1,4 @@
-"""Owns what scoring finds out about one question: a row that can be kept and read again, wherever it was computed."""
+"""Owns the result of scoring one question: a row that can be kept and read again, wherever it was computed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,14 +21,14 @@ class AgentScore(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoredQuestion:
-    """What scoring finds out about one question.
+    """The result of scoring one question.
 
     Attributes:
         id: The question's id.
         failures: Failed requests by agent.
         agents: Of each agent that responded; empty where none did.
         correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None
-            where that cannot be said.
+            where that is not known.
         tied: Whether several answers share the lead.
         scores: By estimator, None where it could not be computed; empty unless `correct` is known.
     """
@@ -47,7 +47,7 @@ def score_each(
     *,
     on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Iterator[ScoredQuestion]:
-    """Yields what is found out about each question; a few are held at a time. `on_question` is as in `score`."""
+    """Yields the result of each question; a few are held at a time. `on_question` is as in `score`."""
     estimators = find_estimators(setup.estimators)
     unanswered: list[ScoredQuestion] = []
 

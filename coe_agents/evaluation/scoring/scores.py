@@ -42,7 +42,7 @@ class Scores:
 
     Attributes:
         correct: Whether the group's answer was right, in [0, 1]: of a tie the share of its answers that is right, of a
-            cluster whose labels differ the share of labels that says so.
+            cluster whose labels differ the share of its labels that is right.
         n_ties: The rows where several answers share the lead.
         values: Each score that could be computed for all rows; higher = less sure. Values within 1e-9 are equal
             (`join_ties`).
@@ -52,7 +52,7 @@ class Scores:
         weighting: As asked for.
         n_questions: All questions, scored or not.
         n_unanswered: Those without any response.
-        n_unjudged: Those whose correctness cannot be said.
+        n_unjudged: Those whose correctness is not known.
         agents: What each agent contributed, by name.
     """
 

@@ -28,8 +28,8 @@ class Statistics:
 
     Attributes:
         question: The question and its samples; `responses` are in the order of `labels`.
-        labels: The cluster of each response; clusters are numbered by their texts, so that no agent decides.
-        measurement: What a policy would be shown.
+        labels: The cluster of each response; clusters are numbered by their texts, so that agents do not matter.
+        measurement: What a policy receives.
         affinity: Shape `(n_clusters, n_clusters)`, in [0, 1]: the mean of both directions' probability of entailment
             between the clusters' most probable responses, with a diagonal of 1. The identity without an entailment
             model.
@@ -119,11 +119,11 @@ def iter_statistics(
     Raises:
         ValueError: If `weighting` is "probability" and an agent lacks log-probabilities.
     """
-    answered = (_with_answers(question) for question in questions if question.responses)
+    answered = (_fill_answers(question) for question in questions if question.responses)
     while batch := list(islice(answered, BATCH)):
         texts = [[response_text(response) for response in question.responses] for question in batch]
         found = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
-        labels = [_numbered_by_text(said, own) for said, own in zip(texts, found, strict=True)]
+        labels = [_number_by_text(texts_of_one, own) for texts_of_one, own in zip(texts, found, strict=True)]
         measurements = [_measure(question, own, weighting) for question, own in zip(batch, labels, strict=True)]
         affinities = _affinities(batch, texts, labels, entailment, weighting)
         rows = [_MeasuredQuestion(*row) for row in zip(batch, labels, measurements, affinities, strict=True)]
@@ -156,7 +156,7 @@ def _together(rows: Sequence[_MeasuredQuestion], weighting: Weighting) -> Iterat
     Distributions are padded with clusters of probability 0, which change no figure.
     """
     numbers: dict[str, int] = {}
-    agents = np.array([numbers.setdefault(said["agent"], len(numbers)) for said in rows[0].question.responses])
+    agents = np.array([numbers.setdefault(response["agent"], len(numbers)) for response in rows[0].question.responses])
     clusters = np.array([row.labels for row in rows])
     known = [log_probabilities(row.question.responses, "auto") for row in rows]
     likely = np.array([log_probs for log_probs, _ in known])
@@ -200,7 +200,7 @@ def _together(rows: Sequence[_MeasuredQuestion], weighting: Weighting) -> Iterat
         )
 
 
-def _with_answers(question: SampledQuestion) -> SampledQuestion:
+def _fill_answers(question: SampledQuestion) -> SampledQuestion:
     texts = {response["text"] for response in question.responses if response["answer"] is None}
     answers = {text: canonical_answer(text) for text in texts}
     responses = [
@@ -212,7 +212,7 @@ def _with_answers(question: SampledQuestion) -> SampledQuestion:
     )
 
 
-def _numbered_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
+def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
     """Numbers the clusters in the order of their texts: the order of the responses changes nothing."""
     inside: dict[int, set[str]] = {}
     for text, label in zip(texts, labels, strict=True):
@@ -234,12 +234,14 @@ def _affinities(
     if entailment is None:
         return matrices
     pairs: list[tuple[str, str]] = []
-    for question, said, own in zip(batch, texts, labels, strict=True):
+    for question, texts_of_one, own in zip(batch, texts, labels, strict=True):
         _, agents, _ = weighed_agents(question.responses, None)
         log_probs, _ = log_probabilities(question.responses, weighting)
         parts = shares(log_probs, agents)
         shown = [
-            most_probable([text if label == cluster else None for text, label in zip(said, own, strict=True)], parts)
+            most_probable(
+                [text if label == cluster else None for text, label in zip(texts_of_one, own, strict=True)], parts
+            )
             for cluster in range(max(own) + 1)
         ]
         asked = [" ".join(f"{question.text} {text}".split()) for text in shown]

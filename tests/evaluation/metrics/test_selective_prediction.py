@@ -131,11 +131,11 @@ def test_shuffling_rows_changes_nothing(metric):
     ("correct", "uncertainty", "message"),
     [
         ([True, None], [1, 2], r'"correct" must hold True and False'),
-        ([1.0, np.nan], [1, 2], r'"correct" must hold True and False .* it holds nan'),
-        ([1.0, -0.5], [1, 2], r"it holds -0.5"),
-        ([0, 2], [1, 2], r"it holds 2"),
-        ([True, False], [1, np.nan], r'"uncertainty" must hold finite numbers only; it holds nan'),
-        ([True, False], [1, 2, 3], r"equally long and not empty; their shapes are \(2,\) and \(3,\)"),
+        ([1.0, np.nan], [1, 2], r'"correct" must hold True and False .* got nan'),
+        ([1.0, -0.5], [1, 2], r"got -0.5"),
+        ([0, 2], [1, 2], r"got 2"),
+        ([True, False], [1, np.nan], r'"uncertainty" must hold finite numbers only; got nan'),
+        ([True, False], [1, 2, 3], r"equally long and not empty; got shapes \(2,\) and \(3,\)"),
         ([], [], "not empty|True and False"),
     ],
 )

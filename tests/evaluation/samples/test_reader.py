@@ -58,16 +58,16 @@ def test_memory_holds_places_not_texts(tmp_path):
     ("line", "message"),
     [
         ('{"id": "q1", "agent"', r"s.jsonl:2: this is not JSON"),
-        ("[1]", r"s.jsonl:2: this is no JSON object"),
+        ("[1]", r"s.jsonl:2: this is not a JSON object"),
         (b"\xff\xfe{", r"s.jsonl:2: this is not JSON"),
         ("[" * 100_000, r"s.jsonl:2: this is not JSON"),
-        (row() | {"id": 3}, r's.jsonl:2: "id" must be a string; it is \'3\''),
+        (row() | {"id": 3}, r's.jsonl:2: "id" must be a string; got \'3\''),
         ({"id": "q", "agent": "a", "index": 0}, r's.jsonl:2: "text" is missing'),
         (row(agent=""), r'"agent" must be a string that is not empty'),
         (row(index=-1), r'"index" must be an integer of at least 0'),
         (row(index=True), r'"index" must be an integer'),
         (row(references="Paris"), r'"references" must be a list of strings'),
-        (row(logprob=float("nan")), r'"logprob" must be a finite number of at most 0, or null; it is \'nan\''),
+        (row(logprob=float("nan")), r'"logprob" must be a finite number of at most 0, or null; got \'nan\''),
         (row(logprob=float("-inf")), r'"logprob" must be a finite'),
         (row(logprob=0.5), r'"logprob" must be a finite number of at most 0'),
         (row(logprob=-(10**400)), r'"logprob" must be a finite'),
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     for path, message in (
         (tmp_path / "none.jsonl", "none.jsonl cannot be read"),
         (cut, "cut.jsonl.gz cannot be read"),
-        (write(tmp_path / "empty.jsonl", []), "empty.jsonl: there is no sample"),
+        (write(tmp_path / "empty.jsonl", []), "empty.jsonl: there are no samples"),
     ):
         with pytest.raises(SamplesError, match=message):
             Samples([path])

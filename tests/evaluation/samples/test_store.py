@@ -127,10 +127,10 @@ def test_one_process_at_a_time(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda lines: [b"{}\n", *lines], ":1: this is no row of a run"),
-        (lambda lines: [*lines[:3], b"spoilt\n", *lines[3:]], ":4: this is no row of a run"),
-        (lambda lines: lines[1:], "are not as this run wrote them"),
-        (lambda lines: [*lines, *lines], "are not as this run wrote them"),
+        (lambda lines: [b"{}\n", *lines], ":1: this is not a row of a run"),
+        (lambda lines: [*lines[:3], b"spoilt\n", *lines[3:]], ":4: this is not a row of a run"),
+        (lambda lines: lines[1:], "differ from what this run wrote"),
+        (lambda lines: [*lines, *lines], "differ from what this run wrote"),
     ],
 )
 def test_a_file_that_was_changed_is_refused_and_left_alone(tmp_path, spoil, said):
@@ -148,7 +148,7 @@ def test_samples_of_unknown_settings_are_refused(tmp_path):
     with pytest.raises(StoreError, match="is not JSON"):
         filled(tmp_path)
     (tmp_path / SETTINGS).unlink()
-    with pytest.raises(StoreError, match=r"stands there without settings\.json"):
+    with pytest.raises(StoreError, match=r"is there without settings\.json"):
         filled(tmp_path)
 
 

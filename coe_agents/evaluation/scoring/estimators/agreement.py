@@ -13,7 +13,7 @@ def vote_share(statistics: Statistics) -> float:
 def self_consistency(statistics: Statistics) -> float:
     """1 - the mean over agents of the share of their own most frequent cluster, in [0, 1); higher = less sure.
 
-    Each agent's agreement with itself (Wang et al., 2023), whatever the others say.
+    Each agent's agreement with itself (Wang et al., 2023), whatever the others answer.
     """
     return 1.0 - float(statistics.frequencies.max(axis=1).mean())
 

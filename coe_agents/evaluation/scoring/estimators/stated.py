@@ -1,4 +1,4 @@
-"""Owns the estimators that came with the data: what the agents say about their own answers; higher = less sure."""
+"""Owns the estimators that read what the agents state about their own answers; higher = less sure."""
 
 from statistics import fmean
 from typing import Any
@@ -10,7 +10,7 @@ def p_false(statistics: Statistics) -> float | None:
     """The mean over agents of the mean of the samples' field `p_false`, in [0, 1]; higher = less sure.
 
     It is an agent's probability that its response is false (Kadavath et al., 2022). Agents without one are left out,
-    as is what is no probability; None if no agent has one.
+    as is what is not a probability; None if no agent has one.
     """
     return _mean_of_field(statistics, "p_false")
 

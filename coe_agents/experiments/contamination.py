@@ -56,7 +56,7 @@ def contamination(
     n_units = sum(len(unit.right) for unit in units.values())
     if not n_units:
         raise ValueError(
-            '"beliefs" must know what the agents believe about a question; got none. '
+            '"beliefs" must hold what the agents believe about at least one question; got none. '
             "Only tinyworld's knowledge is known: pass its samples"
         )
     total = sum(sum(unit.entropies) for unit in units.values())

@@ -97,7 +97,7 @@ def test_the_papers_configuration_differs_from_tinyworlds_in_names_only():
         (["all", "--samples", "{samples}", "--agents", "a,z"], 2, "z is none"),
         (["all", "--samples", "/none.jsonl"], 1, "/none.jsonl cannot be read"),
         (["all", "--dataset", "tinyworld", "--dataset", "squad", "--dataset", "nq_open"], 2, "at most two"),
-        (["contamination", "--samples", "{samples}"], 1, "knows none"),
+        (["contamination", "--samples", "{samples}"], 1, "got none"),
     ],
 )
 def test_mistakes_are_named(samples, tmp_path, arguments, code, message):

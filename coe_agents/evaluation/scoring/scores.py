@@ -1,4 +1,4 @@
-"""Owns the way from samples to score vectors: every estimator on every question, and whether the answer was right."""
+"""Owns score vectors: every estimator on every question, the single-model baseline, and the verdicts on the answers."""
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping
@@ -8,15 +8,16 @@ from hashlib import sha256
 import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
-from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
+from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring.best_agent import best_single_model
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
 from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, score_each
 from coe_agents.evaluation.scoring.setup import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy import Weighting
+from coe_agents.uncertainty.answers import TIE
 
 
 @dataclass(slots=True)
@@ -158,6 +159,34 @@ def to_scores(
 def in_second_half(identifier: str) -> bool:
     """Returns which half of the questions an id belongs to, for cross-fitting; it depends on nothing else."""
     return sha256(identifier.encode("utf-8", "surrogatepass")).digest()[0] % 2 == 1
+
+
+def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, halves: BoolArray) -> FloatArray:
+    """The semantic entropy of the agent whose entropy separated wrong answers from right ones best on the *other* half.
+
+    Where several agents tie as the best, it is the mean of their entropies, so that no name and no order chooses.
+
+    Args:
+        entropies: By agent, shape `(n,)` each; NaN where it did not respond, which rules it out.
+        correct: Shape `(n,)`, in [0, 1]: whether the group's answer was right.
+        halves: Shape `(n,)`: the half that each question belongs to.
+
+    Returns:
+        Shape `(n,)`, in nats; higher = less sure. All NaN where no agent responded everywhere, or a half has only
+        right or only wrong answers, so that nothing can be chosen on it.
+    """
+    score = np.full(correct.size, np.nan)
+    whole = [join_ties(values) for values in entropies.values() if not np.isnan(values).any()]
+    for half in (False, True):
+        other = halves != half
+        if not whole or not other.any():
+            return np.full(correct.size, np.nan)
+        rated = np.array([auroc(correct=correct[other], uncertainty=values[other]) for values in whole])
+        if np.isnan(rated).any():
+            return np.full(correct.size, np.nan)
+        best = [values for values, rate in zip(whole, rated, strict=True) if rate > rated.max() - TIE]
+        score[~other] = np.mean(best, axis=0)[~other]
+    return score
 
 
 class _Table:

@@ -10,7 +10,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples, report, score
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
-from coe_agents.evaluation.scoring.best_agent import best_single_model
+from coe_agents.evaluation.scoring.scores import best_single_model
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import group, row, write
 

@@ -1,4 +1,4 @@
-"""Owns the memory of an entailment model: what a pair was judged before is not asked again."""
+"""Owns wrappers of an entailment model: one remembers its verdicts, so that no pair is asked twice; one counts them."""
 
 import hashlib
 import json
@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,3 +105,35 @@ class CachedEntailment:
             self._rows.execute(
                 "DELETE FROM verdicts WHERE place <= (SELECT max(place) FROM verdicts) - ?", (self.max_pairs,)
             )
+
+
+class CountingEntailment:
+    """An entailment model that passes every request on to `model` and counts it; safe to share between threads.
+
+    Attributes:
+        n_pairs: The pairs asked so far.
+        n_calls: The calls of `predict` so far.
+
+    Example:
+        >>> import numpy as np
+        >>> class Yes:
+        ...     def predict(self, pairs):
+        ...         return np.tile([0.0, 0.0, 1.0], (len(pairs), 1))
+        >>> model = CountingEntailment(Yes())
+        >>> _ = model.predict([("A cat sleeps.", "An animal sleeps."), ("It rains.", "It is wet.")])
+        >>> model.n_pairs, model.n_calls
+        (2, 1)
+    """
+
+    def __init__(self, model: EntailmentModel) -> None:
+        self.model = model
+        self.n_pairs = 0
+        self.n_calls = 0
+        self._lock = threading.Lock()
+
+    def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.floating[Any]]:
+        """Returns what the wrapped model returns; a request that fails is counted too."""
+        with self._lock:
+            self.n_pairs += len(pairs)
+            self.n_calls += 1
+        return self.model.predict(pairs)

@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, CountingEntailment
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, CountingEntailment, EntailmentModel
 from coe_agents.testing import EntailmentModelContract, TableEntailment
 
 
@@ -102,3 +102,12 @@ def test_a_file_and_the_name_of_its_model_belong_together(options, counting):
         CachedEntailment(counting, **options)
     with pytest.raises(ValueError, match='"max_pairs" must be at least 1; got 0'):
         CachedEntailment(counting, max_pairs=0)
+
+
+def test_it_counts_what_reaches_the_model_and_changes_nothing(same_start):
+    counting = CountingEntailment(same_start)
+    assert BidirectionalEntailment(counting).cluster([["a", "ab", "b", "a"]], [""]) == [[0, 0, 1, 0]]
+    # a against ab and b; ab back.
+    assert (counting.n_pairs, counting.n_calls) == (3, 2)
+    assert (len(same_start.pairs), len(same_start.calls)) == (3, 2)
+    assert isinstance(counting, EntailmentModel)

@@ -13,7 +13,7 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.html import create_page
-from coe_agents.evaluation.html.curves import POINTS, curves
+from coe_agents.evaluation.html.curves import POINTS, compute_curves
 from coe_agents.evaluation.html.rows import BLOCK, LONGEST
 from coe_agents.evaluation.metrics import auroc
 from tests.evaluation.invented import group, row, write
@@ -164,7 +164,7 @@ def test_curves_are_thinned_and_keep_their_ends(run):
     generator = np.random.default_rng(0)
     uncertainty = generator.random(2000)
     correct = generator.random(2000) > uncertainty
-    drawn = curves(replace(found, correct=correct, values={"coe": uncertainty}))["coe"]
+    drawn = compute_curves(replace(found, correct=correct, values={"coe": uncertainty}))["coe"]
     assert all(len(axis) == POINTS for curve in drawn.values() for axis in curve)
     (x, y), (rejected, accuracy) = drawn["roc"], drawn["accuracy"]
     assert (x[0], y[0], x[-1], y[-1]) == (0, 0, 1, 1)
@@ -175,7 +175,7 @@ def test_curves_are_thinned_and_keep_their_ends(run):
 def test_there_is_no_roc_of_one_class(run):
     _, found = run
     alike = replace(found, correct=np.ones(3, dtype=bool), values={"coe": np.arange(3.0)})
-    assert curves(alike) == {"coe": {"accuracy": [[0.0, 0.33333, 0.66667], [1.0, 1.0, 1.0]]}}
+    assert compute_curves(alike) == {"coe": {"accuracy": [[0.0, 0.33333, 0.66667], [1.0, 1.0, 1.0]]}}
 
 
 def colours():

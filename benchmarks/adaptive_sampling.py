@@ -6,7 +6,7 @@ tinyworld is sampled once, ten responses an agent, and kept in FILE if one is na
 plans are replayed: of each agent the first `start` responses, and `step` more while the decision is not settled. Tokens
 count as they are paid: a top-up sends the prompt again. A decision is changed if its action is another one, or its
 answer of another cluster, than with all ten. The setting is chosen on the calibration questions; the validation
-questions tell how it does. FOLDER holds saved responses, `*.samples.jsonl` or the generations of `calibn.py`, clustered
+questions show how it does. FOLDER holds saved responses, `*.samples.jsonl` or the generations of `calibn.py`, clustered
 by `NormalizedMatch`; what their prompts cost is not known. `--plot` draws what every plan saves and changes.
 
 "forecast" is the rule of `AdaptiveSampling`; "bootstrap" takes the percentile interval of CoE in its place.
@@ -90,7 +90,7 @@ def tinyworld(keep: Path) -> list[Replay]:
     print(f"\nvalidation: {len(validation)} questions, max_coe {MAX_COE}\n{HEAD}")
     for plan in at(CHOSEN.confidence):
         print(line(plan, Outcome(validation, plan, MAX_COE)))
-    print("pairs put to the entailment model, " + pairs(by_split["validation"], counting))
+    print("pairs passed to the entailment model, " + pairs(by_split["validation"], counting))
     table(groups, by_split["validation"], clusterer)
     return validation
 
@@ -114,14 +114,14 @@ def pairs(rows: list[list[dict]], counting: CountingEntailment) -> str:
     """Returns how many pairs clustering asks with the default and with all at once: a top-up clusters all again."""
     plan, policy = at(CHOSEN.confidence)[0], ThresholdPolicy(MAX_COE)
 
-    def asked(cluster: Callable[[Replay], object]) -> int:
+    def count_pairs(cluster: Callable[[Replay], object]) -> int:
         before = counting.n_pairs
         for each in rows:
             cluster(Replay(each, BidirectionalEntailment(counting)))
         return counting.n_pairs - before
 
-    adaptive = asked(lambda replay: [replay.seen(k) for k in replay.askings(plan, policy)])
-    return f"adaptive {adaptive}, all at once {asked(lambda replay: replay.seen(replay.most))}"
+    adaptive = count_pairs(lambda replay: [replay.seen(k) for k in replay.askings(plan, policy)])
+    return f"adaptive {adaptive}, all at once {count_pairs(lambda replay: replay.seen(replay.most))}"
 
 
 def saved(folder: Path) -> Iterator[tuple[str, list[Replay]]]:

@@ -25,7 +25,7 @@ REPEATED, N_INTERVALS = 5, 200
 Figures = dict[str, float]
 
 
-def drawn(n_questions: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_labels(n_questions: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns labels and length-normalised log-probabilities; which clusters are likely differs by question."""
     generator = np.random.default_rng(0)
     labels, log_probs = np.empty((n_questions, AGENTS.size), dtype=np.int64), np.empty((n_questions, AGENTS.size))
@@ -36,7 +36,7 @@ def drawn(n_questions: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure_all(n_questions: int, *, by_probability: bool) -> Figures:
-    labels, log_probs = drawn(n_questions)
+    labels, log_probs = draw_labels(n_questions)
 
     def once() -> None:
         collaborative_entropy(cluster_distributions(labels, AGENTS, log_probs=log_probs if by_probability else None))
@@ -45,7 +45,7 @@ def measure_all(n_questions: int, *, by_probability: bool) -> Figures:
 
 
 def intervals(n_resamples: int, *, by_probability: bool) -> Figures:
-    labels, log_probs = drawn(N_INTERVALS)
+    labels, log_probs = draw_labels(N_INTERVALS)
 
     def once() -> None:
         for own, likely in zip(labels, log_probs, strict=True):

@@ -34,7 +34,7 @@ WORDINGS = {"{}": 40, "It is {}.": 4, "The answer would be {}.": 3, "{}.": 1}
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
 
 
-def drawn(seed: int, *, n_questions: int = 20, n_responses: int = 30) -> list[dict]:
+def draw_questions(seed: int, *, n_questions: int = 20, n_responses: int = 30) -> list[dict]:
     """Returns questions with responses and the meaning of each, about 7.4 texts and 3.9 meanings a question."""
     rng = random.Random(seed)
     words = sorted({word for question in ASKED for word in question.split() if len(word) > 4})
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=5)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    data = drawn(args.seed)
+    data = draw_questions(args.seed)
     texts = [set(each["responses"]) for each in data]
     print(
         f"{len(data)} questions; of each {np.mean([len(each['responses']) for each in data]):.0f} responses, "

@@ -3,7 +3,7 @@
 The whole graph with the settings that `create_coe_graph` has by default, the model-free clusterer and a threshold;
 scripted agents give five responses each, as a `ModelAgent` does by default: four times one answer, and once one of
 their own. The empty graph has the same nodes and sends, and a state of the question and of a list that agents add to.
-The runs are interleaved. Then a profile of both tells where the difference goes.
+The runs are interleaved. Then a profile of both shows where the difference is spent.
 """
 
 import asyncio

@@ -66,7 +66,7 @@ def endless(chat: ChatTransformers) -> Iterator[None]:
         loaded.end_tokens = loaded.model.generation_config.eos_token_id = ends
 
 
-async def measured(run: Callable[[], Awaitable[Any]]) -> Seconds:
+async def measure_seconds(run: Callable[[], Awaitable[Any]]) -> Seconds:
     wall, cpu = time.perf_counter(), time.process_time()
     await run()
     return time.perf_counter() - wall, time.process_time() - cpu
@@ -77,10 +77,10 @@ async def compared(
 ) -> None:
     """Prints the medians of both, and of their ratios, `one` over `other`."""
     await other()  # so that everything is loaded
-    pairs = [(await measured(one), await measured(other)) for _ in range(repeats)]
+    pairs = [(await measure_seconds(one), await measure_seconds(other)) for _ in range(repeats)]
     ratios = [(first[0] / second[0], first[1] / second[1]) for first, second in pairs]
-    told = [(*first, *second, *ratio) for (first, second), ratio in zip(pairs, ratios, strict=True)]
-    print(f"{what:57}", *(f"{statistics.median(column):8.3f}" for column in zip(*told, strict=True)), flush=True)
+    rows = [(*first, *second, *ratio) for (first, second), ratio in zip(pairs, ratios, strict=True)]
+    print(f"{what:57}", *(f"{statistics.median(column):8.3f}" for column in zip(*rows, strict=True)), flush=True)
 
 
 async def compare(name: str, folder: Path, length: int, repeats: int) -> None:

@@ -1,4 +1,4 @@
-"""Prints how well each uncertainty tells wrong answers of real models from right ones; README shows the last table.
+"""Prints how well each uncertainty separates wrong answers of real models from right ones; README shows the last table.
 
     python benchmarks/real_responses.py FOLDER
 

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
-from coe_agents.evaluation.page import create_page
+from coe_agents.evaluation.html import create_page
 from tests.chromium import Page, running_chromium
 
 
@@ -47,18 +47,18 @@ def main() -> None:
         print(f"written in {time.perf_counter() - start:.1f} s ({time.process_time() - cpu:.1f} CPU s)")
         print(f"page of {out.stat().st_size / 1e6:.1f} MB")
         with running_chromium() as pipe:
-            told: dict[str, list[float]] = {"usable after": [], "search": [], "open": [], "drag": []}
+            times_of: dict[str, list[float]] = {"usable after": [], "search": [], "open": [], "drag": []}
             for _ in range(5):
                 tab = Page(pipe)
                 tab.open(out)
-                told["usable after"].append(float(tab.run("document.documentElement.dataset.ready")))
+                times_of["usable after"].append(float(tab.run("document.documentElement.dataset.ready")))
                 for name, script in ACTIONS.items():
-                    told[name].append(
+                    times_of[name].append(
                         tab.run(
                             f"(async () => {{ const t = performance.now(); {script}; return performance.now() - t }})()"
                         )
                     )
-        for name, times in told.items():
+        for name, times in times_of.items():
             print(f"{name:12} {sorted(times)[2]:6.0f} ms, median of 5 ({min(times):.0f} to {max(times):.0f})")
 
 

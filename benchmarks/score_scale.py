@@ -66,7 +66,7 @@ def cost(folder: Path, n_questions: int) -> Cost:
     return Cost(n_questions, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
 
 
-def tell(costs: Sequence[Cost]) -> None:
+def print_costs(costs: Sequence[Cost]) -> None:
     print("questions    CPU s  s per 1,000   peak MB   kB a question beyond the size before")
     for before, each in zip([None, *costs], costs, strict=False):
         line = f"{each.n_questions:9,} {each.seconds:8.1f} {1000 * each.seconds / each.n_questions:12.2f}"
@@ -123,7 +123,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         costs = [cost(Path(folder), n) for n in sorted(args.sizes)]
-    tell(costs)
+    print_costs(costs)
     if args.plot:
         plot(costs, args.plot)
 

@@ -7,7 +7,7 @@ shows the cost of requests, a random Llama of 41 million parameters that of comp
 `ModelAgent`; the ways of many requests are those of servers that ignore `n`. The runs are interleaved, and a ratio is
 the median of the ratios to "one request" of the same repeat.
 
-Last, the same questions are put to one server and to two. Each computes with one thread, and they share the cores of
+Last, the same questions are sent to one server and to two. Each computes with one thread, and they share the cores of
 one machine with each other, the client and whatever else runs there; so two are not twice as fast as one.
 """
 
@@ -67,7 +67,7 @@ def cpu_seconds(servers: Sequence[Server]) -> float:
     return sum(each.user + each.system for each in times)
 
 
-async def measured(way: Way, questions: Sequence[str], servers: Sequence[Server], round: int) -> Cost:
+async def measure_cost(way: Way, questions: Sequence[str], servers: Sequence[Server], round: int) -> Cost:
     """Puts questions at once; `round` makes them others than before, for the servers' caches."""
     requests = [
         AgentRequest(question=question, messages=[{"role": "user", "content": f"{question} ({round})"}], round=round)
@@ -85,11 +85,11 @@ async def compare(what: str, ways: Mapping[str, Way], servers: Sequence[Server],
     """Prints the median cost of each way, and its ratio to the first."""
     questions = [fact.question for fact in load_facts()][:n]
     for way in ways.values():
-        await measured(way, questions, servers, -1)  # so that everything is loaded
+        await measure_cost(way, questions, servers, -1)  # so that everything is loaded
     found: dict[str, list[Cost]] = {name: [] for name in ways}
     for repeat in range(repeats):
         for place, (name, way) in enumerate(ways.items()):
-            found[name].append(await measured(way, questions, servers, repeat * len(ways) + place))
+            found[name].append(await measure_cost(way, questions, servers, repeat * len(ways) + place))
     first = next(iter(found.values()))
     print(f"\n{what}, {n} question{'s at once' if n > 1 else ''}")
     for name, costs in found.items():
@@ -98,8 +98,8 @@ async def compare(what: str, ways: Mapping[str, Way], servers: Sequence[Server],
             statistics.median(cost[place] / one[place] for cost, one in zip(costs, first, strict=True))
             for place in range(4)
         ]
-        told = "".join(f"{ratio:9.2f}" for ratio in ratios)
-        print(f"{name:22}{wall:8.3f}{busy:12.3f}{own:12.3f}{tokens:9.0f}  {told}")
+        shown_ratios = "".join(f"{ratio:9.2f}" for ratio in ratios)
+        print(f"{name:22}{wall:8.3f}{busy:12.3f}{own:12.3f}{tokens:9.0f}  {shown_ratios}")
 
 
 async def compare_all(name: str, folder: Path, python: str, repeats: int) -> None:

@@ -42,7 +42,7 @@ def main() -> None:
         results = graph.batch([{"question": question} for question in questions], config={"max_concurrency": 4})
         return [result["decision"] for result in results]
 
-    def judged(facts: list[Fact]) -> tuple[np.ndarray, np.ndarray, np.ndarray, Counter]:
+    def judge_facts(facts: list[Fact]) -> tuple[np.ndarray, np.ndarray, np.ndarray, Counter]:
         decisions = ask([fact.question for fact in facts])
         coe = np.array([decision["coe"] for decision in decisions])
         willing = np.array([decision["action"] == "answer" for decision in decisions])  # not a refusal
@@ -53,14 +53,14 @@ def main() -> None:
     by_split = {
         split: [fact for fact in load_facts() if fact.split == split] for split in ("calibration", "validation")
     }
-    coe, willing, right, _ = judged(by_split["calibration"])
+    coe, willing, right, _ = judge_facts(by_split["calibration"])
     print(
         f"calibration: {len(coe)} questions; most coverage with accuracy >= {TARGET}: "
         f"max_coe = {best(coe, willing, right):.2f} nats"
     )
     print(f"default policy: ThresholdPolicy({MAX_COE})")
 
-    coe, willing, right, regimes = judged(by_split["validation"])
+    coe, willing, right, regimes = judge_facts(by_split["validation"])
     answered = willing & (coe <= MAX_COE)
     print(f"validation: {len(coe)} questions, accuracy if all were answered {right.mean():.3f}")
     print(f"  coverage                     {answered.mean():.3f}")

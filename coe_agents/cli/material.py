@@ -171,7 +171,7 @@ class AskedMaterial(Material):
     def _sample(self, name: str, source: str, split: str | None, temperature: float | None) -> list[SampledQuestion]:
         from coe_agents.cli.options import SamplingOptions
         from coe_agents.cli.sample import load_set, sample_to
-        from coe_agents.evaluation.store import SAMPLES
+        from coe_agents.evaluation.samples.store import SAMPLES
 
         config = self.config.model_copy(deep=True)
         if temperature is None:

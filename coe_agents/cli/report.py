@@ -21,7 +21,7 @@ def report(
 ) -> None:
     """Write scores, curves, adjustable thresholds and all questions to one HTML page that needs no network."""
     from coe_agents.evaluation import Samples
-    from coe_agents.evaluation.page import create_page
+    from coe_agents.evaluation.html import create_page
     from coe_agents.redaction import clean
 
     setting = create_setting(scoring)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coe_agents.config.schema import Config
     from coe_agents.distributed import SampleParts
     from coe_agents.evaluation.datasets import Question, QuestionSet
-    from coe_agents.evaluation.store import Store, Unit
+    from coe_agents.evaluation.samples.store import Store, Unit
 
 SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
@@ -156,7 +156,7 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
 
     from coe_agents.evaluation.runner import sample as sample_all
     from coe_agents.evaluation.runner import units_of
-    from coe_agents.evaluation.store import Store
+    from coe_agents.evaluation.samples.store import Store
 
     with (
         Store(out, settings, units_of(questions, group.participants)) as store,

@@ -2,10 +2,9 @@
 
 from coe_agents.clustering.answers import canonical_answer, parse_choice, strip_reasoning
 from coe_agents.clustering.bidirectional import BidirectionalEntailment
-from coe_agents.clustering.caching import CachedEntailment
 from coe_agents.clustering.cluster import cluster_many, cluster_responses
-from coe_agents.clustering.counting import CountingEntailment
 from coe_agents.clustering.embedding import EmbeddingSimilarity
+from coe_agents.clustering.entailment_wrappers import CachedEntailment, CountingEntailment
 from coe_agents.clustering.normalized import NormalizedMatch, normalize_answer
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS, Clusterer, EntailmentModel
 from coe_agents.clustering.refusals import answer_kind

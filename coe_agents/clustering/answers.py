@@ -31,7 +31,7 @@ _NOUN = (
     r"(?:answer|guess|conclusion|réponse|reponse|respuesta|antwort|risposta|resposta|ответ)"
     r"|(?:最终)?答案|答え|回答|정답"
 )
-# Emphasis and the colon stand in either order: "**Answer:** Paris", "**Answer**: Paris", "Answer: **Paris**".
+# Emphasis and the colon occur in either order: "**Answer:** Paris", "**Answer**: Paris", "Answer: **Paris**".
 _COLON_MARKER = re.compile(rf"(?<![^\W\d_])(?:{_NOUN})[*_]{{0,3}}[ \t]{{0,3}}[:：][*_]{{0,3}}", re.IGNORECASE)
 _PLURAL_MARKER = re.compile(r"\A\s*answers?[ \t]{0,3}[:：]", re.IGNORECASE)
 _HEADING_MARKER = re.compile(
@@ -48,7 +48,7 @@ SENTENCE_END = re.compile(
 )
 """The end of a sentence, but not of an abbreviation or an initial."""
 
-# What follows an answer and is none of it: a stated confidence, or a note.
+# What follows an answer and is not part of it: a stated confidence, or a note.
 _TAIL = re.compile(
     r"(?:[(\[][ \t]{0,3})?(?:\b(?:Probability|Confidence)|概率)[*_]{0,3}[ \t]{0,3}[:：=]"
     r"|[(\[][ \t]{0,3}(?:Note|Explanation)\b",
@@ -62,7 +62,7 @@ _INITIAL_AT_END = re.compile(r"\.\s?\w\.\Z")
 def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = ()) -> str:
     r"""Returns the short answer inside a response; where nothing marks one, the response without its reasoning.
 
-    Reasoning blocks (`<think>` and the like, unclosed ones too) and what stands before a lone `</think>` are dropped,
+    Reasoning blocks (`<think>` and the like, unclosed ones too) and the text before a lone `</think>` are dropped,
     and so are end-of-text tokens and invented further turns of the conversation. Then the first of these that is found:
 
     1. the last match of `patterns`, in their order;
@@ -108,7 +108,7 @@ def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = (
 def strip_reasoning(text: str) -> str:
     """Returns the response without its `<think>` blocks, be they closed or not.
 
-    All that stands before a lone closing tag, or behind an unclosed one, is reasoning.
+    All text before a lone closing tag, or after an unclosed one, is reasoning.
 
     Example:
         >>> strip_reasoning("<think>France, so</think>Paris"), strip_reasoning("France, so</think>Paris")
@@ -134,7 +134,7 @@ def parse_choice(text: str, choices: Sequence[str]) -> str | None:
 
     The whole reply, behind at most one `<think>` block that opens it and is closed, must be the choice in any case,
     with white space around it and at most one full stop; or a JSON object whose only field, "verdict" or "decision", is
-    the choice. Nothing is searched for: what a reply quotes, negates or makes conditional is no choice.
+    the choice. Nothing is searched for: a choice that a reply quotes, negates or makes conditional does not count.
 
     Example:
         >>> [parse_choice(reply, ("approve", "reject")) for reply in (" Approve.", '{"verdict": "reject"}')]
@@ -150,8 +150,8 @@ def parse_choice(text: str, choices: Sequence[str]) -> str | None:
     found = re.fullmatch(form, reply, re.IGNORECASE | re.ASCII)
     if not found:
         return None
-    said = (found[1] or found[2]).lower()
-    return next((choice for choice in choices if choice.lower() == said), None)
+    choice_text = (found[1] or found[2]).lower()
+    return next((choice for choice in choices if choice.lower() == choice_text), None)
 
 
 def _own_turn(text: str) -> str:
@@ -170,7 +170,7 @@ def _own_turn(text: str) -> str:
 def _by_patterns(text: str, patterns: Sequence[str | re.Pattern[str]]) -> str:
     if isinstance(patterns, str):
         raise TypeError(
-            f'"patterns" must be a sequence of regular expressions; got the string {patterns!r}. Put it into a list'
+            f'"patterns" must be a sequence of regular expressions; got the string {patterns!r}. Wrap it in a list'
         )
     for pattern in patterns:
         last = _last(re.finditer(pattern, text))
@@ -217,7 +217,7 @@ def _json_field(text: str) -> str:
 
 
 def _unescaped(content: str) -> str:
-    r"""Undoes JSON escapes, unless they are none: models write LaTeX such as `\frac` with a single backslash."""
+    r"""Undoes JSON escapes where they are valid: models write LaTeX such as `\frac` with a single backslash."""
     try:
         plain = json.loads(f'"{content}"', strict=False)
     except ValueError:

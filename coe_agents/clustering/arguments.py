@@ -7,7 +7,7 @@ def checked_batch(responses: Sequence[Sequence[str]], questions: Sequence[str]) 
     """Returns the responses of each question and the questions as lists.
 
     Raises:
-        TypeError: Where a string stands for a sequence of strings, or something else for a string.
+        TypeError: A string is passed for a sequence of strings, or something else for a string.
         ValueError: Where there are not as many questions as lists of responses.
     """
     if isinstance(responses, str | bytes) or not isinstance(responses, Iterable):
@@ -33,13 +33,13 @@ def checked_strings(texts: Sequence[str], *, name: str) -> list[str]:
     """
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise TypeError(
-            f"{name} must be a sequence of strings; got {type(texts).__name__}. Put a lone string into a list"
+            f"{name} must be a sequence of strings; got {type(texts).__name__}. Wrap a single string in a list"
         )
     listed = list(texts)
     for i, text in enumerate(listed):
         if not isinstance(text, str):
             raise TypeError(
                 f"{name} must hold strings only; item {i} is {type(text).__name__}. "
-                'Convert it, and leave out failed responses or pass "" for them'
+                'Convert it, and omit failed responses or pass "" for them'
             )
     return listed

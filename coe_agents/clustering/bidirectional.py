@@ -19,7 +19,7 @@ class BidirectionalEntailment:
 
     Responses are taken in the order given. The first one without a cluster represents a new one; each later one
     without a cluster joins it where it matches the representative, so a response belongs to the *first* cluster that it
-    matches. The question stands before both sides of every pair.
+    matches. The question is prepended to both sides of every pair.
 
     Work is held to what is needed. Responses that differ only in white space, case, punctuation, articles or number
     format are one, and the first of them speaks for all. All pairs of a wave (everything without a cluster against the
@@ -30,7 +30,8 @@ class BidirectionalEntailment:
     Args:
         model: Judges the pairs. Wrap it in `CountingEntailment` to learn how many were asked.
         strict: Each direction's most probable label must be entailment. With False, the rule of the semantic-entropy
-            literature (Kuhn et al. 2023; Farquhar et al. 2024): no direction is a contradiction, not both are neutral.
+            literature (Kuhn et al. 2023; Farquhar et al. 2024): neither direction is a contradiction, and not both are
+            neutral.
         threshold: In strict mode, the least probability of entailment in each direction, in place of its being the
             most probable label.
         merge_variants: Whether responses that `normalize_answer` makes equal are one, unasked. With False, only those
@@ -134,13 +135,13 @@ class BidirectionalEntailment:
 
 @dataclass(slots=True)
 class _Search:
-    """The clusters of one question, as far as they are known; a key stands for all responses that are one.
+    """The clusters of one question, as far as they are known; one key represents all responses with the same text.
 
     Attributes:
         sides: Of each key, its first response with the question before it: what the model reads.
         waiting: The keys without a cluster, in order.
         labels: The cluster of each other key.
-        representative: The key that stands for the newest cluster.
+        representative: The key that represents the newest cluster.
         n_clusters: The clusters opened.
     """
 

@@ -77,7 +77,7 @@ def cluster_with_former(
 ) -> tuple[list[int], list[int]]:
     """Clusters the responses to one question, and finds the clusters of texts of a former round among them.
 
-    The former texts come last, so that they represent no cluster that a response could join.
+    The former texts are placed last, so that they represent no cluster that a response could join.
 
     Args:
         responses: As in `cluster_responses`.
@@ -105,7 +105,7 @@ def cluster_with_former(
 def _clustered(
     batch: Sequence[Sequence[str]], last: Sequence[Sequence[str]], questions: Sequence[str], clusterer: Clusterer
 ) -> list[list[int]]:
-    """Returns the labels of each question's texts and then of those that come last."""
+    """Returns the labels of each question's texts and then of those placed last."""
     kinds = [{text: answer_kind(text) for text in {*texts, *more}} for texts, more in zip(batch, last, strict=True)]
     answers = [
         [text for text in [*_in_own_order(texts), *more] if kind[text] == "answer"]
@@ -154,9 +154,9 @@ def _checked_labels(returned: Any, answers: Sequence[Sequence[str]], clusterer: 
             (i for i, (e, g) in enumerate(zip(expected, got, strict=False)) if e != g), min(len(expected), len(got))
         )
         wanted = expected[at] if at < len(expected) else "no list"
-        came = got[at] if at < len(got) else "no list"
+        found = got[at] if at < len(got) else "no list"
         raise ValueError(
-            f'"cluster" must return one label per response; for question {at}, {name} returned {came} '
+            f'"cluster" must return one label per response; for question {at}, {name} returned {found} '
             f"where {wanted} belongs. Return one list per question, as long as its responses"
         )
     return labels

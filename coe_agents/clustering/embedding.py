@@ -30,13 +30,13 @@ class EmbeddingSimilarity:
     call; where a question has a single distinct response, there is nothing to compare and it is left out.
 
     Near is not equal: "1912" and "1913", or "he did" and "he did not", are near neighbours in most embeddings. An
-    entailment model tells such answers apart; use this where none is at hand.
+    entailment model distinguishes such answers; use this where you have none.
 
     Args:
         embeddings: Any LangChain `Embeddings`, or another object with `embed_documents`.
         threshold: The least cosine, in (0, 1]. It has no default, since embeddings differ too much: unrelated texts
             have a cosine of 0.1 in some and 0.7 in others. Choose it on answers that you know to be equal or not.
-        with_question: Whether the question stands before each response. By default it does not: what all texts of a
+        with_question: Whether the question is prepended to each response. By default it is not: what all texts of a
             question share draws their vectors together, and so merges different answers, the more the longer it is.
 
     Raises:

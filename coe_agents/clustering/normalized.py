@@ -41,7 +41,7 @@ def normalize_answer(text: str) -> str:
 
     - Unicode NFKC and case folding; invisible characters go.
     - Punctuation of any script goes, as do "$" and "%" (as in SQuAD, "$5", "5%" and "5" are equal: the question names
-      the unit) and pictographs. What tells answers apart stays: mathematical signs ("1 + 1" is not "1 1"), other
+      the unit) and pictographs. What distinguishes answers stays: mathematical signs ("1 + 1" is not "1 1"), other
       currencies ("€5" is not "5"), "C++", "C#" and the minus of a grade or blood group ("A-"). "&" is "and".
     - The articles "a", "an" and "the" go where another word follows, so "Plan A" and a lone "A" keep theirs.
     - Numbers count by value: "1,000", "1000.0" and "one thousand" are equal, "-5" is not "5"; the comma separates

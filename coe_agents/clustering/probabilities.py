@@ -12,7 +12,7 @@ def checked_probabilities(returned: Any, *, n_pairs: int, model: EntailmentModel
     """Returns the rows as doubles, shape `(n_pairs, 3)`.
 
     Raises:
-        ValueError: Where `returned`, which came from `model`, is anything else.
+        ValueError: `returned`, the result of `model`, is anything else.
     """
     name = type(model).__name__
     try:

@@ -134,7 +134,7 @@ FILLER = re.compile(_pattern(_FILLERS))
 """A clause that neither answers nor declines: an apology, a request for more, a referral elsewhere."""
 
 OPENING = re.compile(rf"(?:{_pattern(_OPENINGS)})(?:,| -|:)? ")
-"""What may stand before the clause proper."""
+"""What may precede the clause proper."""
 
 HEDGED_ANSWER = re.compile(_pattern(_HEDGED_ANSWER))
 """Where the tail of a declining clause may hide an answer or a guess."""

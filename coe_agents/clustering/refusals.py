@@ -1,4 +1,4 @@
-"""Owns what is no answer: refusals and empty responses, recognised with precision before recall.
+"""Owns the recognition of what is not an answer: refusals and empty responses, recognised with precision before recall.
 
 A response is a refusal only where *every* sentence of it refuses, apologises or points elsewhere, and one at least
 refuses. "I don't know exactly, but it is Paris" holds a clause that does neither, so it is an answer.
@@ -47,7 +47,7 @@ _CLAUSE_BREAK = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])\s")
-# A refusal is short. Beyond this, what a response says is taken for an answer without reading on.
+# A refusal is short. Beyond this, a response is taken for an answer without further checks.
 _MAX_CHARACTERS = 4_000
 
 

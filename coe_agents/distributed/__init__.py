@@ -1,11 +1,11 @@
-"""Owns the way past one machine: sampling and scoring as stages of Ray Data. The only place for Ray.
+"""Owns running on several machines: sampling and scoring as stages of Ray Data. Only this package imports Ray.
 
-The driver cuts the work into parts, a pool of actors works through them, and the driver writes each part that comes
-back as one Parquet file. So no disk is shared, and a part is there whole or not at all, whoever is killed.
+The driver cuts the work into parts, a pool of actors works through them, and the driver writes each finished
+part as one Parquet file. So no disk is shared, and a part is there whole or not at all, whichever process is killed.
 """
 
 from coe_agents.distributed.cluster import Pool, cluster, n_nodes
 from coe_agents.distributed.sampling import Group, SampleParts, sample
-from coe_agents.distributed.scoring import Scorer, score
+from coe_agents.distributed.scoring import score
 
-__all__ = ["Group", "Pool", "SampleParts", "Scorer", "cluster", "n_nodes", "sample", "score"]
+__all__ = ["Group", "Pool", "SampleParts", "cluster", "n_nodes", "sample", "score"]

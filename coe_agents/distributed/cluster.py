@@ -1,4 +1,4 @@
-"""Owns the Ray cluster: which one, and a pool of its actors that works through parts."""
+"""Owns the connection to a Ray cluster, and a pool of its actors that works through parts."""
 
 import json
 import logging
@@ -16,12 +16,12 @@ from coe_agents.errors import CoEError, ConfigurationError, StoreError
 
 _SECONDS_TO_CONNECT = 10.0
 _ATTEMPTS = 3
-"""How often a part is begun when the process or the machine that has it is lost."""
+"""How often a part is tried when the process or the machine that works on it is lost."""
 
 Part = tuple[int, bytes]
-"""A part's number, and what is to be done or was made of it."""
+"""A part's number, and its input or its result."""
 Work = Callable[[bytes], bytes]
-"""Turns what is to be done of a part into what is made of it."""
+"""Computes the result of a part from its input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Pool:
 def cluster(address: str | None = None) -> Iterator[None]:
     """Joins a Ray cluster, or starts one on this machine that only loopback reaches; the one joined already is kept.
 
-    What Ray says of lost processes and machines it prints; until the context ends, that goes to standard error.
+    Ray prints messages about lost processes and machines; until the context ends, they go to standard error.
 
     Args:
         address: As Ray has it, such as "10.0.0.1:6379" or "auto"; default: the environment variable RAY_ADDRESS, else
@@ -63,7 +63,7 @@ def cluster(address: str | None = None) -> Iterator[None]:
         yield
         return
     _check_listens(address)
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what it would tell is raised, too
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what it would log is raised, too
     with redirect_stdout(sys.stderr):
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
         try:
@@ -78,16 +78,16 @@ def n_nodes() -> int:
 
 
 def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) -> Iterator[Part]:
-    """Yields what is made of each part, as they are done, each once.
+    """Yields the result of each part once, in the order in which they finish.
 
     Args:
-        parts: What is to be done. They wait in Ray's object store, which puts on disk what does not fit.
+        parts: The inputs. They wait in Ray's object store, which spills to disk what does not fit.
         create: Called once in every actor, with its first part.
-        pool: The actors. One that is killed is replaced, and what it had is begun again.
+        pool: The actors. One that is killed is replaced, and its part is tried again.
 
     Raises:
         CoEError: Or ValueError, ImportError or OSError, as the work or `create` raised it.
-        StoreError: If these raised something else, the cluster failed for good, or a part came twice.
+        StoreError: If these raised something else, the cluster failed for good, or a part was returned twice.
     """
     ray = _ray()
     import ray.data as ray_data
@@ -117,18 +117,22 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
         for table in batches:
             for row in table.to_pylist():
                 if row["error"] is not None:
-                    raise _raised(row["error"])
+                    raise _from_json(row["error"])
                 if row["part"] in seen:
-                    raise StoreError(f"part {row['part']} came twice", hint="Report it; the same command goes on")
+                    raise StoreError(
+                        f"part {row['part']} was returned twice", hint="Report it; rerun the same command to resume"
+                    )
                 seen.add(row["part"])
                 yield row["part"], row["content"]
     except ray.exceptions.RayError as error:
         line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise StoreError(f"the cluster failed: {line}", hint="What came is kept; the same command goes on") from error
+        raise StoreError(
+            f"the cluster failed: {line}", hint="Finished parts are kept; rerun the same command to resume"
+        ) from error
 
 
 class Attempts:
-    """Counts how often each part was begun, since Ray would begin one for ever that ends the process it is in."""
+    """Counts how often each part was tried, since Ray would retry for ever one that kills its process."""
 
     def __init__(self) -> None:
         self._begun = Counter[int]()
@@ -152,30 +156,30 @@ class Actor:
             if _ray().get(self._attempts.begin.remote(part["part"])) > _ATTEMPTS:
                 raise StoreError(
                     f"part {part['part']} ended {_ATTEMPTS} processes",
-                    hint="See Ray's logs; memory may not suffice. What came is kept; the same command goes on",
+                    hint="See Ray's logs; memory may not suffice. Rerun the same command to resume",
                 )
             if self._work is None:
                 self._work = self._create()
             content = self._work(part["content"])
-        except Exception as error:  # as data, since Ray would tell it as text, with its own around it
-            return _table(part["part"], b"", _told(error))
+        except Exception as error:  # as data, since Ray would wrap its text in its own
+            return _table(part["part"], b"", _to_json(error))
         return _table(part["part"], content)
 
 
 _BUILT_IN = (ValueError, ImportError, OSError)
 
 
-def _told(error: Exception) -> str:
+def _to_json(error: Exception) -> str:
     if isinstance(error, CoEError):
         return json.dumps([type(error).__name__, Exception.__str__(error), error.hint])
     for kind in _BUILT_IN:
         if isinstance(error, kind):
             return json.dumps([kind.__name__, str(error), ""])
-    return json.dumps([StoreError.__name__, f"{type(error).__name__}: {error}", "What came is kept"])
+    return json.dumps([StoreError.__name__, f"{type(error).__name__}: {error}", "Finished parts are kept"])
 
 
-def _raised(told: str) -> Exception:
-    name, message, hint = json.loads(told)
+def _from_json(encoded: str) -> Exception:
+    name, message, hint = json.loads(encoded)
     if hasattr(errors, name):
         error: CoEError = getattr(errors, name)(message, hint=hint)
         return error
@@ -208,5 +212,5 @@ def _check_listens(address: str) -> None:
     except OSError as error:
         raise ConfigurationError(
             f"no Ray cluster can be reached at {address}: {error}",
-            hint='Start one ("ray start --head" says its address), or leave out the address for one on this machine',
+            hint='Start one ("ray start --head" prints its address), or omit the address for one on this machine',
         ) from error

@@ -1,4 +1,4 @@
-"""Owns sampling on a cluster: the questions in parts, each a Parquet file of what all agents said to them."""
+"""Owns sampling on a cluster: the questions in parts, each a Parquet file with all agents' responses."""
 
 import asyncio
 import json
@@ -15,11 +15,11 @@ from typing import Any, Protocol
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.folder import run_folder, write
-from coe_agents.evaluation.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
 from coe_agents.evaluation.runner import Annotate, Ask, Participant, units_of
 from coe_agents.evaluation.runner import sample as sample_all
-from coe_agents.evaluation.store import Unit, is_whole
+from coe_agents.evaluation.samples.folder import run_folder, write
+from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
+from coe_agents.evaluation.samples.store import Unit, is_whole
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -40,7 +40,7 @@ class Group(Protocol):
 class SampleParts:
     """The samples of one run, in a file for every so many questions; use it as a context manager.
 
-    A file holds every unit of its questions, once: what was said, or a failure, which is asked again.
+    A file holds every unit of its questions, once: its responses, or a failure, which is asked again.
 
     Args:
         folder: The run's; made if it is not there.
@@ -104,13 +104,13 @@ class SampleParts:
             path, lacking = self._file(number), set(missing)
             kept = [row for row in rows_of(path) if (row["id"], row["agent"]) not in lacking] if path.exists() else []
             questions = self._parts[number]
-            told = {
+            request = {
                 "questions": [asdict(question) for question in questions],
                 "prompts": {question.id: prompts[question.id] for question in questions},
                 "kept": kept,
                 "columns": self._columns,
             }
-            yield number, zlib.compress(json.dumps(told).encode())
+            yield number, zlib.compress(json.dumps(request).encode())
 
     def keep(self, number: int, content: bytes) -> list[Unit]:
         """Keeps a part: when this returns it is on the disk. Returns what was missing of it.
@@ -141,12 +141,12 @@ class SampleParts:
 
     def _failures(self, file: Path | BytesIO, units: Mapping[Unit, int]) -> dict[Unit, str]:
         """Returns the errors in a file that holds every unit once, in order."""
-        name = file if isinstance(file, Path) else "a part that came"
+        name = file if isinstance(file, Path) else "a received part"
         try:
             rows = list(rows_of(file, columns=["id", "agent", "error"]))
             grouped = [(unit, list(group)) for unit, group in groupby(rows, lambda row: (row["id"], row["agent"]))]
         except (ValueError, KeyError, OSError) as error:
-            raise StoreError(f"{name} is no part of a run: {error}", hint="Remove it; it is asked again") from error
+            raise StoreError(f"{name} is not a part of a run: {error}", hint="Remove it; it is asked again") from error
         if [unit for unit, _ in grouped] != list(units) or not all(is_whole(units[u], group) for u, group in grouped):
             raise StoreError(f"{name} does not hold every reply once", hint="Remove it; it is asked again")
         return {unit: group[-1]["error"] for unit, group in grouped if group[-1]["error"] is not None}
@@ -164,14 +164,14 @@ def sample(
 
     Args:
         parts: What is asked, and where it is kept.
-        prompts: What is said to each agent, by question id.
+        prompts: What each agent is asked, by question id.
         create: Makes the agents in each actor, from the prompts of the part it has; Ray carries it there, so it holds
             no key. The actors ask at the same time, each of them `at_once` questions.
         pool: The actors.
         on_unit: Called for what a part adds, when it is kept.
 
     Raises:
-        StoreError: If the cluster failed, or something is missing or there twice at the end; what came is kept.
+        StoreError: If the cluster failed, or something is missing or there twice at the end; finished parts are kept.
         ConfigurationError: If an actor cannot make the agents, such as without a key in its environment.
         OSError: If a file cannot be written.
     """

@@ -2,49 +2,39 @@
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
-from coe_agents.evaluation import Criterion, Sample, SampledQuestion, Scores
-from coe_agents.evaluation.estimators import ESTIMATORS
-from coe_agents.evaluation.folder import run_folder, write
-from coe_agents.evaluation.parquet import part_file, rows_of, to_parquet
-from coe_agents.evaluation.scored import AgentScore, ScoredQuestion, score_each
-from coe_agents.evaluation.scoring import to_scores
-from coe_agents.evaluation.statistics import BATCH
+from coe_agents.evaluation import Sample, SampledQuestion, Scores, ScoringSetup
+from coe_agents.evaluation.samples.folder import run_folder, write
+from coe_agents.evaluation.samples.parquet import part_file, rows_of, to_parquet
+from coe_agents.evaluation.scoring.estimators import ESTIMATORS, find_estimators
+from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, score_each
+from coe_agents.evaluation.scoring.scores import to_scores
+from coe_agents.evaluation.scoring.statistics import BATCH
 from coe_agents.policy import Weighting
 
-_COLUMNS = {
-    "id": "string",
-    "correct": "double",
-    "tied": "bool",
-    **dict.fromkeys(ESTIMATORS, "double"),
-    "agents": "string",  # JSON: entropy, number of responses, whether by probability, by name
-    "failures": "string",  # JSON: how many, by name
-}
 
-
-class Scorer(Protocol):
-    """What decides, as an actor has it; see `coe_agents.evaluation.score`."""
-
-    @property
-    def clusterer(self) -> Clusterer: ...
-    @property
-    def criterion(self) -> Criterion: ...
-    @property
-    def entailment(self) -> EntailmentModel | None: ...
+def _columns(estimators: Iterable[str]) -> dict[str, str]:
+    return {
+        "id": "string",
+        "correct": "double",
+        "tied": "bool",
+        **dict.fromkeys(estimators, "double"),
+        "agents": "string",  # JSON: entropy, number of responses, whether by probability, by name
+        "failures": "string",  # JSON: how many, by name
+    }
 
 
 def score(
     questions: Iterable[SampledQuestion],
-    create: Callable[[], Scorer],
+    create: Callable[[], ScoringSetup],
     folder: Path,
     settings: Mapping[str, Any],
     pool: Pool,
@@ -59,27 +49,32 @@ def score(
 
     Args:
         questions: As `Samples` gives them, one at a time.
-        create: Makes the models in each actor; Ray carries it there.
-        folder: Where the rows are kept; the same call goes on there.
-        settings: All that the rows hang on, as `Store` has them, the samples among it.
+        create: Called once in each actor, where it loads the models; Ray sends it there. Estimators that it passes
+            beyond the installed ones are ignored.
+        folder: Where the rows are kept; repeat the call to resume there.
+        settings: All that the rows depend on, as `Store` has them, the samples among it.
         pool: The actors.
         weighting: As in `coe_agents.evaluation.score`.
         size: Questions with a response in a file: a multiple of `BATCH`, so that a model sees the batches that it would
-            see on one machine, and says the same to the last bit.
+            see on one machine, and returns the same to the last bit.
         criterion: The name of the criterion of correctness.
         clusterer: The name of the clusterer.
         on_question: Called for every question, when it is kept.
 
     Raises:
-        ValueError: If `size` is no multiple of `BATCH`, or as `coe_agents.evaluation.score`.
+        ValueError: If `size` is not a multiple of `BATCH`, or as `coe_agents.evaluation.score`.
         ConfigurationError: If the folder holds a run with other settings.
-        StoreError: If the cluster failed, or a file does not hold its questions once; what came is kept.
+        StoreError: If the cluster failed, or a file does not hold its questions once; finished parts are kept.
     """
     if size < 1 or size % BATCH:
         raise ValueError(f'"size" must be a multiple of {BATCH} in score; got {size}. {4 * BATCH} is one')
     ids: list[list[str]] = []
 
-    def told(number: int) -> None:
+    names = list(find_estimators({}))
+    if installed := sorted(names - ESTIMATORS.keys()):
+        settings = {**settings, "estimators": installed}
+
+    def report_part(number: int) -> None:
         for _ in ids[number]:
             on_question()
 
@@ -89,37 +84,32 @@ def score(
             path = part_file(folder, number)
             if path.exists():
                 _check(path, ids[number])
-                told(number)
+                report_part(number)
             else:
                 yield number, zlib.compress(json.dumps([asdict(question) for question in part]).encode())
 
     def kept() -> Iterator[ScoredQuestion]:
         for number in range(len(ids)):
-            yield from map(_from_row, rows_of(part_file(folder, number)))
+            yield from (_from_row(row, names) for row in rows_of(part_file(folder, number)))
 
     with run_folder(folder, {**settings, "partition_size": size}, holds=part_file(folder, 0).name):
-        for number, content in work_through(pending(), partial(_Scoring, create, weighting), pool):
+        for number, content in work_through(pending(), partial(_Scoring, create, weighting, names), pool):
             _check(BytesIO(content), ids[number])
             write(part_file(folder, number), content)
-            told(number)
-        return to_scores(kept(), criterion=criterion, clusterer=clusterer, weighting=weighting)
+            report_part(number)
+        return to_scores(kept(), criterion=criterion, clusterer=clusterer, weighting=weighting, estimators=names)
 
 
 class _Scoring:
     """Scores the questions of a part."""
 
-    def __init__(self, create: Callable[[], Scorer], weighting: Weighting) -> None:
-        self._scorer, self._weighting = create(), weighting
+    def __init__(self, create: Callable[[], ScoringSetup], weighting: Weighting, names: Sequence[str]) -> None:
+        self._setup = replace(create(), weighting=weighting, estimators={})
+        self._columns = _columns(names)
 
     def __call__(self, content: bytes) -> bytes:
-        rows = score_each(
-            map(_question, json.loads(zlib.decompress(content))),
-            clusterer=self._scorer.clusterer,
-            weighting=self._weighting,
-            criterion=self._scorer.criterion,
-            entailment=self._scorer.entailment,
-        )
-        return to_parquet(map(_to_row, rows), _COLUMNS)
+        rows = score_each(map(_question, json.loads(zlib.decompress(content))), self._setup)
+        return to_parquet(map(_to_row, rows), self._columns)
 
 
 def _in_parts(questions: Iterable[SampledQuestion], size: int) -> Iterator[list[SampledQuestion]]:
@@ -136,9 +126,9 @@ def _in_parts(questions: Iterable[SampledQuestion], size: int) -> Iterator[list[
         yield part
 
 
-def _question(told: Mapping[str, Any]) -> SampledQuestion:
-    responses, failures = (cast("tuple[Sample, ...]", tuple(told[name])) for name in ("responses", "failures"))
-    return SampledQuestion(told["id"], told["text"], tuple(told["references"]), responses, failures)
+def _question(record: Mapping[str, Any]) -> SampledQuestion:
+    responses, failures = (cast("tuple[Sample, ...]", tuple(record[name])) for name in ("responses", "failures"))
+    return SampledQuestion(record["id"], record["text"], tuple(record["references"]), responses, failures)
 
 
 def _to_row(scored: ScoredQuestion) -> dict[str, Any]:
@@ -146,23 +136,23 @@ def _to_row(scored: ScoredQuestion) -> dict[str, Any]:
     return {"id": scored.id, "correct": scored.correct, "tied": scored.tied, **scored.scores, **lists}
 
 
-def _from_row(row: Mapping[str, Any]) -> ScoredQuestion:
+def _from_row(row: Mapping[str, Any], names: Iterable[str]) -> ScoredQuestion:
     return ScoredQuestion(
         row["id"],
         json.loads(row["failures"]),
         {name: AgentScore(*agent) for name, agent in json.loads(row["agents"]).items()},
         row["correct"],
         row["tied"],
-        {name: row[name] for name in ESTIMATORS} if row["correct"] is not None else {},
+        {name: row[name] for name in names} if row["correct"] is not None else {},
     )
 
 
 def _check(file: Path | BytesIO, ids: list[str]) -> None:
     """Refuses a file that does not hold every question once."""
-    name = file if isinstance(file, Path) else "a part that came"
+    name = file if isinstance(file, Path) else "a received part"
     try:
         found = [row["id"] for row in rows_of(file, columns=["id"])]
     except (ValueError, KeyError, OSError) as error:
-        raise StoreError(f"{name} is no part of a run: {error}", hint="Remove it; it is made again") from error
+        raise StoreError(f"{name} is not a part of a run: {error}", hint="Remove it; it is made again") from error
     if sorted(found) != sorted(ids):
         raise StoreError(f"{name} does not hold every question once", hint="Remove it; it is made again")

@@ -1,12 +1,15 @@
-"""Owns the evaluation: datasets, samples that are kept, scores, correctness, metrics, and calibrated gates."""
+"""Owns the evaluation: datasets, saved samples, scores, correctness, metrics and calibrated gates."""
+
+import warnings
+from typing import Any
 
 from coe_agents.evaluation.calibration import Judged, calibrate, judged
-from coe_agents.evaluation.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
 from coe_agents.evaluation.drift import Drift, check_drift
 from coe_agents.evaluation.report import report
 from coe_agents.evaluation.samples import Sample, SampledQuestion, Samples
-from coe_agents.evaluation.scoring import Scores, score
-from coe_agents.evaluation.statistics import Statistics, measured
+from coe_agents.evaluation.scoring import Scores, ScoringSetup, score
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
+from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 
 __all__ = [
     "CRITERIA",
@@ -20,11 +23,21 @@ __all__ = [
     "SampledQuestion",
     "Samples",
     "Scores",
+    "ScoringSetup",
     "Statistics",
     "calibrate",
     "check_drift",
+    "iter_statistics",
     "judged",
-    "measured",
     "report",
     "score",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "measured":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        '"measured" is now called "iter_statistics"; the old name is removed in 0.3', DeprecationWarning, stacklevel=2
+    )
+    return iter_statistics

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from scipy.stats import beta, binom
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.correctness import CRITERIA, Criterion, with_verdicts
 from coe_agents.evaluation.learned import fit_gate, judge_clusters, to_folds
+from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring import in_second_half
-from coe_agents.evaluation.statistics import measured
-from coe_agents.evaluation.tallies import FloatArray
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
+from coe_agents.evaluation.scoring.scores import in_second_half
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
 from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration
 from coe_agents.policy.gate import LearnedGate
@@ -90,7 +90,7 @@ def judged(
         criterion: Decides which answers are right.
         every_cluster: Whether each cluster is judged, not only the leading ones; a learned gate needs it.
     """
-    statistics = measured(questions, clusterer=clusterer, weighting=weighting)
+    statistics = iter_statistics(questions, clusterer=clusterer, weighting=weighting)
     if not every_cluster:
         return [
             Judged(s.question.id, s.measurement, None if verdict is None else float(verdict))

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import beta, ks_2samp
 
 from coe_agents.evaluation.calibration import Judged, risk_bound
-from coe_agents.evaluation.tallies import FloatArray
+from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.answers import TIE
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from coe_agents.evaluation.correctness import Criterion, Prediction, judge
-from coe_agents.evaluation.statistics import BATCH, Statistics
-from coe_agents.evaluation.tallies import FloatArray, IntArray
+from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
+from coe_agents.evaluation.scoring.statistics import BATCH, Statistics
 from coe_agents.policy import Measurement
 from coe_agents.policy.gate import LearnedGate, distributions_of, gate_features
 from coe_agents.uncertainty.answers import shares_lead

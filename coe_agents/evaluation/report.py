@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.evaluation.bootstrap import RETENTIONS, Estimate, estimate_all
-from coe_agents.evaluation.estimators import CONFIDENCES
 from coe_agents.evaluation.metrics import expected_calibration_error
+from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, Estimate, estimate_all
 from coe_agents.evaluation.scoring import Scores
+from coe_agents.evaluation.scoring.estimators import CONFIDENCES
 
 
 def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, seed: int = 0) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Owns asking many agents many questions at once, and keeping what they say."""
+"""Owns asking many agents many questions concurrently, and keeping their replies."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.store import Unit
+from coe_agents.evaluation.samples.store import Unit
 from coe_agents.redaction import redacted
 from coe_agents.types import AgentReply, Response
 
@@ -15,7 +15,7 @@ Ask = Callable[[str, Question], Awaitable[AgentReply]]
 """Asks the agent of a name; it may raise."""
 
 Annotate = Callable[[str, Question, list[dict[str, Any]]], Awaitable[None]]
-"""Adds to the rows of what the agent of a name said, such as what it says of them; it may raise."""
+"""Adds to the rows of an agent's reply, such as its own assessment of them; it may raise."""
 
 
 class Keeps(Protocol):
@@ -56,9 +56,9 @@ async def sample(
     secrets: Collection[str] = (),
     on_unit: Callable[[Unit], None] = lambda unit: None,
 ) -> None:
-    """Asks every agent what the store does not hold yet, keeps every reply as it comes, and puts the store in order.
+    """Asks every agent what the store does not hold yet, keeps every reply as it arrives, and puts the store in order.
 
-    A failure is kept as a row whose `error` says what went wrong; it is no answer, and is asked again by the next run.
+    A failure is kept as a row whose `error` gives the reason; it is not an answer, and the next run asks again.
 
     Args:
         questions: What is asked.
@@ -66,11 +66,11 @@ async def sample(
         ask: Asks one agent one question.
         store: Made for the `units_of` these questions and agents.
         annotate: Called with the rows of a reply that is whole, before they are kept; its failure is the reply's.
-        secrets: What no error may tell.
+        secrets: What no error may reveal.
         on_unit: Called when a unit is kept.
 
     Raises:
-        OSError: If the store cannot be written; what came before is kept.
+        OSError: If the store cannot be written; earlier replies are kept.
     """
     pending = set(store.pending())
 
@@ -97,7 +97,7 @@ async def _rows(
     agent: Participant, question: Question, ask: Ask, annotate: Annotate | None, secrets: Collection[str]
 ) -> list[dict[str, Any]]:
     try:
-        rows = _told(agent, question, await ask(agent.name, question), secrets)
+        rows = _to_rows(agent, question, await ask(agent.name, question), secrets)
         if annotate is not None and rows[-1]["error"] is None:
             await annotate(agent.name, question, rows)
     except Exception as error:
@@ -105,21 +105,23 @@ async def _rows(
     return rows
 
 
-def _told(agent: Participant, question: Question, reply: AgentReply, secrets: Collection[str]) -> list[dict[str, Any]]:
+def _to_rows(
+    agent: Participant, question: Question, reply: AgentReply, secrets: Collection[str]
+) -> list[dict[str, Any]]:
     """Returns the rows of a reply; where it is not whole the last one is a failure."""
     responses = reply["responses"]
     rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
     if len(responses) != agent.n_samples:
         sampling = reply.get("sampling")
-        why = (sampling and (sampling["error"] or sampling["probe"])) or "it did not say why"
-        told = redacted(f"{len(responses)} of {agent.n_samples} responses came: {why}", secrets)
-        rows[agent.n_samples - 1 :] = []  # where too many came, none can be told from the wrong one
-        rows.append(_failure(agent, question, len(rows), told))
+        why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
+        error = redacted(f"got {len(responses)} of {agent.n_samples} responses: {why}", secrets)
+        rows[agent.n_samples - 1 :] = []  # where there are too many, it is not known which one is wrong
+        rows.append(_failure(agent, question, len(rows), error))
     return rows
 
 
 def to_sample(question: Question, response: Response) -> dict[str, Any]:
-    """Returns a response as a line of a file of samples; `answer` is the short one, where one stands in the text."""
+    """Returns a response as a line of a file of samples; `answer` is the short one, where the text holds one."""
     answer = response["answer"]
     if answer is None and response["error"] is None:
         found = canonical_answer(response["text"])

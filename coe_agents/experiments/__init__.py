@@ -1,12 +1,12 @@
 """Owns the experiments of the paper and those beyond it: each a pure function from samples to an `Experiment`."""
 
+from coe_agents.evaluation import ScoringSetup
 from coe_agents.experiments.contamination import contamination
 from coe_agents.experiments.cost import cost
 from coe_agents.experiments.divergences import divergences
 from coe_agents.experiments.epsilon import epsilon
 from coe_agents.experiments.experiment import Experiment
 from coe_agents.experiments.figures import draw_to
-from coe_agents.experiments.groups import Setting
 from coe_agents.experiments.model_accuracy import model_accuracy
 from coe_agents.experiments.normalisation import normalisation
 from coe_agents.experiments.panels import panels
@@ -34,3 +34,6 @@ __all__ = [
     "to_csv",
     "to_latex",
 ]
+
+Setting = ScoringSetup
+"""The former name."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coe_agents.clustering import normalize_answer
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.experiment import Experiment, Row
-from coe_agents.experiments.groups import Setting, judged
+from coe_agents.experiments.groups import judge_group
 from coe_agents.uncertainty import entropy
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class _Units:
 
 
 def contamination(
-    questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting, beliefs: Beliefs
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, beliefs: Beliefs
 ) -> Experiment:
-    """Returns semantic entropy by what the model knows; a unit is a question put to a model.
+    """Returns semantic entropy by what the model knows; a unit is one question asked of one model.
 
     SE of a model that was taught two answers is aleatoric, as it should be; SE of one that never saw the fact comes
     from not knowing, which U_A counts as aleatoric all the same.
@@ -44,7 +44,7 @@ def contamination(
     """
     units = {state: _Units() for state in _STATES}
     for agent in agents:
-        group = judged(questions, [agent], setting)
+        group = judge_group(questions, [agent], setup)
         for each, right in zip(group.statistics, group.correct.tolist(), strict=True):
             belief = beliefs(each.question.id, agent)
             if belief is not None:
@@ -56,7 +56,7 @@ def contamination(
     n_units = sum(len(unit.right) for unit in units.values())
     if not n_units:
         raise ValueError(
-            '"beliefs" must know what the agents believe about a question; it knows none. '
+            '"beliefs" must hold what the agents believe about at least one question; got none. '
             "Only tinyworld's knowledge is known: pass its samples"
         )
     total = sum(sum(unit.entropies) for unit in units.values())
@@ -90,15 +90,15 @@ def contamination(
 
     return Experiment(
         name="contamination",
-        title="How much of semantic entropy comes from not knowing",
+        title="How much of semantic entropy is due to missing knowledge",
         columns=_COLUMNS,
         rows=rows,
         label="Limitations, the first",
         draw=draw,
-        settings={"units": f"{n_units}: a question put to one of {', '.join(agents)}"},
+        settings={"units": f"{n_units}: a question asked of one of {', '.join(agents)}"},
         notes=(
             "Only where the models' knowledge is known can this be measured. Entropies in nats.",
-            "The entropy of a belief is what SE would be of a model that says exactly what it was taught.",
+            "The entropy of a belief is what SE would be of a model that responds exactly as it was taught.",
         ),
         width=11.0,
     )

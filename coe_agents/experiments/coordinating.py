@@ -5,16 +5,16 @@ from itertools import islice
 
 import numpy as np
 
-from coe_agents.evaluation import Prediction
-from coe_agents.evaluation.correctness import judge, mean_verdict
-from coe_agents.experiments.groups import Judged, Setting
+from coe_agents.evaluation import Prediction, ScoringSetup
+from coe_agents.evaluation.scoring.correctness import judge, mean_verdict
+from coe_agents.experiments.groups import JudgedGroup
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.answers import leading_clusters
 
 SOLVERS = ("greedy", "softmax")
 """The literal algorithm, and a smooth one that the paper allows in its place."""
 MAX_ITERATIONS = {"greedy": 10, "softmax": 200}
-"""The paper's bound for the literal algorithm; enough for the smooth one to stand still."""
+"""The paper's bound for the literal algorithm; enough for the smooth one to converge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def coordinated(
-    group: Judged, setting: Setting, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
+    group: JudgedGroup, setup: ScoringSetup, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
 ) -> Outcome:
     """Runs Algorithm 1 on every question of a group."""
     found = [
@@ -60,14 +60,12 @@ def coordinated(
         n_iterations=float(np.mean([each.n_iterations for each in found])),
         converged=float(np.mean([each.converged for each in found])),
         risen=float(np.mean([each.coe > each.initial_coe + 1e-9 for each in found])),
-        accuracy=_accuracy(group, leading, setting),
+        accuracy=_accuracy(group, leading, setup),
     )
 
 
-def _accuracy(group: Judged, leading: list[list[int]], setting: Setting) -> float:
-    """The mean share of these clusters' answers that is right; where nothing can be said about any, none is."""
+def _accuracy(group: JudgedGroup, leading: list[list[int]], setup: ScoringSetup) -> float:
+    """The mean share of these clusters' answers that is right; 0 where no verdict is known."""
     pairs = zip(group.statistics, leading, strict=True)
-    verdicts = iter(
-        judge([Prediction.of(each, cluster=own) for each, some in pairs for own in some], setting.criterion)
-    )
+    verdicts = iter(judge([Prediction.of(each, cluster=own) for each, some in pairs for own in some], setup.criterion))
     return float(np.mean([mean_verdict(list(islice(verdicts, len(some)))) or 0.0 for some in leading]))

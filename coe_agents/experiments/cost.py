@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coe_agents.clustering import BidirectionalEntailment, CountingEntailment
-from coe_agents.evaluation import SampledQuestion
-from coe_agents.evaluation.statistics import Statistics, measured
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
+from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row
-from coe_agents.experiments.groups import Setting, of_agents
+from coe_agents.experiments.groups import of_agents
 from coe_agents.uncertainty import coordinate
 
 if TYPE_CHECKING:
@@ -36,19 +36,19 @@ _COLUMNS = (
 def cost(
     questions: Sequence[SampledQuestion],
     agents: Sequence[str],
-    setting: Setting,
+    setup: ScoringSetup,
     *,
     twins: Sequence[str] = (),
     generation_seconds: float | None = None,
 ) -> Experiment:
-    """Returns means a question for groups of 1, 2, 3 ... agents: pairs put to the entailment model, iterations, time.
+    """Returns means a question for groups of 1, 2, 3 ... agents: pairs asked of the entailment model, iterations, time.
 
     Where there are second instances, all of them with all agents are the last group.
 
     Args:
         questions: With the responses of the agents.
         agents: In the order in which they join.
-        setting: Its clusterer's entailment model must not remember, or the time is not that of judging.
+        setup: Its clusterer's entailment model must not remember, or the time is not that of judging.
         twins: Second instances of the agents.
         generation_seconds: Wall-clock seconds a question that sampling all agents took; None where not measured.
     """
@@ -56,11 +56,11 @@ def cost(
     every = (*agents, *twins)
     for size in dict.fromkeys((*range(1, len(agents) + 1), len(every))):
         chosen = of_agents(questions, every[:size])
-        counting, clusterer = None, setting.clusterer
+        counting, clusterer = None, setup.clusterer
         if isinstance(clusterer, BidirectionalEntailment):
             counting = CountingEntailment(clusterer.model)
             clusterer = BidirectionalEntailment(counting, strict=clusterer.strict, threshold=clusterer.threshold)
-        rows.append(_row(size, chosen, replace(setting, clusterer=clusterer, entailment=None), counting))
+        rows.append(_row(size, chosen, replace(setup, clusterer=clusterer, entailment=None), counting))
 
     def draw(figure: "Figure") -> None:
         pairs, seconds = figure.subplots(1, 2)
@@ -86,7 +86,7 @@ def cost(
             axes.yaxis.set_major_formatter("{x:g}")
             axes.legend(fontsize=8)
 
-    told = (
+    generation = (
         "not measured: the samples were there"
         if generation_seconds is None
         else f"{generation_seconds:.3f} s a question"
@@ -98,7 +98,7 @@ def cost(
         rows=tuple(rows),
         label="eq: complexity",
         draw=draw,
-        settings={"models": " + ".join(every), "generation": f"{told}, all {len(every)} models together"},
+        settings={"models": " + ".join(every), "generation": f"{generation}, all {len(every)} models together"},
         notes=(
             "Means a question. The paper counts K m^2 pairs, as if each model had clusters of its own.",
             "CoE's shared space may take up to (K m)^2. Equal responses are asked once, and a match ends the search.",
@@ -108,12 +108,14 @@ def cost(
     )
 
 
-def _row(size: int, questions: Sequence[SampledQuestion], setting: Setting, counting: CountingEntailment | None) -> Row:
+def _row(
+    size: int, questions: Sequence[SampledQuestion], setup: ScoringSetup, counting: CountingEntailment | None
+) -> Row:
     pairs, found = list[int](), list[Statistics]()
     clustering = 0.0
     for question in questions:
         before, start = counting.n_pairs if counting else 0, time.perf_counter()
-        found += measured([question], clusterer=setting.clusterer, weighting=setting.weighting)
+        found += iter_statistics([question], clusterer=setup.clusterer, weighting=setup.weighting)
         clustering += time.perf_counter() - start
         pairs.append(counting.n_pairs - before if counting else 0)
     start = time.perf_counter()

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.coordinating import SOLVERS, coordinated
 from coe_agents.experiments.experiment import Experiment, Row
-from coe_agents.experiments.groups import Setting, judged
+from coe_agents.experiments.groups import judge_group
 from coe_agents.experiments.paper import paper_label, paper_rows
 
 if TYPE_CHECKING:
@@ -17,17 +17,17 @@ _NAME = "divergences"
 _COLUMNS = ("solver", "divergence", "CoE before", "CoE after", "CoE rose", "accuracy before", "accuracy after", "gain")
 
 
-def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting) -> Experiment:
+def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup) -> Experiment:
     """Returns CoE before and after Algorithm 1 for the first two agents, and the gain in accuracy, as shares.
 
     Accuracy before is that of the group's answer without the algorithm. Wasserstein is over the 0/1 ground metric.
     """
-    group = judged(questions, agents[:2], setting)
+    group = judge_group(questions, agents[:2], setup)
     before = float(group.correct.mean())
     rows: list[Row] = []
     for solver in SOLVERS:
         for divergence in _DIVERGENCES:
-            found = coordinated(group, setting, solver=solver, divergence=divergence)
+            found = coordinated(group, setup, solver=solver, divergence=divergence)
             gain = found.accuracy - before
             rows.append((solver, divergence, found.before, found.after, found.risen, before, found.accuracy, gain))
     paper = paper_rows(_NAME, _COLUMNS)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.coordinating import MAX_ITERATIONS, SOLVERS, coordinated
 from coe_agents.experiments.experiment import Experiment, Row
-from coe_agents.experiments.groups import Setting, judged
+from coe_agents.experiments.groups import judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ _SHOWN = ("iterations", "accuracy", "final CoE")
 _COLUMNS = ("solver", "epsilon", *_SHOWN, "converged")
 
 
-def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting) -> Experiment:
+def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup) -> Experiment:
     """Returns iterations, accuracy and final CoE of the first two agents at five thresholds, by two solvers."""
-    group = judged(questions, agents[:2], setting)
+    group = judge_group(questions, agents[:2], setup)
     rows: list[Row] = []
     for solver in SOLVERS:
         for threshold in EPSILONS:
-            found = coordinated(group, setting, solver=solver, epsilon=threshold)
+            found = coordinated(group, setup, solver=solver, epsilon=threshold)
             rows.append((solver, f"{threshold:.0e}", found.n_iterations, found.accuracy, found.after, found.converged))
     paper = paper_rows(_NAME, _COLUMNS)
 
@@ -59,7 +59,7 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setting
             "iterations": ", ".join(f"{solver} at most {MAX_ITERATIONS[solver]}" for solver in SOLVERS),
         },
         notes=(
-            "Means over the questions. greedy is the algorithm as printed: it stands still at its second iteration.",
+            "Means over the questions. greedy is the algorithm as printed: it converges at its second iteration.",
             "The literal algorithm's CoE of two models ends at 0 or log 2 = 0.693, so a mean of 0.88 is out of reach.",
         ),
         width=12.0,

@@ -21,13 +21,13 @@ class Experiment:
     Attributes:
         name: What `coe-agents reproduce` calls it, and its files.
         title: One line.
-        columns: The heads; the first `n_keys` say what a row is about.
+        columns: The heads; the first `n_keys` identify a row.
         rows: Ours.
         draw: Draws them; the figure is as wide as `width` and as high as `height`, in inches.
         paper: The paper's rows under the same columns; None where it gives no number.
         label: The label of the paper's table, figure or section; "" where it has none.
-        n_keys: How many columns tell rows apart.
-        settings: What the numbers hang on, in the order in which it is shown.
+        n_keys: How many columns identify a row.
+        settings: What the numbers depend on, in the order in which they are shown.
         notes: What a reader must know to read them.
         width: Of the picture.
         height: Of the picture.
@@ -53,7 +53,7 @@ class Experiment:
         return (*self.columns[: self.n_keys], *source, *self.columns[self.n_keys :])
 
     def lines(self) -> list[Row]:
-        """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows come last.
+        """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow.
 
         Example:
             >>> def draw(figure): ...

@@ -7,12 +7,9 @@ from hashlib import sha256
 
 import numpy as np
 
-from coe_agents.clustering import Clusterer, EntailmentModel
-from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, Statistics, measured
-from coe_agents.evaluation.correctness import with_verdicts
-from coe_agents.evaluation.estimators import ESTIMATORS
-from coe_agents.evaluation.tallies import FloatArray, join_ties
-from coe_agents.policy import Weighting
+from coe_agents.evaluation import SampledQuestion, ScoringSetup, Statistics
+from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
+from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.types import in_canonical_order
 
 METRICS: Mapping[str, str] = {
@@ -33,30 +30,13 @@ DIVERGENCES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """How responses become numbers.
-
-    Attributes:
-        clusterer: Decides which responses mean the same.
-        criterion: Decides which answers are right.
-        entailment: For the ground metric of Wasserstein's distance; None: 0/1.
-        weighting: How responses count within their agent.
-    """
-
-    clusterer: Clusterer
-    criterion: Criterion = CRITERIA["reference_or_label"]
-    entailment: EntailmentModel | None = None
-    weighting: Weighting = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedGroup:
     """A group's questions that could be judged.
 
     Attributes:
         statistics: Of each question.
         correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right.
-        n_left_out: Questions to which an agent did not respond, or whose correctness cannot be said.
+        n_left_out: Questions to which an agent did not respond, or whose correctness is not known.
     """
 
     statistics: tuple[Statistics, ...]
@@ -80,30 +60,29 @@ class Judged:
         return join_ties(known) if known and len(known) == len(found) else None
 
 
-def judged(questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting, **limits: int) -> Judged:
+def judge_group(
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, **limits: int
+) -> JudgedGroup:
     """Clusters and judges the responses of some agents, in a cluster space of their own.
 
     Args:
         questions: With the responses of at least these agents.
         agents: The group; a question is left out unless all of it responded.
-        setting: How.
+        setup: How responses become scores and verdicts.
         limits: `n_samples`: how many responses of each agent count, the first ones; all unless given.
 
     Raises:
         ValueError: No question is left.
     """
     chosen = list(of_agents(questions, agents, **limits))
-    statistics = measured(
-        chosen, clusterer=setting.clusterer, weighting=setting.weighting, entailment=setting.entailment
-    )
-    known = [(each, verdict) for each, verdict in with_verdicts(statistics, setting.criterion) if verdict is not None]
+    known = [(each, verdict) for each, verdict in setup.judge(chosen) if verdict is not None]
     if not known:
         raise ValueError(
             f'"questions" must hold one to which all of {", ".join(agents)} responded and whose correctness is known; '
             f"none of {len(questions)} is. Pass samples of these agents, with references or labels"
         )
     correct = np.array([verdict for _, verdict in known], dtype=np.float64)
-    return Judged(tuple(each for each, _ in known), correct, len(questions) - len(known))
+    return JudgedGroup(tuple(each for each, _ in known), correct, len(questions) - len(known))
 
 
 def of_agents(
@@ -128,6 +107,6 @@ def ordered_by_responses(agents: Iterable[str], questions: Iterable[SampledQuest
     for question in sorted(questions, key=lambda each: each.id):
         for response in in_canonical_order(question.responses):
             if response["agent"] in digests:
-                said = (question.id, response["round"], response["index"], response["text"], response["logprob"])
-                digests[response["agent"]].update(json.dumps(said).encode())
+                identity = (question.id, response["round"], response["index"], response["text"], response["logprob"])
+                digests[response["agent"]].update(json.dumps(identity).encode())
     return sorted(digests, key=lambda name: digests[name].digest())

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.experiment import Cell, Experiment, Row
-from coe_agents.experiments.groups import Setting, judged
+from coe_agents.experiments.groups import judge_group
 from coe_agents.experiments.paper import paper_label, paper_rows
 
 if TYPE_CHECKING:
@@ -28,20 +28,20 @@ _COLUMNS = (
 def model_accuracy(
     datasets: Mapping[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]],
     agents: Sequence[str],
-    setting: Setting,
+    setup: ScoringSetup,
 ) -> Experiment:
     """Returns each model's accuracy by dataset and split; its answer is that of its own leading cluster.
 
     Args:
         datasets: Training questions, None where there are none, and validation questions, by the dataset's name.
         agents: The models.
-        setting: How responses become numbers.
+        setup: How responses become numbers.
     """
 
     def accuracy(questions: Sequence[SampledQuestion] | None, model: str) -> tuple[Cell, Cell, Cell]:
         if questions is None:
             return None, None, None
-        alone = judged(questions, [model], setting)
+        alone = judge_group(questions, [model], setup)
         return float(alone.correct.mean()), alone.correct.size, alone.n_ties
 
     rows: tuple[Row, ...] = tuple(

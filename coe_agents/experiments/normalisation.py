@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation import Sample, SampledQuestion
+from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.experiments.experiment import Cell, Experiment, Row
-from coe_agents.experiments.groups import Judged, Setting, judged
+from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.experiments.ranking import plain
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def normalisation(
     questions: Sequence[SampledQuestion],
     agents: Sequence[str],
     clusterers: Mapping[str, Clusterer],
-    setting: Setting,
+    setup: ScoringSetup,
     span: Span,
 ) -> Experiment:
     """Returns both parts of CoE, in nats, and their AUROC, where whole responses are clustered and where answers are.
@@ -34,7 +34,7 @@ def normalisation(
         questions: With the responses of the agents.
         agents: The first three count.
         clusterers: By name; each is tried both ways.
-        setting: For all but the clusterer.
+        setup: For all but the clusterer.
         span: Finds the canonical answer.
     """
     three = list(agents[:3])
@@ -45,7 +45,7 @@ def normalisation(
     rows: list[Row] = []
     for name, clusterer in clusterers.items():
         for way, compared in ways.items():
-            group = judged(compared, three, replace(setting, clusterer=clusterer, entailment=None))
+            group = judge_group(compared, three, replace(setup, clusterer=clusterer, entailment=None))
             means = [
                 float(each.mean()) for each in map(group.values, ("aleatoric", "epistemic", "coe")) if each is not None
             ]
@@ -91,6 +91,6 @@ def _compared(question: SampledQuestion, span: Span) -> SampledQuestion:
     return replace(question, responses=responses)
 
 
-def _auroc(group: Judged, score: str) -> Cell:
+def _auroc(group: JudgedGroup, score: str) -> Cell:
     values = group.values(score)
     return None if values is None else plain(auroc(correct=group.correct, uncertainty=values))

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.experiment import Experiment, Row
-from coe_agents.experiments.groups import DIVERGENCES, METRICS, Setting, judged
+from coe_agents.experiments.groups import DIVERGENCES, METRICS, judge_group
 from coe_agents.experiments.paper import paper_label, paper_rows
 from coe_agents.experiments.ranking import N_RESAMPLES, RANKING_COLUMNS, draw_aurocs, ranking_rows
 
@@ -21,7 +21,7 @@ def panels(
     title: str,
     questions: Sequence[SampledQuestion],
     agents: Sequence[str],
-    setting: Setting,
+    setup: ScoringSetup,
     *,
     twins: Sequence[str] = (),
 ) -> Experiment:
@@ -32,7 +32,7 @@ def panels(
         title: Says which questions they are.
         questions: With the responses of agents and twins.
         agents: The models; the first three count.
-        setting: How responses become numbers.
+        setup: How responses become numbers.
         twins: Second instances of them, which sampled with other seeds; without them the last panel is left out.
     """
     models = list(agents[:_AT_MOST])
@@ -43,7 +43,7 @@ def panels(
     rows: list[Row] = []
     sizes = {}
     for panel, names in groups.items():
-        group = judged(questions, names, setting)
+        group = judge_group(questions, names, setup)
         sizes[panel] = f"{' + '.join(names)}, {group.size}"
         rows += [(panel, *row) for row in ranking_rows(group, {**METRICS, **DIVERGENCES})]
     paper = paper_rows(name, _COLUMNS)
@@ -72,7 +72,7 @@ def panels(
         },
         notes=(
             "Of one model U_E is 0 for every question, and CoE is its semantic entropy.",
-            "The paper prints this figure without numbers; beside ours stand those of its text.",
+            "The paper prints this figure without numbers; the ones shown here are from its text.",
             *(() if f"{2 * _AT_MOST} models" in groups else ("Six models need a second instance of each of three.",)),
         ),
         width=14.0,

@@ -1,4 +1,4 @@
-"""Owns the paper's numbers, which stand in `paper.toml` with the label of the table or figure that they are from."""
+"""Owns the paper's numbers, which are in `paper.toml` with the label of the table or figure that they are from."""
 
 import functools
 import tomllib
@@ -13,7 +13,7 @@ def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
     """Returns what the paper prints for an experiment, in the order of `columns`; None where it prints nothing.
 
     Raises:
-        KeyError: A column of the paper's is none of `columns`.
+        KeyError: A column of the paper's is not in `columns`.
 
     Example:
         >>> paper_rows("divergences", ("solver", "divergence", "CoE after", "gain"))[0]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import dirichlet
 
-from coe_agents.evaluation.tallies import FloatArray
+from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.paper import paper_label, paper_rows
 from coe_agents.uncertainty import collaborative_entropy, regime
@@ -65,7 +65,7 @@ def quadrants(*, seed: int = 0) -> Experiment:
             bars.set_xticks(range(3), ["c1", "c2", "c3"])
             bars.set_ylim(0, 1)
             bars.set_ylabel("probability")
-        figure.axes[5].legend(fontsize=8, loc="upper right")  # where no bar stands
+        figure.axes[5].legend(fontsize=8, loc="upper right")  # where there is no bar
 
     return Experiment(
         name=_NAME,
@@ -81,7 +81,7 @@ def quadrants(*, seed: int = 0) -> Experiment:
             "regime": "above 0.5 nats of U_A and 0.3 nats of U_E is high",
         },
         notes=(
-            "An illustration: nobody is asked. Left to right U_A grows, top row high U_E, as in the paper's figure.",
+            "An illustration: no model is asked. Left to right U_A grows, top row high U_E, as in the paper's figure.",
         ),
         width=12.0,
         height=8.0,

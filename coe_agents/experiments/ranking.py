@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation.bootstrap import RETENTIONS, estimate_all
+from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, estimate_all
 from coe_agents.experiments.experiment import Cell, Row
-from coe_agents.experiments.groups import Judged
+from coe_agents.experiments.groups import JudgedGroup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ RANKING_COLUMNS = (
 N_RESAMPLES = 1000
 
 
-def ranking_rows(group: Judged, metrics: Mapping[str, str], *, n_resamples: int = N_RESAMPLES) -> list[Row]:
+def ranking_rows(group: JudgedGroup, metrics: Mapping[str, str], *, n_resamples: int = N_RESAMPLES) -> list[Row]:
     """Returns a row for each metric: its name, and `RANKING_COLUMNS`.
 
     Args:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.experiments.coordinating import coordinated
 from coe_agents.experiments.experiment import Cell, Experiment, Row
-from coe_agents.experiments.groups import Judged, Setting, judged
+from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
 from coe_agents.experiments.ranking import plain
 
@@ -24,7 +24,7 @@ def sampling(
     by_temperature: Mapping[float, Sequence[SampledQuestion]],
     questions: Sequence[SampledQuestion],
     agents: Sequence[str],
-    setting: Setting,
+    setup: ScoringSetup,
 ) -> Experiment:
     """Returns accuracy before and after Algorithm 1, CoE and its AUROC for the first two agents.
 
@@ -32,11 +32,11 @@ def sampling(
         by_temperature: Questions with the responses sampled at each temperature; may be empty.
         questions: Of whose responses the first 4 to 8 are taken; a number that an agent lacks is left out.
         agents: At least two.
-        setting: How responses become numbers.
+        setup: How responses become numbers.
     """
 
-    def row(varied: str, value: Cell, group: Judged) -> Row:
-        after = coordinated(group, setting, solver="greedy")
+    def row(varied: str, value: Cell, group: JudgedGroup) -> Row:
+        after = coordinated(group, setup, solver="greedy")
         means = [
             float(vector.mean())
             for vector in map(group.values, ("coe", "aleatoric", "epistemic"))
@@ -47,10 +47,10 @@ def sampling(
 
     two = list(agents[:2])
     rows: list[Row] = [
-        row("temperature", value, judged(asked, two, setting)) for value, asked in sorted(by_temperature.items())
+        row("temperature", value, judge_group(asked, two, setup)) for value, asked in sorted(by_temperature.items())
     ]
     most = _fewest_responses(questions, two)
-    rows += [row("generations", n, judged(questions, two, setting, n_samples=n)) for n in GENERATIONS if n <= most]
+    rows += [row("generations", n, judge_group(questions, two, setup, n_samples=n)) for n in GENERATIONS if n <= most]
     paper = paper_rows(_NAME, _COLUMNS)
 
     def draw(figure: "Figure") -> None:
@@ -93,7 +93,7 @@ def sampling(
     )
 
 
-def _known(group: Judged) -> Sequence[float]:
+def _known(group: JudgedGroup) -> Sequence[float]:
     vector = group.values("coe")
     return [] if vector is None else vector.tolist()
 

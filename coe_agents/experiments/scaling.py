@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.experiments.experiment import Experiment, Row
-from coe_agents.experiments.groups import Setting, judged, of_agents, ordered_by_responses
+from coe_agents.experiments.groups import judge_group, of_agents, ordered_by_responses
 from coe_agents.experiments.ranking import plain
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _COLUMNS = ("agents", "groups", "accuracy", "ties", *_METRICS, "CoE less Semanti
 def scaling(
     questions: Sequence[SampledQuestion],
     agents: Sequence[str],
-    setting: Setting,
+    setup: ScoringSetup,
     *,
     seed: int = 0,
     most_groups: int = MOST_GROUPS,
@@ -39,7 +39,7 @@ def scaling(
     Args:
         questions: Those to which all agents responded count, so that all groups answer the same.
         agents: At least one.
-        setting: How responses become numbers.
+        setup: How responses become numbers.
         seed: Chooses the groups where there are more than `most_groups`, whatever the agents' names and order.
         most_groups: Of each size.
     """
@@ -52,7 +52,7 @@ def scaling(
         ties: list[int] = []
         scores: dict[str, list[float]] = {name: [] for name in _METRICS}
         for names in groups:
-            group = judged(common, names, setting)
+            group = judge_group(common, names, setup)
             accuracies.append(float(group.correct.mean()))
             ties.append(group.n_ties)
             for name, estimator in _METRICS.items():

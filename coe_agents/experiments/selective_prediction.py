@@ -1,11 +1,11 @@
-"""Owns the experiment `selective-prediction`: how well each metric tells wrong answers from right ones (tab:2)."""
+"""Owns the experiment `selective-prediction`: how well each metric separates wrong answers from right ones (tab:2)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.experiment import Experiment, Row
-from coe_agents.experiments.groups import METRICS, Setting, judged
+from coe_agents.experiments.groups import METRICS, judge_group
 from coe_agents.experiments.paper import paper_label, paper_rows
 from coe_agents.experiments.ranking import N_RESAMPLES, RANKING_COLUMNS, draw_aurocs, ranking_rows
 
@@ -16,20 +16,22 @@ _NAME = "selective-prediction"
 _COLUMNS = ("models", "metric", *RANKING_COLUMNS)
 
 
-def selective_prediction(questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting) -> Experiment:
+def selective_prediction(
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
+) -> Experiment:
     """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models.
 
     Args:
         questions: With the responses of the agents.
         agents: At least two, in the order in which they join the group.
-        setting: How responses become numbers.
+        setup: How responses become numbers.
     """
     rows: list[Row] = []
-    told = {}
+    sizes = {}
     for size in [size for size in (2, 3) if size <= len(agents)]:
-        group = judged(questions, agents[:size], setting)
+        group = judge_group(questions, agents[:size], setup)
         rows += [(size, *row) for row in ranking_rows(group, METRICS)]
-        told[f"{size} models"] = f"{' + '.join(agents[:size])}, {group.size}"
+        sizes[f"{size} models"] = f"{' + '.join(agents[:size])}, {group.size}"
     paper = paper_rows(_NAME, _COLUMNS)
 
     def draw(figure: "Figure") -> None:
@@ -48,7 +50,7 @@ def selective_prediction(questions: Sequence[SampledQuestion], agents: Sequence[
         paper=paper,
         label=paper_label(_NAME),
         draw=draw,
-        settings={**told, "intervals": f"95 %, {N_RESAMPLES} paired bootstrap resamples"},
+        settings={**sizes, "intervals": f"95 %, {N_RESAMPLES} paired bootstrap resamples"},
         notes=(
             "Semantic Entropy and U_A are the same number by definition; the paper prints two.",
             "The paper's AURAC is 0.1 (a80/2 + a90 + a95 + a100/2); AURAC is the mean accuracy over all retentions.",

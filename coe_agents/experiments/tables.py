@@ -1,4 +1,4 @@
-"""Owns an experiment as CSV and as LaTeX; what models said in it is only text."""
+"""Owns an experiment as CSV and as LaTeX; text of models in it is escaped."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ _SPECIAL = re.compile("[" + re.escape("".join(_LATEX)) + "]")
 
 
 def to_csv(experiment: Experiment) -> str:
-    """Returns the lines with full precision; what stands under the table comes last, each line behind a "#".
+    """Returns the lines with full precision; the caption follows, each line behind a "#".
 
     A text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
@@ -62,7 +62,7 @@ def to_latex(experiment: Experiment) -> str:
 
 
 def under(experiment: Experiment) -> list[str]:
-    """Returns what stands under a table and a picture: the paper's label, the notes, the settings."""
+    """Returns the caption of a table and a picture: the paper's label, the notes, the settings."""
     label = [f"The paper's {experiment.label}"] if experiment.label else []
     return [*label, *experiment.notes, "; ".join(f"{name}: {value}" for name, value in experiment.settings.items())]
 

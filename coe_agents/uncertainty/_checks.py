@@ -1,4 +1,4 @@
-"""Owns the checks of what callers pass: arrays come out ready to compute with, or an error says what to do."""
+"""Owns the checks of what callers pass: valid arrays are returned ready to compute with; an error says what to do."""
 
 from typing import Any, TypeAlias
 
@@ -31,9 +31,9 @@ def numbers(values: npt.ArrayLike, name: str) -> FloatArray:
             f'"{name}" must be an array; its rows differ in length. Pad every row to one length'
         ) from error
     if array.dtype.kind not in "biuf":
-        raise TypeError(f'"{name}" must hold real numbers; it holds {array.dtype}. Convert it to floats')
+        raise TypeError(f'"{name}" must hold real numbers; got {array.dtype}. Convert it to floats')
     if array.size == 0:
-        raise ValueError(f'"{name}" must not be empty; it has shape {array.shape}. Leave out what has no responses')
+        raise ValueError(f'"{name}" must not be empty; got shape {array.shape}. Leave out what has no responses')
     return array.astype(np.float64, copy=False)
 
 
@@ -42,7 +42,7 @@ def integers(values: npt.ArrayLike, name: str, *, upper: int | None = None, uppe
     numbers(values, name)
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
-        raise TypeError(f'"{name}" must hold integers; it holds {array.dtype}. Number from 0')
+        raise TypeError(f'"{name}" must hold integers; got {array.dtype}. Number from 0')
     if (array < 0).any():
         raise ValueError(
             f'every value of "{name}" must be at least 0; {place(array < 0, "position")} holds {array[array < 0][0]}. '
@@ -59,9 +59,9 @@ def integers(values: npt.ArrayLike, name: str, *, upper: int | None = None, uppe
 def count(value: int, name: str) -> int:
     """Returns `value` if it is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f'"{name}" must be an integer; it is {value!r}. Pass a count such as 3')
+        raise TypeError(f'"{name}" must be an integer; got {value!r}. Pass a count such as 3')
     if value < 1:
-        raise ValueError(f'"{name}" must be at least 1; it is {value}. Pass a count such as 3')
+        raise ValueError(f'"{name}" must be at least 1; got {value}. Pass a count such as 3')
     return int(value)
 
 
@@ -79,7 +79,7 @@ def rows(values: npt.ArrayLike, name: str, *, min_ndim: int) -> FloatArray:
     array = numbers(values, name)
     if array.ndim < min_ndim:
         shape, hint = ("(..., n_agents, n_clusters)", "[row]") if min_ndim == 2 else ("(..., n_clusters)", "its row")
-        raise ValueError(f'"{name}" must have shape {shape}; it has shape {array.shape}. For one agent, pass {hint}')
+        raise ValueError(f'"{name}" must have shape {shape}; got shape {array.shape}. For one agent, pass {hint}')
     return normalised(array, name, array, hint=_ROWS_HINT)
 
 
@@ -96,7 +96,7 @@ def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
     if not fits or array.shape[-1] != n_agents:
         raise ValueError(
             f'"weights" must hold one weight for each of the {n_agents} agents of "distributions"; '
-            f"it has shape {array.shape}. Drop the weights of agents that gave no responses and renormalise"
+            f"got shape {array.shape}. Drop the weights of agents that gave no responses and renormalise"
         )
     # summed in rising order, so that the order of the agents changes no bit
     return normalised(array, "weights", np.sort(array, axis=-1), hint="Divide them by their sum")
@@ -122,7 +122,7 @@ def _refuse(array: FloatArray, name: str, sums: FloatArray, off: npt.NDArray[np.
                 "Pass probabilities, not log-probabilities or scores"
             )
     if array.ndim == 1:
-        raise ValueError(f'"{name}" must sum to 1; it sums to {sums:.9g}. {hint}')
+        raise ValueError(f'"{name}" must sum to 1; got a sum of {sums:.9g}. {hint}')
     raise ValueError(f'every row of "{name}" must sum to 1; {place(off, "row")} sums to {sums[off][0]:.9g}. {hint}')
 
 
@@ -132,7 +132,7 @@ def ground_metric(values: npt.ArrayLike, n_clusters: int) -> FloatArray:
     if array.shape != (n_clusters, n_clusters):
         raise ValueError(
             f'"ground_metric" must have shape {(n_clusters, n_clusters)}, one row and column per cluster; '
-            f"it has shape {array.shape}. Pass the distance between every two clusters"
+            f"got shape {array.shape}. Pass the distance between every two clusters"
         )
     faults = (
         (~np.isfinite(array), "hold finite numbers", "Cap distances that are not known"),
@@ -150,7 +150,7 @@ def amount(value: Any, name: str, *, hint: str) -> float:
     """Returns one number of at least 0 as a float; NaN is refused."""
     array = numbers(value, name)
     if array.ndim != 0:
-        raise ValueError(f'"{name}" must be one number; it has shape {array.shape}. Call once per question')
+        raise ValueError(f'"{name}" must be one number; got shape {array.shape}. Call once per question')
     if not array >= 0.0:
-        raise ValueError(f'"{name}" must be a number of at least 0; it is {float(array):.9g}. {hint}')
+        raise ValueError(f'"{name}" must be a number of at least 0; got {float(array):.9g}. {hint}')
     return float(array)

@@ -1,4 +1,4 @@
-"""Owns the order in which agents and clusters enter random draws: it depends on nothing but what the agents said."""
+"""Owns the order in which agents and clusters enter random draws: it depends only on the responses."""
 
 from collections.abc import Sequence
 from typing import Any

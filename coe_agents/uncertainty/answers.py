@@ -16,7 +16,7 @@ def leading_cluster(distributions: npt.ArrayLike, *, weights: npt.ArrayLike | No
 
     "The cluster with the lowest associated CoE" (system overview) is read as the cluster of least surprisal
     -log p_bar(c): under the Kullback-Leibler divergence and uniform weights CoE is the mean of these surprisals. That
-    is an interpretation; elsewhere the paper says that CoE is no output selector.
+    is an interpretation; elsewhere the paper says that CoE is not an output selector.
 
     Args:
         distributions: Shape `(..., n_agents, n_clusters)`; rows sum to 1.
@@ -95,7 +95,7 @@ def answer_surprisal(
         except ValueError as error:
             raise ValueError(
                 f'"cluster" must hold one cluster for each question, shape {mean.shape[:-1]}; '
-                f"it has shape {chosen.shape}. Leave it out for the leading cluster"
+                f"got shape {chosen.shape}. Omit it for the leading cluster"
             ) from error
     support = np.take_along_axis(mean, chosen[..., None], axis=-1)[..., 0]
     with np.errstate(divide="ignore"):

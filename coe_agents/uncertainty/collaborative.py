@@ -1,4 +1,4 @@
-"""Owns Collaborative Entropy (equations 3 to 5): how unsure a group of agents is, split by where it comes from."""
+"""Owns Collaborative Entropy (equations 3 to 5): how unsure a group of agents is, split into its two sources."""
 
 from typing import NamedTuple
 
@@ -57,8 +57,8 @@ def collaborative_entropy(
 
     Raises:
         TypeError: An argument does not hold real numbers.
-        ValueError: `distributions` is empty or has fewer than two dimensions, a row is no distribution, the weights do
-            not fit, or the divergence is not known.
+        ValueError: `distributions` is empty or has fewer than two dimensions, a row is not a distribution, the weights
+            do not fit, or the divergence is not known.
         CoEError: A linear program of "wasserstein" with a ground metric could not be solved.
 
     Doubt inside the agents and dispute between them can amount to the same CoE:
@@ -87,8 +87,8 @@ def ensemble_mean(distributions: npt.ArrayLike, *, weights: npt.ArrayLike | None
 
     Raises:
         TypeError: An argument does not hold real numbers.
-        ValueError: `distributions` is empty or has fewer than two dimensions, a row is no distribution, or the weights
-            do not fit.
+        ValueError: `distributions` is empty or has fewer than two dimensions, a row is not a distribution, or the
+            weights do not fit.
 
     >>> ensemble_mean([[1.0, 0.0], [0.0, 1.0]], weights=[0.75, 0.25])
     array([0.75, 0.25])

@@ -1,4 +1,4 @@
-"""Owns Algorithm 1: sharpening each agent's distribution, moving weight to the surer agents, until CoE stands still."""
+"""Owns Algorithm 1: sharpening each agent's distribution, moving weight to the surer agents, until CoE converges."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Coordination:
         initial_coe: The one before the first iteration.
         n_iterations: How many iterations were run.
         trajectory: CoE after each iteration, from the initial one: `n_iterations + 1` values.
-        converged: Whether the last change was below epsilon; False: the iterations ran out.
+        converged: Whether the last change was below epsilon; False where the iterations ran out.
     """
 
     distributions: FloatArray
@@ -51,8 +51,9 @@ def coordinate(
 
     Iteration 0 is the initial state. Iteration t sharpens every agent's distribution of t - 1 (step 2a, the solver),
     then multiplies each weight by a factor of its agent's new semantic entropy and renormalises (step 2b), then
-    computes CoE; it stops when CoE moved by less than `epsilon`. A stop says that CoE stands still, not that it is low,
-    and it may have *risen*: an agent that only leans to its cluster disputes more once it is sharp (the last example).
+    computes CoE; it stops when CoE moved by less than `epsilon`. Convergence means that CoE no longer changes, not that
+    it is low, and it may have *risen*: an agent that only leans to its cluster disputes more once it is sharp (the last
+    example).
 
     | solver     | step 2a                                             | factor in step 2b            |
     |------------|-----------------------------------------------------|------------------------------|
@@ -84,8 +85,8 @@ def coordinate(
 
     Raises:
         TypeError: An argument is of a wrong kind.
-        ValueError: `distributions` has not two dimensions, a row is no distribution, the weights do not fit, a name is
-            not known, `epsilon` or `max_iterations` is too small, or a solver returned no distributions.
+        ValueError: `distributions` does not have two dimensions, a row is not a distribution, the weights do not fit, a
+            name is not known, `epsilon` or `max_iterations` is too small, or a solver returned no distributions.
         ConfigurationError: The solver needs a package that is not installed.
 
     Agents that agree end at 0, the others at their irreducible disagreement (Theorem 3):
@@ -105,14 +106,14 @@ def coordinate(
     rows = _checks.rows(distributions, "distributions", min_ndim=2)
     if rows.ndim != 2:
         raise ValueError(
-            f'"distributions" must have shape (n_agents, n_clusters); it has shape {rows.shape}. Call once per question'
+            f'"distributions" must have shape (n_agents, n_clusters); got shape {rows.shape}. Call once per question'
         )
     agent_weights = _checks.weights(weights, rows.shape)
     measure = kernel(divergence, None, rows.shape[-1])
     smallest, most = _stopping(epsilon, max_iterations)
     step = solver_named(solver) if isinstance(solver, str) else solver
     if not callable(step):
-        raise TypeError(f'"solver" must be a name or a callable; it is {step!r}. Pass "greedy" or "softmax"')
+        raise TypeError(f'"solver" must be a name or a callable; got {step!r}. Pass "greedy" or "softmax"')
 
     trajectory = [_total(rows, agent_weights, measure)]
     converged = False
@@ -137,7 +138,7 @@ def _stopping(epsilon: float, max_iterations: int) -> tuple[float, int]:
     hint = "Pass a small change of CoE, such as 1e-6"
     smallest = _checks.amount(epsilon, "epsilon", hint=hint)
     if not 0.0 < smallest < np.inf:
-        raise ValueError(f'"epsilon" must be above 0 and finite; it is {smallest}. {hint}')
+        raise ValueError(f'"epsilon" must be above 0 and finite; got {smallest}. {hint}')
     return smallest, _checks.count(max_iterations, "max_iterations")
 
 

@@ -18,8 +18,8 @@ def cluster_distributions(
     """Each agent's distribution over the shared clusters (equation 8), p_i(c) = sum_{s in c} p(s) / sum_s p(s).
 
     p(s) is the length-normalised probability exp(logprob / n_tokens) (the paper says "log-probability", a slip:
-    negative numbers are no distribution), or 1 without `log_probs`, which makes p_i(c) the share of responses in c.
-    Every response counts, duplicates too. Sums run over exp(log p - highest log p of the agent), so that no row
+    negative numbers do not form a distribution), or 1 without `log_probs`, which makes p_i(c) the share of responses in
+    c. Every response counts, duplicates too. Sums run over exp(log p - highest log p of the agent), so that no row
     underflows; only differences between one agent's log-probabilities matter. So one constant for all responses of an
     agent means frequency for that agent: that is how to mix agents that give log-probabilities with some that do not.
 
@@ -58,7 +58,7 @@ def cluster_distributions(
     if agent_array.ndim != 1 or label_array.ndim < 1 or label_array.shape[-1] != agent_array.size:
         raise ValueError(
             '"labels" must end in one label for each of "agents", which has one dimension; '
-            f"their shapes are {label_array.shape} and {agent_array.shape}. Pass the agent of every response"
+            f"got shapes {label_array.shape} and {agent_array.shape}. Pass the agent of every response"
         )
     lead = label_array.shape[:-1]
     n_rows = n_rows or int(agent_array.max()) + 1
@@ -67,7 +67,7 @@ def cluster_distributions(
     if (per_agent == 0).any():
         raise ValueError(
             f"every agent must have at least one response; agent {np.argmin(per_agent)} has none. "
-            "Leave it out, number the others from 0, and renormalise the weights"
+            "Omit it, number the others from 0, and renormalise the weights"
         )
     relative = None if log_probs is None else _relative(log_probs, label_array.shape, agent_array)
     # one flat bin per question, agent and cluster, so that a single bincount serves all questions
@@ -89,7 +89,7 @@ def checked_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: 
             array = np.empty(0)
     if array.shape != shape:
         raise ValueError(
-            f'"log_probs" must fit the shape of "labels", {shape}; it has shape {np.shape(log_probs)}. '
+            f'"log_probs" must fit the shape of "labels", {shape}; got shape {np.shape(log_probs)}. '
             "Pass one log-probability per response"
         )
     if not array.max() < np.inf:

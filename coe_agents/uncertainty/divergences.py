@@ -28,7 +28,7 @@ def kl_divergence(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray:
 
     Raises:
         TypeError: An argument does not hold real numbers.
-        ValueError: An argument is empty, a row is no distribution, or the shapes do not fit.
+        ValueError: An argument is empty, a row is not a distribution, or the shapes do not fit.
 
     >>> kl_divergence([0.5, 0.5], [1.0, 0.0]), round(kl_divergence([1.0, 0.0], [0.5, 0.5]), 4)
     (inf, 0.6931)
@@ -49,7 +49,7 @@ def jensen_shannon_divergence(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArra
 
     Raises:
         TypeError: An argument does not hold real numbers.
-        ValueError: An argument is empty, a row is no distribution, or the shapes do not fit.
+        ValueError: An argument is empty, a row is not a distribution, or the shapes do not fit.
 
     Symmetric, and finite where the Kullback-Leibler divergence is not:
 
@@ -74,7 +74,7 @@ def hellinger_distance(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray:
 
     Raises:
         TypeError: An argument does not hold real numbers.
-        ValueError: An argument is empty, a row is no distribution, or the shapes do not fit.
+        ValueError: An argument is empty, a row is not a distribution, or the shapes do not fit.
 
     >>> round(hellinger_distance([1.0, 0.0], [0.0, 1.0]), 4)
     1.0
@@ -87,7 +87,7 @@ def wasserstein_distance(
 ) -> FloatOrArray:
     """Wasserstein distance, the least cost sum_jk T_jk d_jk of a plan T that moves `p` into `q`.
 
-    Clusters have no order: the distance between two of them comes from `ground_metric`, never from their index.
+    Clusters have no order: the distance between two of them is read from `ground_metric`, never from their index.
 
     Args:
         p: Shape `(..., n_clusters)`; rows sum to 1.
@@ -101,8 +101,8 @@ def wasserstein_distance(
 
     Raises:
         TypeError: An argument does not hold real numbers.
-        ValueError: An argument is empty, a row is no distribution, the shapes do not fit, or `ground_metric` is no
-            such matrix.
+        ValueError: An argument is empty, a row is not a distribution, the shapes do not fit, or `ground_metric` is not
+            such a matrix.
         CoEError: The linear program could not be solved.
 
     With a ground metric each pair of rows is a linear program, solved one by one. Near clusters cost less:
@@ -129,7 +129,7 @@ def total_variation_distance(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray
 
     Raises:
         TypeError: An argument does not hold real numbers.
-        ValueError: An argument is empty, a row is no distribution, or the shapes do not fit.
+        ValueError: An argument is empty, a row is not a distribution, or the shapes do not fit.
 
     >>> total_variation_distance([0.5, 0.5], [1.0, 0.0])
     0.5
@@ -159,12 +159,12 @@ def kernel(divergence: str, ground_metric: npt.ArrayLike | None, n_clusters: int
     """Finds a divergence of checked rows by name; a ground metric goes with "wasserstein" only."""
     if divergence not in _KERNELS:
         valid = ", ".join(f'"{name}"' for name in _KERNELS)
-        raise ValueError(f'"divergence" must be a known name; it is {divergence!r}. Choose one of {valid}')
+        raise ValueError(f'"divergence" must be a known name; got {divergence!r}. Choose one of {valid}')
     if ground_metric is None:
         return _KERNELS[divergence]
     if divergence != "wasserstein":
         raise ValueError(
-            f'"ground_metric" must come with divergence "wasserstein"; the divergence is "{divergence}". Leave it out'
+            f'"ground_metric" must be used with divergence "wasserstein"; got divergence "{divergence}". Omit it'
         )
     return partial(_transport, ground=_checks.ground_metric(ground_metric, n_clusters))
 
@@ -178,7 +178,7 @@ def _pair(p: npt.ArrayLike, q: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         fits = False
     if not fits:
         raise ValueError(
-            f'"p" and "q" must be over the same clusters; their shapes are {left.shape} and {right.shape}. '
+            f'"p" and "q" must be over the same clusters; got shapes {left.shape} and {right.shape}. '
             "Cluster all responses together"
         )
     return left, right
@@ -232,7 +232,7 @@ def _cheapest_plan(p: FloatArray, q: FloatArray, ground: FloatArray) -> float:
     if solution.status != 0:
         raise CoEError(
             f"the cheapest transport plan could not be computed: {solution.message}",
-            hint='Scale "ground_metric" to [0, 1], or leave it out',
+            hint='Scale "ground_metric" to [0, 1], or omit it',
         )
     return max(float(solution.fun), 0.0)
 

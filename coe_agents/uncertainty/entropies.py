@@ -45,7 +45,7 @@ def semantic_entropy(distributions: npt.ArrayLike) -> FloatOrArray:
 
     Raises:
         TypeError: `distributions` does not hold real numbers.
-        ValueError: `distributions` is empty, or a row is no distribution.
+        ValueError: `distributions` is empty, or a row is not a distribution.
 
     It sees one agent at a time; two agents sure of different answers are both certain:
 

@@ -1,4 +1,4 @@
-"""Owns the forecast of Collaborative Entropy: what it may be once the responses that are left have come."""
+"""Owns the forecast of Collaborative Entropy: its range once the remaining responses are sampled."""
 
 from dataclasses import dataclass
 
@@ -20,14 +20,14 @@ _N_NEW = 8
 
 @dataclass(frozen=True, slots=True)
 class CoEForecast:
-    """Where CoE may lie once the responses that are left have come, with U_E on the scale that was asked for.
+    """The range of CoE once the remaining responses are sampled, with U_E on the scale that was asked for.
 
     Attributes:
         total: Of CoE, as (low, high).
         aleatoric: Of U_A.
         epistemic: Of U_E.
         lead: The probability that the cluster that leads now leads then, alone; 0 where several share the lead now,
-            since there is no lead to keep.
+            since no cluster leads.
         confidence: The probability inside each interval.
     """
 
@@ -64,23 +64,25 @@ def coe_forecast(
 
         g ~ Dirichlet(sum_i n_i, new),    p_i ~ Dirichlet(n_i + own * g),    those left ~ Multinomial(n_more_i, p_i)
 
-    where the clusters that nobody has named yet share the mass `new`. An agent is so thought to say next what it said,
-    what others said, or something new, and the less of the latter the more agree: nine equal responses of three agents
-    are better evidence than three of one. Unlike a bootstrap, which takes three equal responses for proof, the
-    intervals have a width there; and they close as the responses run out, since nothing but the measurement is
-    forecast, not the agents' true entropy. The ends are the (1 - confidence) / 2 and (1 + confidence) / 2 quantiles.
+    where the unseen clusters share the mass `new`. So the next response of an agent repeats one of its own, repeats
+    one of another agent, or is new; a new one is the less likely, the more responses agree: nine equal responses of
+    three agents are better evidence than three of one. Unlike a bootstrap, which takes three equal responses for
+    proof, the intervals have a width there; and they close as the responses run out, since nothing but the
+    measurement is forecast, not the agents' true entropy. The ends are the (1 - confidence) / 2 and (1 +
+    confidence) / 2 quantiles.
 
     Args:
         labels: Shape `(n_responses,)`: the cluster of each response, from 0.
         agents: Shape `(n_responses,)`: the agent that gave it, from 0.
         n_more: Shape `(n_agents,)`: how many responses each will still give, at least 0.
-        log_probs: Shape `(n_responses,)`: as in `cluster_distributions`. A response to come weighs as much as the
-            agent's in that cluster do on average, or all of the agent's where it has none there.
+        log_probs: Shape `(n_responses,)`: as in `cluster_distributions`. A response not yet sampled weighs as much as
+            the agent's in that cluster do on average, or all of the agent's where it has none there.
         weights: Shape `(n_agents,)`, summing to 1; None: 1 / n_agents each.
-        divergence: As in `collaborative_entropy`; no ground metric, since clusters may come that it cannot know.
+        divergence: As in `collaborative_entropy`; no ground metric, since new clusters may appear that it does not
+            cover.
         confidence: In (0, 1).
         own: How many responses of its own an agent's doubt about itself is worth, above 0.
-        new: How many responses what nobody has named yet is worth, above 0.
+        new: How many responses the unseen clusters are worth together, above 0.
         epistemic_scale: The factor of U_E, in CoE too, finite and above 0; see the function of that name.
         n_simulations: At least 1.
         seed: An integer, which gives the same forecast again, or a generator. The draws do not depend on the order of
@@ -106,24 +108,24 @@ def coe_forecast(
     rows = cluster_distributions(labels, agents, log_probs=log_probs)
     if rows.ndim != 2:
         raise ValueError(
-            f'"labels" must have shape (n_responses,); it has shape {np.shape(labels)}. Call once per question'
+            f'"labels" must have shape (n_responses,); got shape {np.shape(labels)}. Call once per question'
         )
     left = _checks.integers(n_more, "n_more")
     if left.shape != rows.shape[:1]:
         raise ValueError(
-            f'"n_more" must hold one number for each of {rows.shape[0]} agents; it has shape {left.shape}. '
+            f'"n_more" must hold one number for each of {rows.shape[0]} agents; got shape {left.shape}. '
             "Pass 0 for an agent that gives no more"
         )
     share = _checks.amount(confidence, "confidence", hint="Pass a share such as 0.95")
     if not 0.0 < share < 1.0:
-        raise ValueError(f'"confidence" must be above 0 and below 1; it is {share:.9g}. Pass a share such as 0.95')
+        raise ValueError(f'"confidence" must be above 0 and below 1; got {share:.9g}. Pass a share such as 0.95')
     masses = {"own": own, "new": new}
     for name, mass in masses.items():
         if not 0.0 < _checks.amount(mass, name, hint="1.0 is one response") < np.inf:
-            raise ValueError(f'"{name}" must be above 0 and finite; it is {mass!r}. 1.0 is one response')
+            raise ValueError(f'"{name}" must be above 0 and finite; got {mass!r}. 1.0 is one response')
     scale = _checks.amount(epistemic_scale, "epistemic_scale", hint="1.0 leaves the unit as it is")
     if not 0.0 < scale < np.inf:
-        raise ValueError(f'"epistemic_scale" must be above 0 and finite; it is {scale!r}. 1.0 leaves the unit as it is')
+        raise ValueError(f'"epistemic_scale" must be above 0 and finite; got {scale!r}. 1.0 leaves the unit as it is')
     agent_weights = _checks.weights(weights, rows.shape)
     generator = np.random.default_rng(seed)
 

@@ -21,7 +21,7 @@ Split = Callable[[FloatArray], FloatArray]
 
 _METHODS = ("hull", "percentile")
 _N_UNSEEN = 2
-"""Clusters that nobody has named yet; the bootstrap draws of one of them."""
+"""Unseen clusters: those that no response is in. The bootstrap adds one of them."""
 _CONCENTRATIONS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0])
 """Of the Dirichlet rows: how many responses each cluster is thought to have before any is seen."""
 _SMALLEST = 5e-324
@@ -69,21 +69,21 @@ def coe_interval(
 ) -> CoEInterval:
     """Interval of the true CoE, U_A and U_E (equations 3 to 5) of the agents on one question.
 
-    True are the values at infinitely many responses. From few of them CoE comes out too low, since rare answers are
-    missing, and five equal responses are no proof of certainty. The method "hull" is the smallest interval that holds
+    True are the values at infinitely many responses. From few of them CoE is biased low, since rare answers are
+    missing, and five equal responses do not prove certainty. The method "hull" is the smallest interval that holds
     the estimate and two others; n_i(c) is the number of responses of agent i in cluster c, n_i their sum, and m the
     number of clusters that hold a response:
 
     - A basic interval of a parametric bootstrap. Agent i draws n_i responses from the smoothed distribution
-      p_i(c) = (n_i(c) + 1/2) / (n_i + (m + 1) / 2), which knows one cluster that nobody has named. With q the quantiles
+      p_i(c) = (n_i(c) + 1/2) / (n_i + (m + 1) / 2), which has one unseen cluster. With q the quantiles
       of what the resamples measure, it is [2 estimate - q_high, estimate + max(estimate, s) - q_low], cut off at 0,
       where s is the value of the smoothed distributions.
-    - A posterior interval. Each agent's row is Dirichlet(n_i(c) + a) over the m clusters and two that nobody has named;
+    - A posterior interval. Each agent's row is Dirichlet(n_i(c) + a) over the m clusters and two unseen ones;
       a is one of .03, .06, .12, .25, .5, 1, each with the probability of the responses under it (the marginal
       likelihood) as its weight. Its ends are quantiles of the values of such rows.
 
     U_E is also cut off at what it can be at most: at agents without a common cluster. The method "percentile" gives the
-    quantiles of a bootstrap that draws each agent's responses anew, with replacement. It says how much the figure
+    quantiles of a bootstrap that draws each agent's responses anew, with replacement. It shows how much the figure
     depends on the responses drawn; it does not cover the true value: unanimous responses have no width, and the
     interval lies too low.
 
@@ -103,7 +103,7 @@ def coe_interval(
             Responses of -inf are left out.
         weights: Shape `(n_agents,)`, summing to 1; None: 1 / n_agents each. An agent of weight 0 counts in U_A only.
         divergence: As in `collaborative_entropy`.
-        ground_metric: As in `collaborative_entropy`; a cluster that nobody has named is as far from every other as the
+        ground_metric: As in `collaborative_entropy`; an unseen cluster is as far from every other as the
             two farthest are, or at 1 if all distances are 0. With a metric each resample solves linear programs, which
             takes about a millisecond each.
         confidence: In (0, 1).
@@ -149,15 +149,15 @@ def coe_interval(
     rows = cluster_distributions(labels, agents, log_probs=log_probs)
     if rows.ndim != 2:
         raise ValueError(
-            f'"labels" must have shape (n_responses,); it has shape {np.shape(labels)}. Call once per question'
+            f'"labels" must have shape (n_responses,); got shape {np.shape(labels)}. Call once per question'
         )
     share = _checks.amount(confidence, "confidence", hint="Pass a share such as 0.95")
     if not 0.0 < share < 1.0:
-        raise ValueError(f'"confidence" must be above 0 and below 1; it is {share:.9g}. Pass a share such as 0.95')
+        raise ValueError(f'"confidence" must be above 0 and below 1; got {share:.9g}. Pass a share such as 0.95')
     if correction not in (None, "miller-madow"):
-        raise ValueError(f'"correction" must be a known name; it is {correction!r}. Pass None or "miller-madow"')
+        raise ValueError(f'"correction" must be a known name; got {correction!r}. Pass None or "miller-madow"')
     if method not in _METHODS:
-        raise ValueError(f'"method" must be a known name; it is {method!r}. Pass "hull" or "percentile"')
+        raise ValueError(f'"method" must be a known name; got {method!r}. Pass "hull" or "percentile"')
     n_draws = _checks.count(n_resamples, "n_resamples")
     agent_weights = _checks.weights(weights, rows.shape)
     measure = kernel(divergence, ground_metric, rows.shape[-1])
@@ -202,7 +202,7 @@ class _Evidence:
 
     Attributes:
         table: The responses.
-        rows: The agents' distributions, with columns of zeros for clusters that nobody has named.
+        rows: The agents' distributions, with columns of zeros for unseen clusters.
         effective: How many equal responses each agent's are worth.
         weights: The agents' weights.
         per_agent: How many responses each gave.
@@ -269,7 +269,7 @@ def _spread(counts: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _split(evidence: _Evidence, divergence: str, ground_metric: npt.ArrayLike | None) -> Split:
-    """Returns what measures rows over the clusters of the evidence and those that nobody has named."""
+    """Returns the function that measures rows over the observed and the unseen clusters."""
     if divergence == "kl":
         return partial(_split_by_entropies, weights=evidence.weights)
     n_seen, extended = evidence.clusters.size, None

@@ -41,7 +41,7 @@ def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, ep
         epistemic_threshold: The highest U_E that counts as low, at least 0; inf: always low.
 
     Raises:
-        TypeError: An argument is no real number.
+        TypeError: An argument is not a real number.
         ValueError: An argument is NaN, negative, or more than one number.
 
     Certain agents of opposite answers are in conflict:
@@ -83,7 +83,7 @@ def epistemic_scale(weights: npt.ArrayLike, divergence: str = "kl") -> float:
     shape = np.shape(weights)
     if len(shape) != 1:
         raise ValueError(
-            f'"weights" must have shape (n_agents,); it has shape {shape}. Call once for each group of agents'
+            f'"weights" must have shape (n_agents,); got shape {shape}. Call once for each group of agents'
         )
     rows = np.eye(shape[0])
     agent_weights = _checks.weights(weights, rows.shape)

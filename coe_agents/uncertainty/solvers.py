@@ -41,11 +41,11 @@ def softmax_step(distributions: FloatArray, *, step_size: float = 0.5) -> FloatA
     The gradient is taken in the metric of the distributions (Fisher's; a natural gradient), where it does not fade as a
     row sharpens: z_j <- z_j + step_size * (log p_j + SE), which is p <- p^(1 + step_size), normalised. So SE never
     rises, whatever the step size (its derivative by the exponent a is -a Var(log p)), a uniform row has no gradient and
-    stays, order among clusters is kept, and clusters of probability 0 are no part of it and stay exactly 0.
+    stays, order among clusters is kept, and clusters of probability 0 are left out and stay exactly 0.
 
     Args:
         distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
-        step_size: Above 0. At 0.5, rows of 0.6 and 0.4 take about ten steps to stand still within 1e-6 nats.
+        step_size: Above 0. At 0.5, rows of 0.6 and 0.4 take about ten steps to converge within 1e-6 nats.
 
     >>> softmax_step(np.array([[0.6, 0.4], [0.5, 0.5]])).round(3)
     array([[0.648, 0.352],
@@ -105,7 +105,7 @@ def solver_named(name: str) -> Solver:
         return _loaded(registered[name])
     valid = ", ".join(f'"{known}"' for known in [*BUILT_IN, *registered])
     hint = ', install it with  pip install "coe-agents[bayesian]"' if name == "bayesian" else ", pass a callable"
-    raise ValueError(f'"solver" must be a known name or a callable; it is {name!r}. Choose one of {valid}{hint}')
+    raise ValueError(f'"solver" must be a known name or a callable; got {name!r}. Choose one of {valid}{hint}')
 
 
 def _loaded(entry: EntryPoint) -> Solver:

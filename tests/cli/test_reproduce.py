@@ -8,7 +8,7 @@ import pytest
 from coe_agents.cli.sources import SHIPPED
 from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
-from coe_agents.evaluation.store import SAMPLES
+from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
 from tests.evaluation.invented import group, write
 
@@ -97,7 +97,7 @@ def test_the_papers_configuration_differs_from_tinyworlds_in_names_only():
         (["all", "--samples", "{samples}", "--agents", "a,z"], 2, "must name agents of the files; got z"),
         (["all", "--samples", "/none.jsonl"], 1, "/none.jsonl cannot be read"),
         (["all", "--dataset", "tinyworld", "--dataset", "squad", "--dataset", "nq_open"], 2, "at most two"),
-        (["contamination", "--samples", "{samples}"], 1, "knows none"),
+        (["contamination", "--samples", "{samples}"], 1, "got none"),
     ],
 )
 def test_mistakes_are_named(samples, tmp_path, arguments, code, message):

@@ -7,8 +7,8 @@ from coe_agents import prompts
 from coe_agents.config.group import create_group
 from coe_agents.config.schema import load_config
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.folder import SETTINGS
-from coe_agents.evaluation.store import SAMPLES
+from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import run
 from tests.cli.test_command import CONFIG
 from tests.faults import KEY, failing
@@ -96,7 +96,7 @@ def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_ag
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--dataset", "trivia"], 'no dataset and no file "trivia"'),
+        (["--dataset", "trivia"], '"trivia" is neither a dataset nor a file'),
         (["--dataset", "tinyworld", "--split", "test"], 'tinyworld has no split "test"'),
         (["--dataset", "tinyworld", "--with-context"], "the prompt has no passage"),
         (["--dataset", "tinyworld", "--shots", "200"], "200 examples are wanted, and 199 other"),

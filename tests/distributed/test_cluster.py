@@ -20,7 +20,7 @@ def test_what_the_work_raises_is_raised_and_a_part_that_ends_its_process_is_give
     made, no_folder, odd, no_key, ended = said.splitlines()
     assert made == "[(0, b'A'), (1, b'B')]", faults
     assert no_folder == "OSError: [Errno 2] No such file or directory: '/none/of/this'"
-    assert odd == "StoreError: TypeError: can't concat int to bytes. What came is kept"
+    assert odd == "StoreError: TypeError: can't concat int to bytes. Finished parts are kept"
     assert no_key == "ConfigurationError: no key. Export it"
     assert ended.startswith("StoreError: part 0 ended 3 processes. See Ray's logs")
 

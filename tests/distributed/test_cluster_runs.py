@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from coe_agents.evaluation.parquet import PARTS, rows_of
-from coe_agents.evaluation.store import SAMPLES
+from coe_agents.evaluation.samples.parquet import PARTS, rows_of
+from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import COMMAND
 from tests.cli.test_sample import config, questions
 from tests.distributed.conftest import LOOPBACK, ROOT

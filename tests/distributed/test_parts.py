@@ -4,20 +4,23 @@ import asyncio
 import json
 import sys
 import zlib
+from importlib.metadata import EntryPoint
 from io import BytesIO
 
 import pytest
 
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.distributed import SampleParts, cluster
 from coe_agents.distributed.sampling import _Asking
-from coe_agents.distributed.scoring import _COLUMNS, _from_row, _in_parts, _to_row, score
+from coe_agents.distributed.scoring import _columns, _from_row, _in_parts, _Scoring, _to_row, score
 from coe_agents.errors import ConfigurationError, StoreError
-from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.estimators import ESTIMATORS
-from coe_agents.evaluation.parquet import rows_of, to_parquet
 from coe_agents.evaluation.runner import Participant
-from coe_agents.evaluation.scored import AgentScore, ScoredQuestion
+from coe_agents.evaluation.samples.parquet import rows_of, to_parquet
+from coe_agents.evaluation.scoring import estimators
+from coe_agents.evaluation.scoring.estimators import ENTRY_POINT_GROUP, ESTIMATORS
+from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
 PROMPTS = {question.id: f"Please: {question.question}" for question in QUESTIONS}
@@ -85,7 +88,7 @@ def test_a_file_that_lacks_a_reply_or_holds_one_twice_is_refused(tmp_path):
     ask_all(tmp_path)
     first, second = (tmp_path / "samples" / f"part-0000{number}.parquet" for number in (0, 1))
     whole = first.read_bytes()
-    for content, told in ((second.read_bytes(), "every reply once"), (b"torn", "no part of a run")):
+    for content, told in ((second.read_bytes(), "every reply once"), (b"torn", "not a part of a run")):
         first.write_bytes(content)
         with pytest.raises(StoreError, match=told), parts_in(tmp_path):
             pass
@@ -153,4 +156,22 @@ def test_a_part_of_scores_carries_shares_and_ties():
         ScoredQuestion("unjudged", {}, agents, None, True),
         ScoredQuestion("dead", {"a": 2}),
     ]
-    assert [_from_row(row) for row in rows_of(BytesIO(to_parquet(map(_to_row, rows), _COLUMNS)))] == rows
+    file = to_parquet(map(_to_row, rows), _columns(ESTIMATORS))
+    assert [_from_row(row, ESTIMATORS) for row in rows_of(BytesIO(file))] == rows
+
+
+def count_responses(statistics):
+    return float(len(statistics.responses))
+
+
+def test_a_part_of_scores_has_those_of_installed_estimators(monkeypatch):
+    entry = EntryPoint("count", f"{__name__}:count_responses", ENTRY_POINT_GROUP)
+    monkeypatch.setattr(estimators, "entry_points", lambda group: [entry])
+    base = {"agent": "a", "round": 0, "text": "x", "answer": None, "logprob": None, "n_tokens": None, "correct": None}
+    responses = [{**base, "id": "1", "index": index, "error": None} for index in range(2)]
+    names = list(estimators.find_estimators({}))
+    part = [{"id": "1", "text": "Where?", "references": ["x"], "failures": [], "responses": responses}]
+    work = _Scoring(lambda: ScoringSetup(NormalizedMatch()), "frequency", names)
+    (row,) = rows_of(BytesIO(work(zlib.compress(json.dumps(part).encode()))))
+    assert _from_row(row, names).scores["count"] == 2.0
+    assert _from_row(row, names).correct == 1.0

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from coe_agents.evaluation.parquet import SAMPLE_COLUMNS, to_parquet
+from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from tests.distributed.test_cluster_runs import started
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -8,7 +8,7 @@ import pytest
 from coe_agents.errors import RateLimitError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Participant, sample, to_sample, units_of
-from coe_agents.evaluation.store import Store
+from coe_agents.evaluation.samples.store import Store
 from coe_agents.testing import create_response
 from coe_agents.types import AgentReply, Usage
 
@@ -119,7 +119,7 @@ def test_fewer_responses_than_wanted_are_kept_with_what_ended_them(tmp_path):
 
     lines, _ = run(tmp_path, ask, questions=QUESTIONS[:1], agents=AGENTS[:1])
     assert [(line["index"], line["text"]) for line in lines] == [(0, "one"), (1, "")]
-    assert lines[1]["error"] == "1 of 3 responses came: AgentTimeoutError: late"
+    assert lines[1]["error"] == "got 1 of 3 responses: AgentTimeoutError: late"
 
 
 @pytest.mark.parametrize(("n_came", "n_kept"), [(0, 0), (4, 2)])
@@ -128,7 +128,7 @@ def test_no_response_and_too_many_are_failures(tmp_path, n_came, n_kept):
         return reply(name, *["x"] * n_came)
 
     lines, _ = run(tmp_path, ask, questions=QUESTIONS[:1], agents=AGENTS[:1])
-    assert [line["error"] for line in lines] == [None] * n_kept + [f"{n_came} of 3 responses came: it did not say why"]
+    assert [line["error"] for line in lines] == [None] * n_kept + [f"got {n_came} of 3 responses: no reason given"]
 
 
 def test_what_cannot_be_written_ends_the_run_and_keeps_what_came(tmp_path):

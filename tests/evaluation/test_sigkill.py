@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from coe_agents.evaluation.folder import SETTINGS
-from coe_agents.evaluation.store import SAMPLES
+from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.evaluation.samples.store import SAMPLES
 from tests.cli.command import COMMAND
 from tests.servers import served
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+from coe_agents.evaluation import ScoringSetup
 from coe_agents.experiments import (
-    Setting,
     contamination,
     cost,
     divergences,
@@ -22,7 +22,7 @@ from coe_agents.experiments import (
 )
 from coe_agents.testing import TableEntailment
 
-SETTING = Setting(NormalizedMatch())
+SETTING = ScoringSetup(NormalizedMatch())
 LOG2 = math.log(2)
 TWO = {  # a and b agree and are right; they are sure and disagree; a hesitates
     "q1": {"a": "right right", "b": "right right"},
@@ -141,7 +141,7 @@ def test_contamination(asked):
     assert (torn["share of SE"], torn["entropy of belief"]) == (pytest.approx(0.5), pytest.approx(LOG2))
     assert by_column(found, "sure and wrong")["accuracy"] == 0.0
     assert by_column(found, "sure and right")["share of SE"] == 0.0
-    with pytest.raises(ValueError, match="knows none"):
+    with pytest.raises(ValueError, match="got none"):
         contamination(questions, ["a"], SETTING, lambda *_: None)
 
 
@@ -157,8 +157,8 @@ def test_normalisation(asked):
 def test_cost_counts_the_pairs_that_are_asked(asked):
     questions = asked({name: {"a": "x y", "b": "x z"} for name in ("q1", "q2")}, n_tokens=3, logprob=-1.0)
     model = TableEntailment({}, default="contradiction")
-    setting = Setting(BidirectionalEntailment(model))
-    found = cost(questions, ["a"], setting, twins=["b"], generation_seconds=0.5)
+    setup = ScoringSetup(BidirectionalEntailment(model))
+    found = cost(questions, ["a"], setup, twins=["b"], generation_seconds=0.5)
     one, two = by_column(found, 1), by_column(found, 2)
     # x-y; and of x, y, z: x-y, x-z, y-z. A contradiction is asked one way
     assert (one["pairs asked"], two["pairs asked"]) == (1.0, 3.0)

@@ -144,7 +144,7 @@ def test_a_solver_cannot_change_what_the_caller_passed():
         (lambda p: p * 2, r'every row of "solver\(distributions\)" must sum to 1; row 0 sums to 2'),
         (lambda p: p * math.nan, r"must be a finite number; row 0 holds nan"),
         (lambda p: p[:1], r"must return distributions of shape \(2, 3\); it returned shape \(1, 3\)"),
-        ("annealing", r'"solver" must be a known name or a callable; it is \'annealing\''),
+        ("annealing", r'"solver" must be a known name or a callable; got \'annealing\''),
     ],
 )
 def test_refuses_a_solver(solver, message):
@@ -155,13 +155,13 @@ def test_refuses_a_solver(solver, message):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"solver": 3}, TypeError, '"solver" must be a name or a callable; it is 3'),
-        ({"epsilon": 0.0}, ValueError, '"epsilon" must be above 0 and finite; it is 0'),
-        ({"epsilon": math.nan}, ValueError, '"epsilon" must be a number of at least 0; it is nan'),
-        ({"max_iterations": 0}, ValueError, '"max_iterations" must be at least 1; it is 0'),
-        ({"max_iterations": 2.5}, TypeError, '"max_iterations" must be an integer; it is 2.5'),
+        ({"solver": 3}, TypeError, '"solver" must be a name or a callable; got 3'),
+        ({"epsilon": 0.0}, ValueError, '"epsilon" must be above 0 and finite; got 0'),
+        ({"epsilon": math.nan}, ValueError, '"epsilon" must be a number of at least 0; got nan'),
+        ({"max_iterations": 0}, ValueError, '"max_iterations" must be at least 1; got 0'),
+        ({"max_iterations": 2.5}, TypeError, '"max_iterations" must be an integer; got 2.5'),
         ({"weights": [1.0]}, ValueError, "each of the 2 agents"),
-        ({"divergence": "tv"}, ValueError, "it is 'tv'"),
+        ({"divergence": "tv"}, ValueError, "got 'tv'"),
     ],
 )
 def test_refuses(options, error, message):
@@ -170,5 +170,5 @@ def test_refuses(options, error, message):
 
 
 def test_one_question_at_a_time():
-    with pytest.raises(ValueError, match=r"it has shape \(1, 2, 3\). Call once per question"):
+    with pytest.raises(ValueError, match=r"got shape \(1, 2, 3\). Call once per question"):
         coordinate([LEANING])

@@ -132,9 +132,9 @@ def test_ground_metric_batch():
 @pytest.mark.parametrize(
     ("p", "q", "message"),
     [
-        ([0.5, 0.4], [0.5, 0.5], '"p" must sum to 1; it sums to 0.9'),
-        ([0.5, 0.5], [0.5, 0.6], '"q" must sum to 1; it sums to 1.1'),
-        ([0.5, 0.5], [1.0], r"must be over the same clusters; their shapes are \(2,\) and \(1,\)"),
+        ([0.5, 0.4], [0.5, 0.5], '"p" must sum to 1; got a sum of 0.9'),
+        ([0.5, 0.5], [0.5, 0.6], '"q" must sum to 1; got a sum of 1.1'),
+        ([0.5, 0.5], [1.0], r"must be over the same clusters; got shapes \(2,\) and \(1,\)"),
         ([[1.0]] * 2, [[1.0]] * 3, "must be over the same clusters"),
         ([], [1.0], '"p" must not be empty'),
     ],
@@ -147,7 +147,7 @@ def test_refuses(measure, p, q, message):
 @pytest.mark.parametrize(
     ("ground", "message"),
     [
-        ([0.0, 1.0], r'"ground_metric" must have shape \(2, 2\).*it has shape \(2,\)'),
+        ([0.0, 1.0], r'"ground_metric" must have shape \(2, 2\).*got shape \(2,\)'),
         ([[0.0, math.nan], [1.0, 0.0]], r"must hold finite numbers; entry \(0, 1\) is nan"),
         ([[0.0, -1.0], [-1.0, 0.0]], r"must not be negative; entry \(0, 1\) is -1"),
         ([[0.0, 1.0], [2.0, 0.0]], r"must be symmetric; entry \(0, 1\) is 1"),

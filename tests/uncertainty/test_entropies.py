@@ -58,18 +58,18 @@ def test_single_precision_and_integers_pass():
 @pytest.mark.parametrize(
     ("p", "error", "message"),
     [
-        ([0.5, 0.4], ValueError, r'"p" must sum to 1; it sums to 0.9. To turn .* call "cluster_distributions"'),
+        ([0.5, 0.4], ValueError, r'"p" must sum to 1; got a sum of 0.9. To turn .* call "cluster_distributions"'),
         ([[1.0, 0.0], [0.5, 0.6]], ValueError, r'every row of "p" must sum to 1; row 1 sums to 1.1'),
         ([[[1.0, 0.0], [0.5, 0.6]]], ValueError, r"row \(0, 1\) sums to 1.1"),
         ([1.5, -0.5], ValueError, r'every value of "p" must be at least 0; it holds -0.5. Pass probabilities'),
         ([math.nan, 1.0], ValueError, r'every value of "p" must be a finite number; it holds nan'),
         ([math.inf, 1.0], ValueError, r"must be a finite number; it holds inf"),
         ([[1.0, 0.0], [math.inf, -math.inf]], ValueError, r"must be a finite number; row 1 holds inf"),
-        ([], ValueError, r'"p" must not be empty; it has shape \(0,\)'),
-        (1.0, ValueError, r'"p" must have shape \(..., n_clusters\); it has shape \(\)'),
-        (["0.5", "0.5"], TypeError, r'"p" must hold real numbers; it holds <U3'),
-        ([None, 1.0], TypeError, r"must hold real numbers; it holds object"),
-        ([1.0 + 0j], TypeError, r"must hold real numbers; it holds complex128"),
+        ([], ValueError, r'"p" must not be empty; got shape \(0,\)'),
+        (1.0, ValueError, r'"p" must have shape \(..., n_clusters\); got shape \(\)'),
+        (["0.5", "0.5"], TypeError, r'"p" must hold real numbers; got <U3'),
+        ([None, 1.0], TypeError, r"must hold real numbers; got object"),
+        ([1.0 + 0j], TypeError, r"must hold real numbers; got complex128"),
         ([[1.0], [0.5, 0.5]], ValueError, r"its rows differ in length"),
     ],
 )
@@ -103,7 +103,7 @@ def test_miller_madow_removes_most_of_the_bias():
     [
         (0, 5, ValueError, '"n_observed_clusters" must be at least 1'),
         (6, 5, ValueError, 'at most "n_responses"; it reaches from 6 to 6'),
-        (1.5, 5, TypeError, '"n_observed_clusters" must hold integers; it holds float64'),
+        (1.5, 5, TypeError, '"n_observed_clusters" must hold integers; got float64'),
     ],
 )
 def test_miller_madow_refuses(m, n, error, message):
@@ -152,8 +152,8 @@ def test_renyi_never_rises_with_the_order(p):
     ("p", "order", "error", "message"),
     [
         ([0.5, 0.4], 3, ValueError, '"p" must sum to 1'),
-        ([1.0], -1, ValueError, '"order" must be a number of at least 0; it is -1'),
-        ([1.0], math.nan, ValueError, '"order" must be a number of at least 0; it is nan'),
+        ([1.0], -1, ValueError, '"order" must be a number of at least 0; got -1'),
+        ([1.0], math.nan, ValueError, '"order" must be a number of at least 0; got nan'),
         ([1.0], "2", TypeError, '"order" must hold real numbers'),
     ],
 )

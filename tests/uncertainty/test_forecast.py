@@ -161,8 +161,8 @@ def test_every_divergence_is_forecast(divergence):
     [
         ({"n_more": [1]}, '"n_more" must hold one number for each of 2 agents'),
         ({"n_more": [1, -1]}, '"n_more"'),
-        ({"confidence": 1.0}, '"confidence" must be above 0 and below 1; it is 1'),
-        ({"own": 0.0}, '"own" must be above 0 and finite; it is 0'),
+        ({"confidence": 1.0}, '"confidence" must be above 0 and below 1; got 1'),
+        ({"own": 0.0}, '"own" must be above 0 and finite; got 0'),
         ({"new": math.inf}, '"new" must be'),
         ({"n_simulations": 0}, '"n_simulations"'),
         ({"labels": [LABELS]}, '"labels" must have shape'),

@@ -296,15 +296,15 @@ def test_a_ground_metric():
 @pytest.mark.parametrize(
     ("labels", "options", "error", "message"),
     [
-        ([[0, 1]], {}, ValueError, r'"labels" must have shape \(n_responses,\); it has shape \(1, 2\)'),
+        ([[0, 1]], {}, ValueError, r'"labels" must have shape \(n_responses,\); got shape \(1, 2\)'),
         ([0, -1], {}, ValueError, r'"labels" must be at least 0'),
-        ([0, 1], {"confidence": 1.0}, ValueError, r'"confidence" must be above 0 and below 1; it is 1'),
-        ([0, 1], {"confidence": 95}, ValueError, r"it is 95. Pass a share such as 0.95"),
+        ([0, 1], {"confidence": 1.0}, ValueError, r'"confidence" must be above 0 and below 1; got 1'),
+        ([0, 1], {"confidence": 95}, ValueError, r"got 95. Pass a share such as 0.95"),
         ([0, 1], {"n_resamples": 0}, ValueError, r'"n_resamples" must be at least 1'),
-        ([0, 1], {"correction": "jackknife"}, ValueError, r'it is \'jackknife\'. Pass None or "miller-madow"'),
-        ([0, 1], {"method": "basic"}, ValueError, r'it is \'basic\'. Pass "hull" or "percentile"'),
+        ([0, 1], {"correction": "jackknife"}, ValueError, r'got \'jackknife\'. Pass None or "miller-madow"'),
+        ([0, 1], {"method": "basic"}, ValueError, r'got \'basic\'. Pass "hull" or "percentile"'),
         ([0, 1], {"weights": [1.0]}, ValueError, r"each of the 2 agents"),
-        ([0, 1], {"divergence": "tv"}, ValueError, r"it is 'tv'"),
+        ([0, 1], {"divergence": "tv"}, ValueError, r"got 'tv'"),
         ([0, 1], {"log_probs": [0.0, math.nan]}, ValueError, r"agent 1 has nan"),
     ],
 )

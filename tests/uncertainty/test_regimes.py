@@ -38,9 +38,9 @@ def test_an_infinite_threshold_is_always_low():
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (math.nan, ValueError, "must be a number of at least 0; it is nan"),
-        (-0.1, ValueError, "must be a number of at least 0; it is -0.1"),
-        ([0.1, 0.2], ValueError, r"must be one number; it has shape \(2,\). Call once per question"),
+        (math.nan, ValueError, "must be a number of at least 0; got nan"),
+        (-0.1, ValueError, "must be a number of at least 0; got -0.1"),
+        ([0.1, 0.2], ValueError, r"must be one number; got shape \(2,\). Call once per question"),
         (None, TypeError, "must hold real numbers"),
     ],
 )
@@ -113,7 +113,7 @@ def test_where_nobody_can_disagree_the_scale_is_1(divergence):
 @pytest.mark.parametrize(
     ("weights", "divergence", "message"),
     [
-        ([[0.5, 0.5]], "kl", r'"weights" must have shape \(n_agents,\); it has shape \(1, 2\)'),
+        ([[0.5, 0.5]], "kl", r'"weights" must have shape \(n_agents,\); got shape \(1, 2\)'),
         ([0.5, 0.6], "kl", '"weights" must sum to 1'),
         ([0.5, 0.5], "euclid", '"divergence" must be a known name'),
     ],

@@ -122,7 +122,7 @@ def test_an_entry_point_that_cannot_be_imported(monkeypatch):
 
 def test_unknown_names(monkeypatch):
     monkeypatch.setattr(solvers, "entry_points", lambda group: [])
-    with pytest.raises(ValueError, match=r'it is \'annealing\'. Choose one of "greedy", "softmax", "genetic", pass a'):
+    with pytest.raises(ValueError, match=r'got \'annealing\'. Choose one of "greedy", "softmax", "genetic", pass a'):
         solver_named("annealing")
     with pytest.raises(ValueError, match=r'install it with  pip install "coe-agents\[bayesian\]"'):
         solver_named("bayesian")

@@ -1,4 +1,4 @@
-"""Owns reading records from files: JSON Lines, official JSON documents, CSV; each with the line that it stands on."""
+"""Owns reading records from files: JSON Lines, official JSON documents, CSV; each with its line."""
 
 import csv
 import gzip
@@ -18,7 +18,7 @@ _Location = tuple[str | int, ...]
 
 
 def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
-    """Yields the records of a `.jsonl`, `.json` or `.csv` file, compressed or not, and where each stands.
+    """Yields the records of a `.jsonl`, `.json` or `.csv` file, compressed or not, and the place of each.
 
     A `.json` file is a list of records, or a document as TriviaQA ("Data") or SQuAD ("data") publish theirs.
 
@@ -28,7 +28,7 @@ def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
     readers = {".jsonl": _lines, ".json": _document, ".csv": _table}
     reader = readers.get(Path(path.name.removesuffix(".gz")).suffix)
     if reader is None:
-        raise DatasetError(f"{path} is none of {', '.join(readers)}", hint="Name it by what it holds")
+        raise DatasetError(f"{path} is not one of {', '.join(readers)}", hint="Give it the suffix of its format")
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError) as error:

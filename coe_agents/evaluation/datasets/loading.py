@@ -12,11 +12,11 @@ from coe_agents.evaluation.datasets.records import MalformedError, to_question
 
 
 def load_questions(source: str, *, split: str | None = None) -> QuestionSet:
-    """Returns the questions of a dataset, each once; a record that is none is an error, never left out.
+    """Returns the questions of a dataset, each once; a malformed record is an error, never skipped.
 
     Args:
-        source: A name of `PUBLISHED`, which comes from the hub; a folder or Parquet file, which the `datasets` library
-            reads as it does the hub; or a `.jsonl`, `.json` or `.csv` file, compressed or not.
+        source: A name of `PUBLISHED`, which is loaded from the hub; a folder or Parquet file, which the `datasets`
+            library reads as it does the hub; or a `.jsonl`, `.json` or `.csv` file, compressed or not.
         split: Of a dataset; "validation" unless given. A single file has none.
 
     Raises:
@@ -33,11 +33,13 @@ def load_questions(source: str, *, split: str | None = None) -> QuestionSet:
         return to_set(f"{published}, {chosen}", _questions(hub_records(published, chosen)))
     if not path.is_file():
         raise ConfigurationError(
-            f'there is no dataset and no file "{source}"',
+            f'"{source}" is neither a dataset nor a file',
             hint=f"The datasets are {', '.join([*PUBLISHED, 'tinyworld'])}",
         )
     if split is not None:
-        raise ConfigurationError(f'a file has no split; "{split}" came with {path}', hint='Leave out "--split"')
+        raise ConfigurationError(
+            f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'
+        )
     if path.suffix == ".parquet":
         return to_set(source, _questions(hub_records(Published(source), "train")))
     return to_set(source, _questions(file_records(path)))

@@ -1,4 +1,4 @@
-"""Owns the prompts of the datasets; their wording stands in `prompts.toml`."""
+"""Owns the prompts of the datasets; their wording is in `prompts.toml`."""
 
 import string
 import tomllib
@@ -54,7 +54,7 @@ class Prompt:
         if self.with_context is None or question.context is None:
             lacking = "the prompt" if self.with_context is None else f"question {question.id!r}"
             raise ConfigurationError(
-                f"{lacking} has no passage", hint='Leave out "--with-context", or pass a dataset and a prompt with one'
+                f"{lacking} has no passage", hint='Omit "--with-context", or pass a dataset and a prompt with one'
             )
         passage = quoted(question.context, limit=len(question.context))
         return self.with_context.format(question=question.question, context=passage)
@@ -64,7 +64,7 @@ def load_prompt(kind: Kind, path: Path | None = None) -> Prompt:
     """Returns the prompt of a kind of dataset, or the one that a TOML file holds.
 
     Raises:
-        ConfigurationError: If the file cannot be read, or is no prompt.
+        ConfigurationError: If the file cannot be read, or is not a prompt.
     """
     if path is None:
         text = resources.files("coe_agents.evaluation.datasets").joinpath("prompts.toml").read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def _checked(table: dict[str, Any], path: Path) -> dict[str, str]:
             raise ConfigurationError(f'{path}: "{name}" is missing', hint="Add it; an instruction may be empty")
     for name, text in table.items():
         if name not in _PLACES or not isinstance(text, str):
-            fault, remedy = f'there is no field "{name}", or it is no string', f"The fields are {', '.join(_PLACES)}"
+            fault, remedy = f'there is no field "{name}", or it is not a string', f"The fields are {', '.join(_PLACES)}"
             raise ConfigurationError(f"{path}: {fault}", hint=remedy)
         if name != "instruction" and _places(text) != _PLACES[name]:
             places = " and ".join(f"{{{place}}}" for place in sorted(_PLACES[name]))
@@ -96,7 +96,7 @@ def _checked(table: dict[str, Any], path: Path) -> dict[str, str]:
 
 
 def _places(template: str) -> set[str] | None:
-    """Returns what stands in braces; None where that is more than a name, which could reach into objects."""
+    """Returns the text in braces; None where that is more than a name, which could reach into objects."""
     try:
         parts = list(string.Formatter().parse(template))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Owns the question with its known answers, and a set of them in which each stands once."""
+"""Owns the question with its known answers, and a set of distinct ones."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from coe_agents.errors import DatasetError
 
 Kind = Literal["triviaqa", "squad", "nq_open", "truthfulqa", "questions", "tinyworld"]
 Place = Callable[[], str]
-"""Says where a record stands; called only to report it, since a line inside a JSON document must be searched for."""
+"""Returns the place of a record; called only to report it, since a line inside a JSON document must be searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Question:
         id: Its id in the dataset; derived from its text where the dataset has none.
         question: What is asked.
         references: The accepted answers, the main one first; empty where it has none, or none is known.
-        context: The passage that holds the answer; None where there is none.
+        context: The passage that holds the answer; None where none is known.
         answerable: False where the passage does not hold the answer (SQuAD 2.0).
     """
 

@@ -10,7 +10,7 @@ _Record = Mapping[str, Any]
 
 
 class MalformedError(ValueError):
-    """A record that is no question; its place is told by whoever knows it."""
+    """A record that is not a question; the caller adds its place."""
 
 
 def to_question(record: object) -> tuple[Kind, Question]:
@@ -35,7 +35,7 @@ def to_question(record: object) -> tuple[Kind, Question]:
         ('questions', ('Paris',))
     """
     if not isinstance(record, Mapping):
-        raise MalformedError(f"it must be a JSON object; it is {_shown(record)}")
+        raise MalformedError(f"it must be a JSON object; got {_show(record)}")
     if "QuestionId" in record or "question_id" in record:
         return "triviaqa", _trivia_qa(_renamed(record))
     if "answers" in record or "is_impossible" in record:
@@ -84,9 +84,7 @@ def _squad(record: _Record) -> Question:
     elif isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
         texts = [_text(answer, "text") for answer in answers]
     else:
-        raise MalformedError(
-            f'"answers" must be a list of {{"text": ...}} or {{"text": [...]}}; it is {_shown(answers)}'
-        )
+        raise MalformedError(f'"answers" must be a list of {{"text": ...}} or {{"text": [...]}}; got {_show(answers)}')
     # on the hub version 2.0 has no such field, and an unanswerable question simply no answer
     impossible = _flag(record, "is_impossible", default=isinstance(answers, Mapping) and not texts)
     if impossible and texts:
@@ -116,7 +114,7 @@ def _plain(record: _Record) -> Question:
 
 
 def _id(record: _Record, text: str) -> str:
-    """Returns the record's id, or one that is the same wherever the same text stands."""
+    """Returns the record's id, or one that is the same wherever the same text occurs."""
     given = record.get("id")
     if given is None:
         return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
@@ -136,23 +134,23 @@ def _references(texts: list[str]) -> tuple[str, ...]:
 def _text(record: _Record, name: str) -> str:
     value = record.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise MalformedError(f'"{name}" must be a string that is not empty; it is {_shown(value)}')
+        raise MalformedError(f'"{name}" must be a string that is not empty; got {_show(value)}')
     return value
 
 
 def _texts(record: _Record, name: str) -> list[str]:
     value = record.get(name)
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise MalformedError(f'"{name}" must be a list of strings; it is {_shown(value)}')
+        raise MalformedError(f'"{name}" must be a list of strings; got {_show(value)}')
     return value
 
 
 def _flag(record: _Record, name: str, *, default: bool) -> bool:
     value = record.get(name, default)
     if not isinstance(value, bool):
-        raise MalformedError(f'"{name}" must be true or false; it is {_shown(value)}')
+        raise MalformedError(f'"{name}" must be true or false; got {_show(value)}')
     return value
 
 
-def _shown(value: object) -> str:
-    return "missing" if value is None else repr(value)[:80]
+def _show(value: object) -> str:
+    return "nothing" if value is None else repr(value)[:80]

@@ -11,7 +11,7 @@ from coe_agents.evaluation.datasets.question import Question
 def subset(questions: Sequence[Question], limit: int | None, *, seed: int) -> list[Question]:
     """Returns `limit` questions (all for None), in an order drawn by the seed.
 
-    Which they are hangs on their ids alone: the order of the file changes nothing, and a smaller subset is the
+    The choice depends on their ids alone: the order of the file changes nothing, and a smaller subset is the
     beginning of a larger one.
 
     Raises:
@@ -24,7 +24,7 @@ def subset(questions: Sequence[Question], limit: int | None, *, seed: int) -> li
         (True, True)
     """
     if limit is not None and limit < 1:
-        raise ValueError(f'"limit" must be at least 1 in subset; {limit} came. None takes all')
+        raise ValueError(f'"limit" must be at least 1 in subset; got {limit}. None takes all')
     return sorted(questions, key=lambda question: _drawn("asked", seed, question))[:limit]
 
 

@@ -57,7 +57,7 @@ def test_a_prompt_of_ones_own(tmp_path):
             r"hold \{context\} and \{question\}",
         ),
         ('instruction = ""\nquestion = "{question}"\ninstructions = ""', 'there is no field "instructions"'),
-        ('instruction = ""\nquestion = 1', 'there is no field "question", or it is no string'),
+        ('instruction = ""\nquestion = 1', 'there is no field "question", or it is not a string'),
         ("instruction", "cannot be read"),
     ],
 )

@@ -1,0 +1,29 @@
+"""Owns the metrics of selective prediction, the tally behind them, and their bootstrap intervals."""
+
+from coe_agents.evaluation.metrics.selective_prediction import (
+    Curve,
+    RocCurve,
+    accuracy_rejection_curve,
+    aurac,
+    aurc,
+    auroc,
+    expected_calibration_error,
+    paper_aurac,
+    rejection_accuracy,
+    risk_coverage_curve,
+    roc_curve,
+)
+
+__all__ = [
+    "Curve",
+    "RocCurve",
+    "accuracy_rejection_curve",
+    "aurac",
+    "aurc",
+    "auroc",
+    "expected_calibration_error",
+    "paper_aurac",
+    "rejection_accuracy",
+    "risk_coverage_curve",
+    "roc_curve",
+]

@@ -1,0 +1,111 @@
+"""Owns the bootstrap of the metrics: 95 % intervals, and paired intervals of differences to a reference score."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.evaluation.metrics import tallies
+from coe_agents.evaluation.metrics.selective_prediction import paper_area
+from coe_agents.evaluation.metrics.tallies import CountArray, FloatArray, Ranking, RankingMetric
+
+RETENTIONS = (0.8, 0.9, 0.95, 1.0)
+_CELLS = 100_000
+"""Resampled rows held at once, or one resample: a block of them and what is computed of it stay in the cache."""
+
+METRICS: Mapping[str, RankingMetric] = {
+    "auroc": tallies.area_under_roc,
+    "aurac": tallies.area_under_accuracy,
+    "paper_aurac": paper_area,
+    **{f"accuracy at {share}": partial(tallies.accuracy_at, retention=share) for share in RETENTIONS},
+}
+
+Estimate = tuple[float, float, float]
+"""A value and the ends of its 95 % interval."""
+
+
+def resamples(n: int, *, n_resamples: int, seed: int = 0) -> Iterator[CountArray]:
+    """Yields blocks of shape `(some, n)`: how often each resample of `n` rows holds each row."""
+    generator = np.random.default_rng(seed)
+    block = max(1, min(n_resamples, _CELLS // n))
+    for start in range(0, n_resamples, block):
+        size = min(block, n_resamples - start)
+        drawn = generator.integers(n, size=(size, n)) + np.arange(size)[:, None] * n
+        yield np.bincount(drawn.ravel(), minlength=size * n).astype(np.int32).reshape(size, n)
+
+
+def estimate_all(
+    correct: npt.ArrayLike,
+    scores: Mapping[str, npt.ArrayLike],
+    *,
+    reference: str = "coe",
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[dict[str, dict[str, Estimate]], dict[str, dict[str, Estimate]]]:
+    """Every metric of every score with its percentile bootstrap interval, and its difference to the reference score.
+
+    All scores are resampled together, row by row, so a difference is paired: it is far less noisy than its two sides.
+
+    Args:
+        correct: Shape `(n,)`.
+        scores: Each of shape `(n,)`; higher = less sure.
+        reference: The score that the others are compared with; without it the second result is empty.
+        n_resamples: At least 1.
+        seed: The same seed and rows give the same intervals.
+
+    Returns:
+        By score and metric: (value, low, high), and (value - reference's, low, high). All NaN where the metric is; a
+        resample in which it is NaN (all answers right, or all wrong) does not count.
+
+    Raises:
+        ValueError: As `auroc`.
+    """
+    rankings, places = _distinct(correct, scores)
+    values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
+    drawn: list[list[FloatArray]] = [[] for _ in rankings]
+    for counts in resamples(np.size(correct), n_resamples=n_resamples, seed=seed):
+        for blocks, ranking in zip(drawn, rankings, strict=True):
+            blocks.append(_all_metrics(ranking, counts))
+    spread = [np.concatenate(blocks, axis=1) for blocks in drawn]
+    estimates = {name: _estimates(values[place], spread[place]) for name, place in places.items()}
+    if reference not in places:
+        return estimates, {}
+    own = places[reference]
+    differences = {
+        name: _estimates(values[place] - values[own], spread[place] - spread[own])
+        for name, place in places.items()
+        if name != reference
+    }
+    return estimates, differences
+
+
+def _distinct(correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]) -> tuple[list[Ranking], dict[str, int]]:
+    """Returns the rankings that differ, and which of them each score has: many rank alike, and are tallied once."""
+    rankings: list[Ranking] = []
+    places = {}
+    for name, values in scores.items():
+        ranking = Ranking(correct, values)
+        alike = [place for place, known in enumerate(rankings) if known.ranks_like(ranking)]
+        if not alike:
+            rankings.append(ranking)
+        places[name] = alike[0] if alike else len(rankings) - 1
+    return rankings, places
+
+
+def _all_metrics(ranking: Ranking, counts: CountArray | None = None) -> FloatArray:
+    tally = ranking.tally(counts)
+    return np.stack([metric(tally) for metric in METRICS.values()])
+
+
+def _estimates(values: FloatArray, spread: FloatArray) -> dict[str, Estimate]:
+    return {name: with_interval(values[i], spread[i]) for i, name in enumerate(METRICS)}
+
+
+def with_interval(value: float, drawn: FloatArray) -> Estimate:
+    """Returns the value with the 2.5 % and 97.5 % quantiles of its resamples, NaN among them left out."""
+    counted = drawn[~np.isnan(drawn)]
+    if np.isnan(value) or not counted.size:
+        return float("nan"), float("nan"), float("nan")
+    low, high = np.quantile(counted, [0.025, 0.975])
+    return float(value), float(low), float(high)

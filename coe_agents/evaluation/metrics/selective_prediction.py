@@ -1,0 +1,241 @@
+"""Owns the metrics of selective prediction: how well an uncertainty separates wrong answers from right ones.
+
+In every metric rows that tie count as if in random order (their expected value), so the order of rows changes nothing.
+`correct` may hold shares: a row of which a share c is right counts as weight c right and weight 1 - c wrong, at its one
+uncertainty. Values of `uncertainty` tie where they are equal; `tallies.join_ties` makes those equal that differ by
+rounding only.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.evaluation.metrics import tallies
+from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking, RankingMetric, Tally
+from coe_agents.uncertainty.answers import TIE
+
+
+class Curve(NamedTuple):
+    """A curve over coverage; one point for each k = 1..n.
+
+    Attributes:
+        coverage: k / n, the share that is answered; the rejection rate is 1 - coverage.
+        values: The expected accuracy, or risk, of the k most certain.
+    """
+
+    coverage: FloatArray
+    values: FloatArray
+
+
+class RocCurve(NamedTuple):
+    """A ROC curve; after (0, 0) a point for each different uncertainty, the least certain first.
+
+    Attributes:
+        false_positive_rate: The share of the right answers that are at least so unsure.
+        true_positive_rate: The share of the wrong ones.
+    """
+
+    false_positive_rate: FloatArray
+    true_positive_rate: FloatArray
+
+
+def auroc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
+    """Area under the ROC curve, P(u_wrong > u_right) + P(u_wrong = u_right) / 2; *wrong* is the positive class.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure.
+
+    Returns:
+        In [0, 1]: 1 if every wrong answer is less sure than every right one, 0.5 by chance. NaN where all answers are
+        right or all are wrong, since there is nothing to separate.
+
+    Raises:
+        ValueError: The arguments differ in length, are empty, or hold something else.
+
+    >>> auroc(correct=[True, True, False], uncertainty=[0.1, 0.5, 0.5])
+    0.75
+    >>> auroc(correct=[True, True], uncertainty=[0.1, 0.5])
+    nan
+    """
+    return _value(tallies.area_under_roc, correct, uncertainty)
+
+
+def aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
+    """Area under the accuracy-rejection curve: the mean over k = 1..n of the accuracy of the k most certain answers.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure.
+
+    Returns:
+        In [0, 1]; 1.0 where all answers are right, whatever n. It depends on the accuracy as well as on the ranking;
+        `paper_aurac` is another figure of that name.
+
+    Raises:
+        ValueError: The arguments differ in length, are empty, or hold something else.
+
+    >>> round(aurac(correct=[True, False], uncertainty=[0.1, 0.9]), 4)  # (1 + 1/2) / 2
+    0.75
+    """
+    return _value(tallies.area_under_accuracy, correct, uncertainty)
+
+
+def aurc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
+    """Area under the risk-coverage curve: the mean over k of the error of the k most certain answers, 1 - `aurac`.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure.
+
+    Returns:
+        In [0, 1]; lower is better.
+
+    Raises:
+        ValueError: The arguments differ in length, are empty, or hold something else.
+
+    >>> aurc(correct=[True, True], uncertainty=[0.1, 0.9])
+    0.0
+    """
+    return 1.0 - aurac(correct=correct, uncertainty=uncertainty)
+
+
+def rejection_accuracy(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, retention: float) -> float:
+    """Accuracy of the ceil(retention n) most certain answers.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure.
+        retention: The share to keep, in (0, 1].
+
+    Returns:
+        In [0, 1].
+
+    Raises:
+        ValueError: `retention` is out of range, or the other arguments differ in length, are empty, or hold something
+            else.
+
+    >>> rejection_accuracy(correct=[True, False, False, True], uncertainty=[0.1, 0.9, 0.5, 0.5], retention=0.5)
+    0.75
+    """
+    if not 0.0 < retention <= 1.0:
+        raise ValueError(f'"retention" must be above 0 and at most 1; got {retention!r}. Pass a share such as 0.8')
+    return _value(lambda tally: tallies.accuracy_at(tally, retention), correct, uncertainty)
+
+
+def paper_aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
+    """The paper's own "AURAC", 0.1 (a80 / 2 + a90 + a95 + a100 / 2), of the accuracies at 80 to 100 % retention.
+
+    It is the trapezoidal sum with one step of 0.1 throughout, and reproduces the cells of the paper's table; a perfect
+    score over all-right answers has 0.3. Use it to compare with the paper, and `aurac` for anything else.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure.
+
+    Returns:
+        In [0, 0.3].
+
+    Raises:
+        ValueError: The arguments differ in length, are empty, or hold something else.
+
+    >>> round(paper_aurac(correct=[True, True], uncertainty=[0.1, 0.9]), 4)
+    0.3
+    """
+    return _value(paper_area, correct, uncertainty)
+
+
+def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
+    """The expected accuracy of the k most certain answers, for each k = 1..n; its mean is `aurac`.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure.
+
+    Raises:
+        ValueError: The arguments differ in length, are empty, or hold something else.
+
+    >>> accuracy_rejection_curve(correct=[True, False], uncertainty=[0.1, 0.9]).values
+    array([1. , 0.5])
+    """
+    answers, right = (np.diff(counts[0]) for counts in Ranking(correct, uncertainty).tally())
+    k = np.arange(1, answers.sum() + 1)
+    return Curve(k / k.size, np.repeat(right / answers, answers).cumsum() / k)
+
+
+def roc_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> RocCurve:
+    """The ROC curve of separating wrong answers from right ones; the area under its straight pieces is `auroc`.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure.
+
+    Returns:
+        Rates in [0, 1]. Those of right answers are NaN where none is right, and likewise for wrong ones.
+
+    Raises:
+        ValueError: The arguments differ in length, are empty, or hold something else.
+
+    >>> roc_curve(correct=[True, True, False], uncertainty=[0.1, 0.5, 0.5]).false_positive_rate
+    array([0. , 0.5, 1. ])
+    """
+    answers, right = (counts[0, -1] - counts[0, ::-1] for counts in Ranking(correct, uncertainty).tally())
+    rates = [n / n[-1] if n[-1] else np.full(n.size, np.nan) for n in (right, answers - right)]
+    return RocCurve(*rates)
+
+
+def risk_coverage_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
+    """The expected share of wrong answers among the k most certain, for each k = 1..n; its mean is `aurc`.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure.
+
+    Raises:
+        ValueError: The arguments differ in length, are empty, or hold something else.
+
+    >>> risk_coverage_curve(correct=[True, False], uncertainty=[0.1, 0.9])
+    Curve(coverage=array([0.5, 1. ]), values=array([0. , 0.5]))
+    """
+    coverage, accuracy = accuracy_rejection_curve(correct=correct, uncertainty=uncertainty)
+    return Curve(coverage, 1.0 - accuracy)
+
+
+def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayLike, n_bins: int = 10) -> float:
+    """Expected calibration error, sum_b (n_b / n) |accuracy_b - mean confidence_b| over bins of equal width.
+
+    Args:
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
+        confidence: Shape `(n,)`, in [0, 1]: the claimed probability of being right. No entropy is one.
+        n_bins: How many bins split [0, 1]; each holds its lower end, the last both. What lies less than 1e-9 below an
+            end counts as the end, so that rounding chooses no bin.
+
+    Returns:
+        In [0, 1]; lower is better.
+
+    Raises:
+        ValueError: A confidence is outside [0, 1], or the arguments differ in length, are empty, or hold something
+            else.
+
+    >>> round(expected_calibration_error(correct=[True, True, False, False], confidence=[0.75, 0.75, 0.75, 0.75]), 4)
+    0.25
+    """
+    right, claimed = tallies.checked_shares(correct, confidence, name="confidence")
+    if claimed.min() < 0.0 or claimed.max() > 1.0:
+        raise ValueError(
+            f'every value of "confidence" must lie in [0, 1]; got values from {claimed.min():.9g} to '
+            f"{claimed.max():.9g}. Pass probabilities of being right"
+        )
+    bins = np.minimum(((claimed + TIE) * n_bins).astype(np.int64), n_bins - 1)
+    return float(np.abs(np.bincount(bins, right - claimed)).sum() / right.size)
+
+
+def paper_area(tally: Tally) -> FloatArray:
+    """0.1 (a80 / 2 + a90 + a95 + a100 / 2) of each resample."""
+    a80, a90, a95, a100 = (tallies.accuracy_at(tally, share) for share in (0.8, 0.9, 0.95, 1.0))
+    return 0.1 * (a80 / 2.0 + a90 + a95 + a100 / 2.0)
+
+
+def _value(metric: RankingMetric, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
+    return float(metric(Ranking(correct, uncertainty).tally())[0])

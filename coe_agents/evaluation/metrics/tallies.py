@@ -1,0 +1,180 @@
+"""Owns the tally behind every ranking metric: right and wrong answers by group of equal uncertainty.
+
+A verdict is a number in [0, 1]: a share c of right counts as c right and 1 - c wrong answers at one uncertainty.
+
+All metrics are formulas over a `Tally`, whose leading axis holds resamples. So the figure and its bootstrap interval
+are computed by the same code, and the order of tied rows never matters.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from coe_agents.uncertainty.answers import TIE
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+CountArray = npt.NDArray[np.int32]
+"""Half the memory of an `IntArray`; two billion rows are enough."""
+
+
+class Tally(NamedTuple):
+    """Running counts behind each group of equal uncertainty, the most certain group first.
+
+    Shape `(n_resamples, n_groups + 1)` each; the first column is 0, the last counts all. `right` holds integers where
+    every verdict is 0 or 1.
+    """
+
+    answers: CountArray
+    right: CountArray | FloatArray
+
+
+RankingMetric = Callable[[Tally], FloatArray]
+"""From a tally to one value per resample."""
+
+
+class Ranking:
+    """The order in which an uncertainty ranks answers, ready to tally any resample of them.
+
+    Args:
+        correct: Shape `(n,)`, in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure. Only equal values tie: `join_ties` makes them equal.
+    """
+
+    def __init__(self, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> None:
+        right, scores = checked_shares(correct, uncertainty, name="uncertainty")
+        order = np.argsort(scores, kind="stable")
+        ordered = scores[order]
+        starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
+        self._order, self._starts = order.astype(np.int32), starts.astype(np.int32)
+        ordered_right = right[order]
+        self._right = ordered_right.astype(np.bool_) if _are_whole(right) else ordered_right
+
+    def ranks_like(self, other: "Ranking") -> bool:
+        """Whether another ranking of the same answers has the same order and ties, and so the same tallies."""
+        return np.array_equal(self._starts, other._starts) and np.array_equal(self._order, other._order)
+
+    def tally(self, counts: CountArray | None = None) -> Tally:
+        """Tallies the answers, or resamples that hold row i `counts[:, i]` times."""
+        n = self._right.size
+        drawn = np.ones((1, n), dtype=np.int32) if counts is None else counts.take(self._order, axis=1)
+        return Tally(self._running(drawn), self._running(drawn * self._right))
+
+    def _running(self, drawn: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        sums = np.zeros((len(drawn), self._right.size + 1), dtype=drawn.dtype)
+        np.cumsum(drawn, axis=1, out=sums[:, 1:])
+        return sums if self._starts.size == sums.shape[1] else sums.take(self._starts, axis=1)
+
+
+def area_under_roc(tally: Tally) -> FloatArray:
+    """P(wrong less sure than right) + P(tie) / 2; NaN where all are right or all are wrong."""
+    wrong = tally.answers - tally.right
+    # in doubles, which hold every integer that is possible here: of whole verdicts the sum is exact
+    wins = np.einsum("rg,rg->r", np.diff(wrong), tally.right[:, 1:] + tally.right[:, :-1], dtype=np.float64) / 2.0
+    pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
+    return np.asarray(np.divide(wins, pairs, where=pairs > 0, out=np.full(wins.shape, np.nan)))
+
+
+def area_under_accuracy(tally: Tally) -> FloatArray:
+    """Mean over k of the expected accuracy of the k most certain.
+
+    Within a group of g after N answers with C right, sum_j (C + r j) / (N + j) = g r + (C - r N) (H(N + g) - H(N)) with
+    the group's accuracy r and the harmonic numbers H.
+    """
+    rate = np.diff(tally.right) / np.maximum(np.diff(tally.answers), 1)
+    n = int(tally.answers[0, -1])
+    spans = np.diff(_harmonic_numbers(n).take(tally.answers))
+    excess = tally.right[:, :-1] - rate * tally.answers[:, :-1]
+    return np.asarray((tally.right[:, -1] + np.einsum("rg,rg->r", excess, spans)) / n)
+
+
+def accuracy_at(tally: Tally, retention: float) -> FloatArray:
+    """Expected accuracy of the ceil(retention n) most certain."""
+    kept = max(1, int(np.ceil(retention * int(tally.answers[0, -1]) - 1e-9)))
+    wanted = np.int32(kept)  # of another type, the search would convert all rows
+    last = np.array([[row.searchsorted(wanted)] for row in tally.answers])
+    before, after = (np.take_along_axis(tally.answers, place, axis=1)[:, 0] for place in (last - 1, last))
+    right: npt.NDArray[Any] = tally.right
+    right_before, right_after = (np.take_along_axis(right, place, axis=1)[:, 0] for place in (last - 1, last))
+    rate = (right_after - right_before) / (after - before)
+    return np.asarray((right_before + rate * (kept - before)) / kept)
+
+
+@lru_cache(maxsize=1)
+def _harmonic_numbers(n: int) -> FloatArray:
+    """H(0), ..., H(n)."""
+    return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
+
+
+def join_ties(values: npt.ArrayLike) -> FloatArray:
+    """Makes values that are equal but for rounding equal, so that the noise of a summation ranks nothing.
+
+    Sorted values that lie less than 1e-9 apart are one group, and so are those that others between them connect: no
+    order matters, and no grid splits neighbours. Each value becomes the lowest of its group, to ten decimals, so that
+    scores that are equal by definition have equal values, too.
+
+    Args:
+        values: Shape `(n,)`, finite.
+
+    Returns:
+        Shape `(n,)`.
+
+    >>> join_ties([0.3, 0.1 + 0.2, 0.5])
+    array([0.3, 0.3, 0.5])
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    is_first = np.diff(ordered, prepend=-np.inf) >= TIE
+    joined = np.empty_like(numbers)
+    lowest = np.array([round(value, 10) for value in ordered[is_first].tolist()])
+    joined[order] = lowest[np.cumsum(is_first) - 1]
+    return joined
+
+
+def checked(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[BoolArray, FloatArray]:
+    """Returns `correct` as booleans and `values` as finite numbers, equally many and at least one."""
+    right, numbers = checked_shares(correct, values, name=name)
+    if not _are_whole(right):
+        share = right[(right > 0) & (right < 1)][0].item()
+        raise ValueError(
+            f'"correct" must hold True and False (or 1 and 0) only; got {share!r}. '
+            "Decide what a share of right counts as, or leave its row out, and count it"
+        )
+    return right.astype(np.bool_), numbers
+
+
+def checked_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[FloatArray, FloatArray]:
+    """Returns `correct` as numbers in [0, 1] and `values` as finite numbers, equally many and at least one."""
+    right, numbers = np.asarray(correct), np.asarray(values)
+    if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():
+        raise ValueError(
+            '"correct" must hold True and False (or 1 and 0, or a share of right between them); '
+            f"got {_first_invalid(right)!r}. Omit, and count, rows whose correctness is not known"
+        )
+    if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
+        raise ValueError(
+            f'"{name}" must hold finite numbers only; got {_first_invalid(numbers)!r}. '
+            "Omit, and count, rows that have none"
+        )
+    if right.ndim != 1 or right.shape != numbers.shape or right.size == 0:
+        raise ValueError(
+            f'"correct" and "{name}" must be equally long and not empty; got shapes {right.shape} and '
+            f"{numbers.shape}. Pass one value of each per answer"
+        )
+    return right.astype(np.float64), numbers.astype(np.float64)
+
+
+def _are_whole(right: FloatArray) -> bool:
+    return bool(((right == 0) | (right == 1)).all())
+
+
+def _first_invalid(array: npt.NDArray[Any]) -> object:
+    if array.dtype.kind not in "biuf":
+        return array.dtype.name
+    wrong = ~np.isfinite(array) | (array < 0) | (array > 1)
+    return array[~np.isfinite(array)][0].item() if not np.isfinite(array).all() else array[wrong][0].item()

@@ -1,5 +1,0 @@
-"""Owns the evaluation as one web page, which needs nothing but itself."""
-
-from coe_agents.evaluation.page.create import create_page
-
-__all__ = ["create_page"]

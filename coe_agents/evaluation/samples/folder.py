@@ -1,0 +1,99 @@
+"""Owns what every run's folder has: its settings, its lock, and files that are whole or not there."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from coe_agents.errors import ConfigurationError, StoreError
+
+SETTINGS = "settings.json"
+_LOCK = ".lock"
+
+
+@contextmanager
+def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iterator[None]:
+    """Keeps a run's folder to one process, and to one run.
+
+    Args:
+        folder: Created if it does not exist.
+        settings: All that the run's results depend on, as JSON has it; without keys.
+        holds: The name of what must not be there without settings beside it.
+
+    Raises:
+        ConfigurationError: If the folder holds a run with other settings; the message names them.
+        StoreError: If another process writes there, or its content does not belong to a run.
+        ImportError: If `filelock` is not installed.
+    """
+    try:
+        from filelock import FileLock, Timeout
+    except ModuleNotFoundError as error:
+        raise ImportError('a run needs filelock; pip install "coe-agents[evaluation]"') from error
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / _LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise StoreError(f"another process writes to {folder}", hint="Wait for it, or choose another folder") from error
+    try:
+        _check_settings(folder, json.loads(json.dumps(settings)), folder / holds)
+        yield
+    finally:
+        lock.release()
+
+
+def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> None:
+    path = folder / SETTINGS
+    if path.exists():
+        try:
+            kept = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise StoreError(f"{path} is not JSON: {error}", hint="Choose another folder") from error
+        found = differences(kept, settings)
+        lines = [f"{name}: {before!r} there, {now!r} here" for name, before, now in found]
+        if lines:
+            plain = [line for line in lines if "sha256" not in line] or lines  # digests only where nothing else differs
+            raise ConfigurationError(
+                "\n".join([f"{folder} holds a run with other settings:", *plain]),
+                hint="Choose another folder, or the same settings",
+            )
+    elif held.exists():
+        raise StoreError(f"{held} is there without {SETTINGS}", hint="Choose another folder")
+    else:
+        text = json.dumps(settings, indent=2, ensure_ascii=False)
+        write(path, f"{text}\n".encode(errors="replace"))
+
+
+def differences(kept: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yields what differs between two JSON values: its name, and both values.
+
+    Example:
+        >>> list(differences({"seed": 0, "agents": [{"n": 5}]}, {"seed": 0, "agents": [{"n": 6}]}))
+        [('agents[0].n', 5, 6)]
+    """
+    if isinstance(kept, dict) and isinstance(now, dict):
+        for key in [*kept, *(key for key in now if key not in kept)]:
+            yield from differences(kept.get(key), now.get(key), f"{name}.{key}".lstrip("."))
+    elif isinstance(kept, list) and isinstance(now, list) and len(kept) == len(now):
+        for place, (before, after) in enumerate(zip(kept, now, strict=True)):
+            yield from differences(before, after, f"{name}[{place}]")
+    elif kept != now:
+        yield name, kept, now
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes a file in one step: a reader finds the old content or the new one, also after a crash."""
+    draft = path.with_name(f"{path.name}.draft")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(path.parent, os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

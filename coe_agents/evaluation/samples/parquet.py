@@ -1,0 +1,108 @@
+"""Owns rows as Parquet: the same as in a file of JSON Lines, with the same types.
+
+A text may hold half a surrogate pair, for which UTF-8 has no place, and so Parquet has none. The columns then show
+a question mark there, and `exact` holds the row as JSON, from which it is read again.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+PARTS = "samples"
+"""The folder of a run that holds its samples as Parquet."""
+SAMPLE_COLUMNS = {
+    "id": "string",
+    "question": "string",
+    "references": "strings",
+    "agent": "string",
+    "round": "int64",
+    "index": "int64",
+    "text": "string",
+    "answer": "string",
+    "logprob": "double",
+    "n_tokens": "int64",
+    "correct": "bool",
+    "error": "string",
+    "answerable": "bool",
+}
+"""The fields that every sample has."""
+_NEVER_NULL = ("question", "references", "round")  # what may be left out of a sample, and may not be null
+_EXACT = "exact"
+_BATCH = 1024
+
+
+def part_file(folder: Path, number: int) -> Path:
+    """Returns where a part of a run is kept; names are in the order of the parts."""
+    return folder / f"part-{number:05d}.parquet"
+
+
+def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:
+    """Returns rows as a Parquet file.
+
+    Args:
+        rows: Values of JSON.
+        columns: Each field's type as Arrow names it, or "strings" for a list of them; any may be null.
+
+    Raises:
+        ValueError: If a row has another field, or a number that is not finite.
+        ImportError: If pyarrow is not installed.
+
+    Example:
+        >>> [*rows_of(BytesIO(to_parquet([{"id": "1", "n": None}], {"id": "string", "n": "int64"})))]
+        [{'id': '1', 'n': None}]
+    """
+    arrow, parquet = _pyarrow()
+    prepared = []
+    for row in rows:
+        strange = sorted(row.keys() - columns.keys())
+        if strange:
+            raise ValueError(
+                f'the fields of a row must be among "columns"; got {", ".join(strange)}. Name each with its type'
+            )
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        shown = line.encode(errors="replace").decode()
+        prepared.append(row if shown == line else {**json.loads(shown), _EXACT: json.dumps(row)})
+    fields = [
+        (name, arrow.list_(arrow.string()) if kind == "strings" else arrow.type_for_alias(kind))
+        for name, kind in {**columns, _EXACT: "string"}.items()
+    ]
+    file = BytesIO()
+    parquet.write_table(arrow.Table.from_pylist(prepared, arrow.schema(fields)), file, compression="zstd")
+    return file.getvalue()
+
+
+def rows_of(file: Path | BytesIO, *, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a Parquet file, a batch of them in memory at a time.
+
+    Args:
+        file: A path, or what it holds.
+        columns: All where not given; of rows whose text UTF-8 has no place for always all.
+
+    Raises:
+        ValueError: If it is not a Parquet file.
+        OSError: If it cannot be read.
+        ImportError: If pyarrow is not installed.
+    """
+    _, parquet = _pyarrow()
+    with parquet.ParquetFile(file) as opened:
+        names = opened.schema_arrow.names
+        chosen = None if columns is None else [*columns, *([_EXACT] if _EXACT in names else ())]
+        for batch in opened.iter_batches(_BATCH, columns=chosen):
+            for row in batch.to_pylist():
+                exact = row.pop(_EXACT, None)
+                yield (
+                    json.loads(exact)
+                    if isinstance(exact, str)
+                    else {name: value for name, value in row.items() if value is not None or name not in _NEVER_NULL}
+                )
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise ImportError('Parquet needs pyarrow; pip install "coe-agents[evaluation]"') from error
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,270 @@
+"""Owns reading samples: saved responses, one a line, grouped by question whatever order the lines are in."""
+
+import gzip
+import json
+import os
+import tempfile
+import zlib
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from coe_agents.errors import SamplesError
+from coe_agents.evaluation.samples.parquet import PARTS, rows_of
+from coe_agents.evaluation.samples.store import SAMPLES
+from coe_agents.types import Response, in_canonical_order
+
+
+class Sample(Response):
+    """One line: a response, and what is known about it. Unknown fields are kept.
+
+    Attributes:
+        id: The question's id.
+        question: What was asked; "" where not known.
+        references: Accepted answers; may be empty.
+        correct: A verdict in the data; None where there is no verdict.
+    """
+
+    id: str
+    question: str
+    references: list[str]
+    correct: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampledQuestion:
+    """All samples of one question, in canonical order.
+
+    Attributes:
+        id: The question's id.
+        text: What was asked; "" where not known.
+        references: The accepted answers of all its samples, each once.
+        responses: The samples without an `error`.
+        failures: The samples whose `error` is set.
+    """
+
+    id: str
+    text: str
+    references: tuple[str, ...]
+    responses: tuple[Sample, ...]
+    failures: tuple[Sample, ...]
+
+
+class Samples:
+    """The samples of one or more files, read question by question.
+
+    The files are gone through once, to check every line and to note where each question's lines are; iterating then
+    reads one question at a time, by id. So memory holds a few numbers a question, questions may be spread over lines
+    and files (an agent a file, say), and the order of lines changes nothing. Use it as a context manager: a compressed
+    file, or a Parquet one, is unpacked to a temporary one until then.
+
+    Args:
+        paths: `*.samples.jsonl` files; those that end in ".gz" are compressed, those in ".parquet" are Parquet, where a
+            line is a row. A folder means the samples of the run in it.
+
+    Raises:
+        SamplesError: A file cannot be read, a line is malformed, or there is no line.
+        ImportError: There is a Parquet file, and pyarrow is not installed.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "one.samples.jsonl"
+        ...     _ = path.write_text('{"id": "1", "agent": "a", "index": 0, "text": "Paris"}')
+        ...     with Samples([path]) as samples:
+        ...         [(question.id, len(question.responses)) for question in samples]
+        [('1', 1)]
+    """
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        self.paths = [file for path in paths for file in _files_of(Path(path))]
+        self._places: dict[str, array[int]] = {}
+        self._files: list[IO[bytes]] = []
+        with ExitStack() as stack:
+            unpacked = stack.enter_context(tempfile.TemporaryFile())  # one for all, as open files are not many
+            for number, path in enumerate(self.paths):
+                packed = path.suffix in _UNPACK
+                start = _unpack(path, unpacked) if packed else 0
+                self._files.append(unpacked if packed else stack.enter_context(_open(path)))
+                self._index(number, path, self._files[-1], start)
+            if not self._places:
+                named = ", ".join(str(path) for path in self.paths) or "no file"
+                raise SamplesError(f"{named}: there are no samples", hint="Pass files of one JSON object a line")
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> "Samples":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[SampledQuestion]:
+        for identifier in sorted(self._places):
+            yield self._question(identifier)
+
+    def _index(self, number: int, path: Path, file: IO[bytes], start: int) -> None:
+        """Notes each run of lines of one question under its id: file, first line, start, how many lines."""
+        file.seek(start)
+        before = None
+        for line, raw in enumerate(file, start=1):
+            identifier = _sample(raw, path, line)["id"] if raw.strip() else None
+            if identifier is not None:
+                runs = self._places.setdefault(identifier, array("q"))
+                if identifier == before:
+                    runs[-1] += 1
+                else:
+                    runs.extend((number, line, start, 1))
+            start, before = start + len(raw), identifier
+
+    def _lines(self, identifier: str) -> Iterator[tuple[Path, int, bytes]]:
+        """Yields the file, number and text of each line of a question."""
+        numbers = iter(self._places[identifier])
+        for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
+            self._files[number].seek(start)
+            for line in range(first, first + n_lines):
+                yield self.paths[number], line, self._files[number].readline()
+
+    def _question(self, identifier: str) -> SampledQuestion:
+        samples: list[Sample] = []
+        seen: dict[tuple[str, int, int], tuple[Path, int]] = {}
+        for path, line, raw in self._lines(identifier):
+            sample = _sample(raw, path, line)
+            key = (sample["agent"], sample["round"], sample["index"])
+            if key in seen:
+                raise SamplesError(
+                    f"{path}:{line}: question {identifier!r} has this agent, round and index at "
+                    f"{':'.join(map(str, seen[key]))} already",
+                    hint="Pass each file once, and give each response of an agent its own index",
+                )
+            if samples and sample["question"] != samples[0]["question"]:
+                raise SamplesError(
+                    f"{path}:{line}: another question has the id {identifier!r} already",
+                    hint="Give every question an id of its own, across all files",
+                )
+            seen[key] = path, line
+            samples.append(sample)
+        ordered = cast("list[Sample]", in_canonical_order(samples))
+        return SampledQuestion(
+            id=identifier,
+            text=ordered[0]["question"],
+            references=_merge({tuple(sample["references"]) for sample in ordered}),
+            responses=tuple(sample for sample in ordered if sample["error"] is None),
+            failures=tuple(sample for sample in ordered if sample["error"] is not None),
+        )
+
+
+def _merge(lists: Collection[tuple[str, ...]]) -> tuple[str, ...]:
+    """Returns each reference once, in an order that no agent decides: that of the lists, which are sorted."""
+    return tuple(dict.fromkeys(reference for references in sorted(lists) for reference in references))
+
+
+def _files_of(path: Path) -> list[Path]:
+    """Returns a file, or the files of samples in a run's folder."""
+    if not path.is_dir():
+        return [path]
+    if (path / SAMPLES).exists():
+        return [path / SAMPLES]
+    found = sorted(path.glob("*.parquet")) or sorted((path / PARTS).glob("*.parquet"))
+    if not found:
+        raise SamplesError(f"{path} holds no samples", hint=f"Pass files, or a folder that `sample` wrote: {SAMPLES}")
+    return found
+
+
+def _open(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unpack(path: Path, unpacked: IO[bytes]) -> int:
+    """Appends the lines of a compressed file, or of a Parquet one, and returns where they start."""
+    start = unpacked.seek(0, os.SEEK_END)
+    try:
+        for lines in _UNPACK[path.suffix](path):
+            unpacked.write(lines)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise _unreadable(path, error) from error
+    return start
+
+
+def _lines_of_gzip(path: Path) -> Iterator[bytes]:
+    with gzip.open(path, "rb") as packed:
+        for line in packed:
+            yield line.rstrip(b"\n") + b"\n"  # the last one may not end
+
+
+def _lines_of_parquet(path: Path) -> Iterator[bytes]:
+    for row in rows_of(path):
+        yield json.dumps(row, default=str).encode() + b"\n"  # a date, say, in a field of others
+
+
+_UNPACK: Mapping[str, Callable[[Path], Iterator[bytes]]] = {".gz": _lines_of_gzip, ".parquet": _lines_of_parquet}
+
+
+def _unreadable(path: Path, error: Exception) -> SamplesError:
+    return SamplesError(f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_log_probability(value: Any) -> bool:
+    # rounding puts a certain response a little above 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e18 <= value <= 1e-6
+
+
+def _optional(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or is_valid(value)
+
+
+_REQUIRED = object()
+_FIELDS: Mapping[str, tuple[Callable[[Any], bool], str, Any]] = {
+    "id": (_is_text, "a string", _REQUIRED),
+    "agent": (lambda value: isinstance(value, str) and value != "", "a string that is not empty", _REQUIRED),
+    "index": (_is_count, "an integer of at least 0", _REQUIRED),
+    "text": (_is_text, "a string", _REQUIRED),
+    "question": (_is_text, "a string", ""),
+    "references": (lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings", []),
+    "round": (_is_count, "an integer of at least 0", 0),
+    "answer": (_optional(_is_text), "a string or null", None),
+    "logprob": (_optional(_is_log_probability), "a finite number of at most 0, or null", None),
+    "n_tokens": (_optional(_is_count), "an integer of at least 0, or null", None),
+    "correct": (_optional(lambda value: isinstance(value, bool)), "true, false or null", None),
+    "error": (_optional(_is_text), "a string or null", None),
+}
+
+
+def _sample(raw: bytes, path: Path, line: int) -> Sample:
+    try:
+        record = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise SamplesError(
+            f"{path}:{line}: this is not JSON: {error}", hint="Every line is one JSON object; it may have been cut off"
+        ) from error
+    if not isinstance(record, dict):
+        raise SamplesError(
+            f"{path}:{line}: this is not a JSON object", hint='Every line is {"id": ..., "agent": ..., ...}'
+        )
+    for field, (is_valid, expected, default) in _FIELDS.items():
+        if field not in record and default is not _REQUIRED:
+            record[field] = default
+        elif field not in record:
+            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {expected}")
+        elif not is_valid(record[field]):
+            raise SamplesError(
+                f'{path}:{line}: "{field}" must be {expected}; got {str(record[field])[:50]!r}',
+                hint="Correct it, or omit the line",
+            )
+    return cast("Sample", record)

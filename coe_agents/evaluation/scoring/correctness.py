@@ -1,0 +1,215 @@
+"""Owns the criteria by which a group's answer counts as right. Every report names the one it used.
+
+A verdict is a number in [0, 1]. True and False are 1 and 0; a cluster whose labels differ is right by the share of them
+that says so. A question whose lead several clusters share is right by the mean over these clusters.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from statistics import fmean
+from typing import Protocol, runtime_checkable
+
+from coe_agents.clustering import Clusterer, answer_kind, cluster_many, normalize_answer
+from coe_agents.evaluation.scoring.statistics import BATCH, Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A cluster's answer, and what it is judged by.
+
+    Attributes:
+        question: What was asked.
+        answer: The cluster's most probable response.
+        references: The accepted answers; may be empty.
+        verdicts: The data's own labels of the responses in the cluster; None where there is no label.
+    """
+
+    question: str
+    answer: str
+    references: tuple[str, ...] = ()
+    verdicts: tuple[bool | None, ...] = ()
+
+    @classmethod
+    def of(cls, statistics: Statistics, *, cluster: int) -> "Prediction":
+        """Returns what the group's prediction is if this cluster is chosen."""
+        return cls(
+            statistics.question.text,
+            statistics.answer_of(cluster),
+            statistics.question.references,
+            tuple(
+                response["correct"]
+                for response, label in zip(statistics.responses, statistics.labels, strict=True)
+                if label == cluster
+            ),
+        )
+
+
+@runtime_checkable
+class Criterion(Protocol):
+    """Judges predictions."""
+
+    @property
+    def name(self) -> str: ...
+
+    def judge(self, predictions: Sequence[Prediction]) -> Sequence[float | None]:
+        """Returns for each whether it is right, in [0, 1]; None where that is not known."""
+        ...
+
+
+def by_exact_match(prediction: Prediction) -> bool | None:
+    """Whether the answer equals a reference after SQuAD-style normalisation (`normalize_answer`)."""
+    answer = normalize_answer(prediction.answer)
+    return _any(normalize_answer(reference) == answer for reference in prediction.references)
+
+
+def by_label(prediction: Prediction) -> float | None:
+    """The share of the cluster's labelled responses that the data label correct."""
+    return mean_verdict(prediction.verdicts)
+
+
+def by_reference_or_label(prediction: Prediction) -> float | None:
+    """1 where a reference matches, else by label. A judge who knew one alias rejects others: a match outweighs a no."""
+    matches = by_exact_match(prediction)
+    labelled = by_label(prediction)
+    return matches if matches or labelled is None else labelled
+
+
+def by_token_f1(prediction: Prediction) -> bool | None:
+    """Whether SQuAD's token F1 with a reference is at least 0.5."""
+    return _any(token_f1(prediction.answer, reference) >= 0.5 for reference in prediction.references)
+
+
+def by_rouge_l(prediction: Prediction) -> bool | None:
+    """Whether ROUGE-L's F-measure with a reference exceeds 0.3, as in Kuhn et al. (2023).
+
+    Raises:
+        ImportError: rouge-score is not installed.
+    """
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise ImportError("ROUGE-L needs rouge-score. Install it: pip install 'coe-agents[evaluation]'") from error
+    scorer = RougeScorer(["rougeL"], use_stemmer=False)
+    return _any(
+        scorer.score(reference, prediction.answer)["rougeL"].fmeasure > 0.3 for reference in prediction.references
+    )
+
+
+def token_f1(answer: str, reference: str) -> float:
+    """SQuAD's F1 over normalised tokens, 2 common / (tokens of both), in [0, 1].
+
+    >>> round(token_f1("the city of Paris", "Paris"), 4)
+    0.5
+    """
+    found, expected = (Counter(normalize_answer(text).split()) for text in (answer, reference))
+    n_tokens = found.total() + expected.total()
+    return 2.0 * (found & expected).total() / n_tokens if n_tokens else 0.0
+
+
+class Rule:
+    """A `Criterion` from a function of one prediction.
+
+    Args:
+        name: What reports call it.
+        rule: Returns whether a prediction is right, in [0, 1]; None where that is not known.
+    """
+
+    def __init__(self, name: str, rule: Callable[[Prediction], float | None]) -> None:
+        self.name, self._rule = name, rule
+
+    def judge(self, predictions: Sequence[Prediction]) -> list[float | None]:
+        """Returns the rule's verdicts."""
+        return [self._rule(prediction) for prediction in predictions]
+
+
+class SameMeaning:
+    """A `Criterion`: right where a clusterer puts the answer and a reference together.
+
+    With `BidirectionalEntailment` that is equivalence by an NLI model: each entails the other, given the question.
+
+    Args:
+        clusterer: Decides what means the same.
+        name: What reports call it.
+    """
+
+    def __init__(self, clusterer: Clusterer, *, name: str = "entailment") -> None:
+        self.name, self._clusterer = name, clusterer
+
+    def judge(self, predictions: Sequence[Prediction]) -> Sequence[float | None]:
+        """Returns the verdicts; all comparisons go to the clusterer in one call."""
+        places = [(place, ref) for place, prediction in enumerate(predictions) for ref in prediction.references]
+        labels = cluster_many(
+            [[predictions[place].answer, reference] for place, reference in places],
+            questions=[predictions[place].question for place, _ in places],
+            clusterer=self._clusterer,
+        )
+        verdicts: list[bool | None] = [False if prediction.references else None for prediction in predictions]
+        for (place, _), (answer, reference) in zip(places, labels, strict=True):
+            if answer == reference:
+                verdicts[place] = True
+        return verdicts
+
+
+CRITERIA: Mapping[str, Criterion] = {
+    name: Rule(name, rule)
+    for name, rule in {
+        "reference_or_label": by_reference_or_label,
+        "reference": by_exact_match,
+        "label": by_label,
+        "f1": by_token_f1,
+        "rouge_l": by_rouge_l,
+    }.items()
+}
+"""The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`."""
+
+
+def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float | None]:
+    """Returns the criterion's verdicts; a refusal or an empty answer is wrong wherever a verdict is possible.
+
+    Raises:
+        ValueError: The criterion returns another number of verdicts, or one outside [0, 1].
+    """
+    verdicts = criterion.judge(predictions)
+    if len(verdicts) != len(predictions):
+        raise ValueError(
+            f'"judge" must return one verdict per prediction; {criterion.name} returned {len(verdicts)} for '
+            f"{len(predictions)}. Return None where it is not known"
+        )
+    for verdict in verdicts:
+        if verdict is not None and not 0 <= verdict <= 1:
+            raise ValueError(
+                f'every verdict of "judge" must lie in [0, 1]; {criterion.name} returned {verdict!r}. '
+                "Return True, False, a share of right, or None where it is not known"
+            )
+    return [
+        verdict if verdict is None or answer_kind(prediction.answer) == "answer" else False
+        for verdict, prediction in zip(verdicts, predictions, strict=True)
+    ]
+
+
+def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, float | None]]:
+    """Yields each with the verdict on the group's answer; `BATCH` of them are held and judged together.
+
+    The verdict of a tied question is the mean over the clusters that share the lead. Clusters about which nothing can
+    be said are left out; it is None where no verdict is known.
+    """
+    left = iter(statistics)
+    while batch := list(islice(left, BATCH)):
+        predictions = [Prediction.of(each, cluster=cluster) for each in batch for cluster in each.leading]
+        verdicts = iter(judge(predictions, criterion))
+        for each in batch:
+            yield each, mean_verdict(list(islice(verdicts, len(each.leading))))
+
+
+def mean_verdict(verdicts: Sequence[float | None]) -> float | None:
+    """The mean of the verdicts that are known; None if none is."""
+    known = [verdict for verdict in verdicts if verdict is not None]
+    return fmean(known) if len(known) > 1 else next(iter(known), None)
+
+
+def _any(matches: Iterable[bool]) -> bool | None:
+    """Whether any reference matches; None if there is none."""
+    found = list(matches)
+    return any(found) if found else None

@@ -1,0 +1,129 @@
+"""Owns the estimators of uncertainty by name: pure functions of one question's statistics, higher = less sure.
+
+Each returns None where it cannot be computed; a score is reported only if it can be for every question that is scored.
+
+To add one without editing the package, write a callable that takes `Statistics` and returns a float or None. Pass it to
+`score(..., estimators={"my_score": my_score})`, or register it in the `pyproject.toml` of an installed package; every
+`coe-agents score` then reports it:
+
+    [project.entry-points."coe_agents.estimators"]
+    my_score = "my_package.my_module:my_score"
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from numbers import Real
+
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation.scoring.estimators import (
+    agreement,
+    collaborative,
+    entropies,
+    graphs,
+    likelihood,
+    stated,
+    subsets,
+)
+from coe_agents.evaluation.scoring.statistics import Statistics
+
+Estimator = Callable[[Statistics], float | None]
+ENTRY_POINT_GROUP = "coe_agents.estimators"
+BEST_SINGLE_MODEL = "best_single_model"
+"""The name of the one score that no estimator computes, as it is chosen over all questions."""
+
+ESTIMATORS: Mapping[str, Estimator] = {
+    estimator.__name__: estimator
+    for estimator in (
+        collaborative.coe,
+        collaborative.coe_js,
+        collaborative.coe_hellinger,
+        collaborative.coe_wasserstein,
+        collaborative.coe_by_frequency,
+        collaborative.coe_by_probability,
+        collaborative.aleatoric,
+        collaborative.epistemic,
+        entropies.semantic_entropy,
+        entropies.semantic_entropy_by_frequency,
+        entropies.semantic_entropy_by_probability,
+        entropies.pooled_semantic_entropy,
+        entropies.pooled_semantic_entropy_by_frequency,
+        entropies.pooled_semantic_entropy_by_probability,
+        entropies.renyi3,
+        likelihood.regular_entropy,
+        likelihood.length_normalised_entropy,
+        agreement.vote_share,
+        agreement.self_consistency,
+        agreement.disagreement,
+        agreement.pooled_disagreement,
+        graphs.degree_matrix,
+        graphs.graph_eigenvalues,
+        graphs.eccentricity,
+        graphs.kernel_language_entropy,
+        subsets.divergence_subset,
+        stated.p_false,
+        stated.verbal_confidence,
+    )
+}
+
+CONFIDENCES = ("vote_share", "self_consistency", "p_false", "verbal_confidence")
+"""Scores that are 1 - a claimed probability of being right, so that a calibration error can be computed."""
+
+
+def find_estimators(further: Mapping[str, Estimator]) -> dict[str, Estimator]:
+    """Returns the built-in estimators, those that installed packages register, and further ones, in this order.
+
+    Values of estimators that are not built in are checked: each must be None or a finite number.
+
+    Args:
+        further: By name.
+
+    Raises:
+        ConfigurationError: An entry point cannot be imported.
+        ValueError: A name is taken, or what is named is not callable.
+    """
+    found = dict(ESTIMATORS)
+    for name, estimator in (*_iter_registered(), *further.items()):
+        if name in found or name == BEST_SINGLE_MODEL:
+            raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')
+        if not callable(estimator):
+            raise ValueError(
+                f'estimator "{name}" must be a callable; got {estimator!r}. Write one that takes `Statistics` and '
+                "returns a float or None"
+            )
+        found[name] = _check_values(name, estimator)
+    return found
+
+
+def _iter_registered() -> Iterator[tuple[str, Estimator]]:
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
+        yield entry.name, _load(entry)
+
+
+def _load(entry: EntryPoint) -> Estimator:
+    try:
+        estimator: Estimator = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f'estimator "{entry.name}" ({entry.value}) cannot be imported: {error}',
+            hint="Install the package that registers it, or correct its entry point",
+        ) from error
+    return estimator
+
+
+def _check_values(name: str, estimator: Estimator) -> Estimator:
+    def compute(statistics: Statistics) -> float | None:
+        value = estimator(statistics)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            raise ValueError(
+                f'estimator "{name}" must return None or a finite number; got {value!r} for question '
+                f"{statistics.question.id!r}. Return None where it cannot be computed"
+            )
+        return float(value)
+
+    return compute
+
+
+__all__ = ["BEST_SINGLE_MODEL", "CONFIDENCES", "ENTRY_POINT_GROUP", "ESTIMATORS", "Estimator", "find_estimators"]

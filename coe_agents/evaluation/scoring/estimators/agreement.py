@@ -1,0 +1,35 @@
+"""Owns the estimators that count votes; higher = less sure."""
+
+import numpy as np
+
+from coe_agents.evaluation.scoring.statistics import Statistics
+
+
+def vote_share(statistics: Statistics) -> float:
+    """1 - the leading cluster's share of the ensemble mean, in [0, 1); higher = less sure."""
+    return 1.0 - float(statistics.support.max())
+
+
+def self_consistency(statistics: Statistics) -> float:
+    """1 - the mean over agents of the share of their own most frequent cluster, in [0, 1); higher = less sure.
+
+    Each agent's agreement with itself (Wang et al., 2023), whatever the others answer.
+    """
+    return 1.0 - float(statistics.frequencies.max(axis=1).mean())
+
+
+def disagreement(statistics: Statistics) -> float:
+    """Probability that a response of one agent and one of another differ in meaning; higher = less sure.
+
+    1 - the mean over pairs i != j of sum_c p_i(c) p_j(c); `pooled_disagreement` where only one agent responded.
+    """
+    agreement = statistics.distributions @ statistics.distributions.T
+    n_agents = len(agreement)
+    if n_agents == 1:
+        return pooled_disagreement(statistics)
+    return 1.0 - float((agreement.sum() - np.trace(agreement)) / (n_agents * (n_agents - 1)))
+
+
+def pooled_disagreement(statistics: Statistics) -> float:
+    """Probability that two responses drawn from the ensemble mean differ, 1 - sum_c p_bar(c)^2; higher = less sure."""
+    return 1.0 - float(np.square(statistics.support).sum())

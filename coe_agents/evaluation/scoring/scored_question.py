@@ -1,0 +1,86 @@
+"""Owns the result of scoring one question: a row that can be kept and read again, wherever it was computed."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coe_agents.evaluation.samples import SampledQuestion
+from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
+from coe_agents.evaluation.scoring.setup import ScoringSetup
+from coe_agents.evaluation.scoring.statistics import Statistics
+
+
+class AgentScore(NamedTuple):
+    """One agent's responses to one question."""
+
+    entropy: float
+    n_responses: int
+    by_probability: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredQuestion:
+    """The result of scoring one question.
+
+    Attributes:
+        id: The question's id.
+        failures: Failed requests by agent.
+        agents: Of each agent that responded; empty where none did.
+        correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None
+            where that is not known.
+        tied: Whether several answers share the lead.
+        scores: By estimator, None where it could not be computed; empty unless `correct` is known.
+    """
+
+    id: str
+    failures: Mapping[str, int]
+    agents: Mapping[str, AgentScore] = field(default_factory=dict)
+    correct: float | None = None
+    tied: bool = False
+    scores: Mapping[str, float | None] = field(default_factory=dict)
+
+
+def score_each(
+    questions: Iterable[SampledQuestion],
+    setup: ScoringSetup,
+    *,
+    on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
+) -> Iterator[ScoredQuestion]:
+    """Yields the result of each question; a few are held at a time. `on_question` is as in `score`."""
+    estimators = find_estimators(setup.estimators)
+    unanswered: list[ScoredQuestion] = []
+
+    def answered() -> Iterator[SampledQuestion]:
+        for question in questions:
+            if not question.responses:
+                unanswered.append(ScoredQuestion(question.id, _failures(question)))
+            yield question
+
+    for each, verdict in setup.judge(answered()):
+        on_question(each, verdict)
+        yield _score_question(each, verdict, estimators)
+        yield from unanswered
+        unanswered.clear()
+    yield from unanswered
+
+
+def _score_question(
+    statistics: Statistics, correct: float | None, estimators: Mapping[str, Estimator]
+) -> ScoredQuestion:
+    scores = {name: estimator(statistics) for name, estimator in estimators.items()} if correct is not None else {}
+    return ScoredQuestion(
+        statistics.question.id,
+        _failures(statistics.question),
+        {
+            name: AgentScore(agent.entropy, agent.n_responses, agent.weighting == "probability")
+            for name, agent in statistics.measurement.agents.items()
+        },
+        correct,
+        statistics.is_tied,
+        scores,
+    )
+
+
+def _failures(question: SampledQuestion) -> Mapping[str, int]:
+    return Counter(failure["agent"] for failure in question.failures)

@@ -1,0 +1,254 @@
+"""Owns what is computed once per question, for all estimators to read."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from coe_agents.clustering import Clusterer, EntailmentModel, canonical_answer, cluster_many
+from coe_agents.clustering.protocols import ENTAILMENT
+from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
+from coe_agents.evaluation.samples import Sample, SampledQuestion
+from coe_agents.policy import Measurement, Weighting, measure
+from coe_agents.policy.measurement import response_text
+from coe_agents.policy.weighting import log_probabilities, most_probable, shares, weighed_agents
+from coe_agents.uncertainty import CollaborativeEntropy, cluster_distributions, collaborative_entropy, entropy
+from coe_agents.uncertainty.answers import shares_lead
+
+BATCH = 64
+"""Questions with a response that go to the clusterer together, and then to the criterion of correctness."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """One question's responses, clustered and measured; at least one response.
+
+    Attributes:
+        question: The question and its samples; `responses` are in the order of `labels`.
+        labels: The cluster of each response; clusters are numbered by their texts, so that agents do not matter.
+        measurement: What a policy receives.
+        affinity: Shape `(n_clusters, n_clusters)`, in [0, 1]: the mean of both directions' probability of entailment
+            between the clusters' most probable responses, with a diagonal of 1. The identity without an entailment
+            model.
+        agents: The row of each response's agent.
+        log_probs: Length-normalised log-probabilities; one constant for each agent that counts by frequency.
+        distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
+        frequencies: The same, each response counting 1.
+        probabilities: The same by length-normalised probability; None unless all responses have one.
+        coe_js: CoE of `distributions` under the Jensen-Shannon divergence.
+        coe_hellinger: Under the Hellinger distance.
+        coe_total_variation: Under the Wasserstein distance with distances of 1.
+        by_frequency: CoE of `frequencies`, and its parts.
+        by_probability: CoE of `probabilities`, and its parts.
+        pooled_by_frequency: Entropy of all responses as one agent's, each counting 1.
+        pooled_by_probability: The same by length-normalised probability.
+    """
+
+    question: SampledQuestion
+    labels: IntArray
+    measurement: Measurement
+    affinity: FloatArray
+    agents: IntArray
+    log_probs: FloatArray
+    distributions: FloatArray
+    frequencies: FloatArray
+    probabilities: FloatArray | None
+    coe_js: float
+    coe_hellinger: float
+    coe_total_variation: float
+    by_frequency: CollaborativeEntropy
+    by_probability: CollaborativeEntropy | None
+    pooled_by_frequency: float
+    pooled_by_probability: float | None
+
+    @cached_property
+    def responses(self) -> tuple[Sample, ...]:
+        return self.question.responses
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The agents that responded, in the order of the rows of `distributions`."""
+        return tuple(dict.fromkeys(response["agent"] for response in self.responses))
+
+    @cached_property
+    def support(self) -> FloatArray:
+        """The ensemble mean of each cluster, shape `(n_clusters,)`."""
+        return np.asarray(self.distributions.mean(axis=0))
+
+    @cached_property
+    def leading(self) -> tuple[int, ...]:
+        """The clusters that share the lead: one, or more on a tie."""
+        return tuple(np.flatnonzero(shares_lead(self.support)).tolist())
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether several clusters share the lead."""
+        return len(self.leading) > 1
+
+    def answer_of(self, cluster: int) -> str:
+        """Returns a cluster's most probable response."""
+        if self.leading == (cluster,):
+            return self.measurement.answer
+        inside = [
+            response_text(response) if label == cluster else None
+            for response, label in zip(self.responses, self.labels, strict=True)
+        ]
+        return most_probable(inside, shares(self.log_probs, self.agents))
+
+
+def iter_statistics(
+    questions: Iterable[SampledQuestion],
+    *,
+    clusterer: Clusterer,
+    weighting: Weighting = "auto",
+    entailment: EntailmentModel | None = None,
+) -> Iterator[Statistics]:
+    """Yields the statistics of each question that has a response; a few questions are held at a time.
+
+    What is compared of a response is its `answer`, else the canonical answer of its text.
+
+    Args:
+        questions: As `Samples` gives them.
+        clusterer: Decides which responses mean the same.
+        weighting: How responses count within their agent, as in `measure`.
+        entailment: For the affinity between clusters; two requests' worth of pairs per pair of clusters.
+
+    Raises:
+        ValueError: If `weighting` is "probability" and an agent lacks log-probabilities.
+    """
+    answered = (_fill_answers(question) for question in questions if question.responses)
+    while batch := list(islice(answered, BATCH)):
+        texts = [[response_text(response) for response in question.responses] for question in batch]
+        found = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
+        labels = [_number_by_text(texts_of_one, own) for texts_of_one, own in zip(texts, found, strict=True)]
+        measurements = [_measure(question, own, weighting) for question, own in zip(batch, labels, strict=True)]
+        affinities = _affinities(batch, texts, labels, entailment, weighting)
+        rows = [_MeasuredQuestion(*row) for row in zip(batch, labels, measurements, affinities, strict=True)]
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for place, question in enumerate(batch):
+            alike.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
+        ready: dict[int, Statistics] = {}
+        for places in alike.values():
+            ready.update(zip(places, _together([rows[place] for place in places], weighting), strict=True))
+        yield from (ready[place] for place in range(len(batch)))
+
+
+def _measure(question: SampledQuestion, labels: Sequence[int], weighting: Weighting) -> Measurement:
+    try:
+        return measure(question.responses, labels, weighting=weighting, n_resamples=0)
+    except ValueError as error:
+        raise ValueError(f"question {question.id!r}: {error}") from error
+
+
+class _MeasuredQuestion(NamedTuple):
+    question: SampledQuestion
+    labels: list[int]
+    measurement: Measurement
+    affinity: FloatArray
+
+
+def _together(rows: Sequence[_MeasuredQuestion], weighting: Weighting) -> Iterator[Statistics]:
+    """Yields the statistics of questions with as many responses of the same agents: one array operation serves all.
+
+    Distributions are padded with clusters of probability 0, which change no figure.
+    """
+    numbers: dict[str, int] = {}
+    agents = np.array([numbers.setdefault(response["agent"], len(numbers)) for response in rows[0].question.responses])
+    clusters = np.array([row.labels for row in rows])
+    known = [log_probabilities(row.question.responses, "auto") for row in rows]
+    likely = np.array([log_probs for log_probs, _ in known])
+    frequencies = cluster_distributions(clusters, agents)
+    probabilities = cluster_distributions(clusters, agents, log_probs=likely)
+    log_probs, distributions = (
+        (np.zeros_like(likely), frequencies) if weighting == "frequency" else (likely, probabilities)
+    )
+    js, hellinger, total_variation = (
+        collaborative_entropy(distributions, divergence=name).total.tolist()
+        for name in ("js", "hellinger", "wasserstein")
+    )
+    by_frequency, by_probability = (
+        [CollaborativeEntropy(*parts) for parts in zip(*(part.tolist() for part in split), strict=True)]
+        for split in map(collaborative_entropy, (frequencies, probabilities))
+    )
+    pool = np.zeros_like(agents)
+    pooled_by_frequency, pooled_by_probability = (
+        entropy(cluster_distributions(clusters, pool, log_probs=each)[:, 0]).tolist() for each in (None, likely)
+    )
+    for i, row in enumerate(rows):
+        own = slice(len(row.affinity))
+        complete = all(known[i][1].values())
+        yield Statistics(
+            question=row.question,
+            labels=clusters[i],
+            measurement=row.measurement,
+            affinity=row.affinity,
+            agents=agents,
+            log_probs=log_probs[i],
+            distributions=distributions[i, :, own],
+            frequencies=frequencies[i, :, own],
+            probabilities=probabilities[i, :, own] if complete else None,
+            coe_js=js[i],
+            coe_hellinger=hellinger[i],
+            coe_total_variation=total_variation[i],
+            by_frequency=by_frequency[i],
+            by_probability=by_probability[i] if complete else None,
+            pooled_by_frequency=pooled_by_frequency[i],
+            pooled_by_probability=pooled_by_probability[i] if complete else None,
+        )
+
+
+def _fill_answers(question: SampledQuestion) -> SampledQuestion:
+    texts = {response["text"] for response in question.responses if response["answer"] is None}
+    answers = {text: canonical_answer(text) for text in texts}
+    responses = [
+        response if response["answer"] is not None else {**response, "answer": answers[response["text"]]}
+        for response in question.responses
+    ]
+    return SampledQuestion(
+        question.id, question.text, question.references, cast("tuple[Sample, ...]", tuple(responses)), question.failures
+    )
+
+
+def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
+    """Numbers the clusters in the order of their texts: the order of the responses changes nothing."""
+    inside: dict[int, set[str]] = {}
+    for text, label in zip(texts, labels, strict=True):
+        inside.setdefault(label, set()).add(text)
+    ranked = sorted(inside, key=lambda label: sorted(inside[label]))
+    numbers = {label: number for number, label in enumerate(ranked)}
+    return [numbers[label] for label in labels]
+
+
+def _affinities(
+    batch: Sequence[SampledQuestion],
+    texts: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[int]],
+    entailment: EntailmentModel | None,
+    weighting: Weighting,
+) -> list[FloatArray]:
+    """The affinity matrix of each question; all pairs go to the model in one request."""
+    matrices = [np.eye(max(own) + 1) for own in labels]
+    if entailment is None:
+        return matrices
+    pairs: list[tuple[str, str]] = []
+    for question, texts_of_one, own in zip(batch, texts, labels, strict=True):
+        _, agents, _ = weighed_agents(question.responses, None)
+        log_probs, _ = log_probabilities(question.responses, weighting)
+        parts = shares(log_probs, agents)
+        shown = [
+            most_probable(
+                [text if label == cluster else None for text, label in zip(texts_of_one, own, strict=True)], parts
+            )
+            for cluster in range(max(own) + 1)
+        ]
+        asked = [" ".join(f"{question.text} {text}".split()) for text in shown]
+        pairs += [(a, b) for i, a in enumerate(asked) for j, b in enumerate(asked) if i != j]
+    entailed = iter(np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist() if pairs else ())
+    for matrix in matrices:
+        off_diagonal = ~np.eye(len(matrix), dtype=bool)
+        matrix[off_diagonal] = [next(entailed) for _ in range(off_diagonal.sum())]
+        matrix[:] = (matrix + matrix.T) / 2.0
+    return matrices

@@ -1,0 +1,113 @@
+import hashlib
+
+import numpy as np
+import pytest
+
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, CountingEntailment, EntailmentModel
+from coe_agents.testing import EntailmentModelContract, TableEntailment
+
+
+class TestCachedEntailment(EntailmentModelContract):
+    def create_model(self):
+        return CachedEntailment(TableEntailment(dict.fromkeys(self.entailed, "entailment"), default="neutral"))
+
+
+class ByHash:
+    """Rows that differ from pair to pair, all digits of them."""
+
+    def predict(self, pairs):
+        seeds = [int.from_bytes(hashlib.sha256(repr(pair).encode()).digest()[:8]) for pair in pairs]
+        return np.array([np.random.default_rng(seed).dirichlet(np.ones(3)) for seed in seeds])
+
+
+PAIRS = [("a", "b"), ("b", "a"), ("a", "c"), ("a", "b"), ("", "ab"), ("a", 'b", "c'), ("a\ud800", "ä")]
+
+
+@pytest.fixture
+def counting():
+    return CountingEntailment(ByHash())
+
+
+def test_rows_are_the_models_to_the_last_digit_and_each_pair_is_asked_once(counting):
+    model = CachedEntailment(counting)
+    expected = ByHash().predict(PAIRS)
+    for pairs, rows in ((PAIRS[:3], expected[:3]), (PAIRS, expected), (PAIRS[::-1], expected[::-1])):
+        assert np.array_equal(model.predict(pairs), rows)
+    assert (counting.n_pairs, counting.n_calls) == (6, 2)
+
+
+def test_a_second_round_asks_only_about_what_is_new(same_start):
+    counting = CountingEntailment(same_start)
+    clusterer = BidirectionalEntailment(CachedEntailment(counting))
+    assert clusterer.cluster([["a", "ab", "b"]], ["Q?"]) == [[0, 0, 1]]
+    assert counting.n_pairs == 3
+    assert clusterer.cluster([["a", "ab", "b", "bc"]], ["Q?"]) == [[0, 0, 1, 1]]
+    assert counting.n_pairs == 3 + 3  # a against bc, b against bc and back
+
+
+def test_a_file_outlives_the_program_and_never_speaks_for_another_model(counting, tmp_path):
+    path = tmp_path / "pairs.sqlite"
+    first = CachedEntailment(counting, path=path, name="one").predict(PAIRS)
+    assert np.array_equal(CachedEntailment(counting, path=path, name="one").predict(PAIRS), first)
+    assert counting.n_pairs == 6
+    CachedEntailment(counting, path=path, name="other").predict(PAIRS)
+    assert counting.n_pairs == 12
+    CachedEntailment(counting, path=path, name="one").predict([("a secret", "b")])
+    assert b"secret" not in path.read_bytes()
+
+
+def test_the_oldest_pairs_go(counting):
+    model = CachedEntailment(counting, max_pairs=2)
+    for hypothesis in ("x", "y", "z"):
+        model.predict([("a", hypothesis)])
+    model.predict([("a", "y"), ("a", "z")])
+    assert counting.n_pairs == 3
+    model.predict([("a", "x")])
+    assert counting.n_pairs == 4
+    assert model.predict(PAIRS).shape == (7, 3)  # more than it may remember
+
+
+def test_what_is_no_distribution_is_refused_and_not_kept():
+    class Wrong:
+        def __init__(self):
+            self.rows = [[0.0, np.nan, 1.0]]
+
+        def predict(self, pairs):
+            return np.array(self.rows)
+
+    wrong = Wrong()
+    model = CachedEntailment(wrong)
+    with pytest.raises(ValueError, match="row 0 of Wrong"):
+        model.predict([("a", "b")])
+    wrong.rows = [[0.0, 0.0, 1.0]]
+    assert model.predict([("a", "b")]).tolist() == [[0.0, 0.0, 1.0]]
+
+
+def test_programs_may_share_a_file_and_ask_the_same_at_once(tmp_path):
+    other = CachedEntailment(ByHash(), path=tmp_path / "pairs.sqlite", name="m")
+
+    class Meanwhile(ByHash):
+        def predict(self, pairs):
+            other.predict(pairs)
+            return super().predict(pairs)
+
+    model = CachedEntailment(Meanwhile(), path=tmp_path / "pairs.sqlite", name="m")
+    assert np.array_equal(model.predict(PAIRS), ByHash().predict(PAIRS))
+    assert np.array_equal(model.predict(PAIRS), other.predict(PAIRS))
+
+
+@pytest.mark.parametrize("options", [{"path": "x.sqlite"}, {"name": "model"}])
+def test_a_file_and_the_name_of_its_model_belong_together(options, counting):
+    with pytest.raises(ValueError, match='"path" and "name" must be given together'):
+        CachedEntailment(counting, **options)
+    with pytest.raises(ValueError, match='"max_pairs" must be at least 1; got 0'):
+        CachedEntailment(counting, max_pairs=0)
+
+
+def test_it_counts_what_reaches_the_model_and_changes_nothing(same_start):
+    counting = CountingEntailment(same_start)
+    assert BidirectionalEntailment(counting).cluster([["a", "ab", "b", "a"]], [""]) == [[0, 0, 1, 0]]
+    # a against ab and b; ab back.
+    assert (counting.n_pairs, counting.n_calls) == (3, 2)
+    assert (len(same_start.pairs), len(same_start.calls)) == (3, 2)
+    assert isinstance(counting, EntailmentModel)

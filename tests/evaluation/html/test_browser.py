@@ -1,0 +1,303 @@
+"""The page in a real browser: what it shows, what it lets one do, and that nothing of a model runs."""
+
+import json
+import re
+import socket
+
+import numpy as np
+import pytest
+
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import Samples, judged
+from tests.chromium import Page, program, running_chromium
+from tests.evaluation.html.test_create import HOSTILE, hostile, page
+from tests.evaluation.invented import group, row
+
+pytestmark = pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium")
+N = 110
+
+
+@pytest.fixture(scope="module")
+def pipe():
+    with running_chromium() as pipe:
+        yield pipe
+
+
+def saved(tmp_path, rows, **options):
+    path = tmp_path / "page.html"
+    path.write_text(page(tmp_path, rows, **options), "utf-8", errors="replace")
+    return path
+
+
+def opened(pipe, path, **options):
+    tab = Page(pipe, **options)
+    tab.open(path)
+    return tab
+
+
+def text(tab, selector):
+    return tab.run(f"document.querySelector({json.dumps(selector)}).textContent")
+
+
+def shown(tab):
+    return tab.run("[...document.querySelectorAll('#questions .open')].map((button) => button.textContent)")
+
+
+def box(tab, selector):
+    """Brings an element into view; left, top, width and height."""
+    node = f"document.querySelector({json.dumps(selector)})"
+    tab.run(f"{node}.scrollIntoView({{block: 'center'}})")
+    return tab.run(f"(({{x, y, width, height}}) => [x, y, width, height])({node}.getBoundingClientRect())")
+
+
+def place(tab, selector, x, y):
+    """Returns where a place of a chart, in its own units, is on the screen."""
+    left, top, width, _ = box(tab, selector)
+    return left + x * width / 480, top + y * width / 480
+
+
+def cells(tab, rows):
+    return tab.run(
+        f"[...document.querySelectorAll('{rows}')].map((row) => [...row.cells].map((cell) => cell.innerText))"
+    )
+
+
+def change(tab, selector, value, kind="input"):
+    tab.run(
+        f"(() => {{ const field = document.querySelector({json.dumps(selector)}); field.value = {json.dumps(value)};"
+        f"field.dispatchEvent(new Event({json.dumps(kind)}, {{bubbles: true}})) }})()"
+    )
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A page of N questions, one that all decline, and one without a response."""
+    rows = [*group(N), *(row("declined", agent, text="I don't know", references=["x"]) for agent in "abc")]
+    return saved(tmp_path_factory.mktemp("page"), [*rows, row("dead", text="", error="down")])
+
+
+@pytest.fixture(scope="module")
+def tab(pipe, path):
+    return opened(pipe, path)
+
+
+@pytest.fixture(scope="module")
+def rows(path):
+    with Samples([path.with_name("s.jsonl")]) as samples:
+        return judged(samples, clusterer=NormalizedMatch())
+
+
+def test_nothing_of_a_model_runs(pipe, tmp_path):
+    path = saved(tmp_path, hostile(), title=HOSTILE[1])
+    tab = opened(pipe, path)
+    title = tab.run("document.title")
+    tab.run("document.querySelectorAll('.open').forEach((button) => button.click())")
+    tab.wait(f"document.querySelectorAll('.detail').length === {2 * len(HOSTILE)}")
+    said = text(tab, "#questions").replace("\ufffd", "")
+    for each in HOSTILE[:4]:
+        assert said.count(each) >= 8  # question, answer, response, reference, names, failure: all of it as text
+    assert title == tab.run("document.title") == f"{HOSTILE[1]}: uncertainty of a group of models"
+    assert not tab.run("document.querySelector('#questions :is(img, svg, script, style)')")
+    assert tab.told == []
+    assert tab.asked == [path.as_uri()]
+
+
+def test_the_policy_stops_what_would_get_in(pipe, path):
+    tab = opened(pipe, path)
+    with pytest.raises(RuntimeError, match="TrustedHTML"):
+        tab.run(f"document.body.innerHTML = {json.dumps(HOSTILE[0])}")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = json.dumps(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        tab.run(
+            "globalThis.picture = document.createElement('img'); picture.onerror = () => (picture.failed = true);"
+            f"document.body.append(picture); picture.src = {address}"
+        )
+        with pytest.raises(RuntimeError, match="Failed to fetch"):
+            tab.run(f"fetch({address})")
+        tab.wait("picture.failed")
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    tab.run("document.body.setAttribute('style', 'color: red')")
+    assert tab.run("document.body.style.color") == ""
+    assert len([each for each in tab.told if "Content Security Policy" in each]) >= 3
+
+
+def test_without_scripts_the_scores_can_be_read(pipe, path):
+    tab = Page(pipe)
+    tab.call("Emulation.setScriptExecutionDisabled", value=True)
+    tab.call("Page.navigate", url=path.as_uri())
+    tab.wait("document.querySelector('#state')")
+    assert tab.run("document.querySelector('#scores').innerText").count("coe") > 5
+    assert tab.run("document.querySelector('#live').offsetHeight") == 0
+    assert "need a browser that runs scripts" in tab.run("document.querySelector('#state').innerText")
+
+
+@pytest.mark.parametrize("rows", [[row()], [row(text="", error="down")]], ids=["no verdict", "no response"])
+def test_with_nothing_judged_there_are_questions_and_no_curves(pipe, tmp_path, rows):
+    tab = opened(pipe, saved(tmp_path, rows))
+    assert tab.told == []
+    assert [
+        tab.run(f"document.querySelector('{chart}').clientHeight > 0") for chart in ("#roc", "#risk", "#plane")
+    ] == [
+        False,
+        False,
+        True,
+    ]
+    assert text(tab, "#page") == "1 to 1 of 1"
+
+
+def told(tab, selector):
+    """Reads "N of M judged questions answered: ..., risk ... (W wrong"."""
+    found = re.search(
+        r"(\d+) of (\d+) judged questions answered: coverage ([\d.]+) %.*?\((\d+) wrong", text(tab, selector)
+    )
+    return int(found[1]), int(found[2]), float(found[3]), int(found[4])
+
+
+@pytest.mark.parametrize("where", [0.25, 0.6])
+def test_a_dragged_threshold_tells_coverage_and_risk(tab, rows, where):
+    change(tab, "#score", "coe", "change")
+    tab.drag(place(tab, "#risk", 400, 150), place(tab, "#risk", 58 + where * 412, 150))
+    limit = float(re.search(r"coe ≤ ([\d.]+)", text(tab, "#outcome"))[1])
+    given = [each for each in rows if each.measurement.coe <= limit and each.measurement.answer_kind == "answer"]
+    coverage = len(given) / len(rows)
+    assert coverage == pytest.approx(where, abs=0.05)
+    assert told(tab, "#outcome") == (
+        len(given),
+        len(rows),
+        pytest.approx(100 * coverage, abs=0.051),
+        sum(not each.correct for each in given),
+    )
+
+
+def test_dragged_lines_move_the_regimes(tab, rows):
+    change(tab, "#aleatoric", "0.5")
+    change(tab, "#epistemic", "0.3")
+    left, top, _, height = box(tab, "#plane .grip.upright")
+    start = (left, top + height / 2)
+    tab.drag(start, (start[0] + 60, start[1]))
+    limit = float(tab.run("document.querySelector('#aleatoric').value"))
+    assert limit > 0.55
+    low = [each for each in rows if each.measurement.aleatoric <= limit]
+    expected = {
+        "consensus": [each for each in low if each.measurement.epistemic <= 0.3],
+        "conflict": [each for each in low if each.measurement.epistemic > 0.3],
+    }
+    table = cells(tab, "#regimes tbody tr")
+    for (name, inside), (head, n, right, wrong, _) in zip(expected.items(), table, strict=False):
+        assert head.strip() == name
+        assert [int(n), int(right), int(wrong)] == [
+            len(inside),
+            sum(each.correct for each in inside),
+            sum(not each.correct for each in inside),
+        ]
+    assert sum(int(row[1]) for row in table) == len(rows)
+    willing = [each for each in expected["consensus"] if each.measurement.answer_kind == "answer"]
+    assert told(tab, "#gated")[::3] == (len(willing), sum(not each.correct for each in willing))
+
+
+def test_on_a_threshold_is_low(tab, rows):
+    for name in ("#aleatoric", "#epistemic"):
+        change(tab, name, "0")
+    sure = [each for each in rows if each.measurement.coe == 0]
+    assert len(sure) > 1
+    assert int(cells(tab, "#regimes tbody tr")[0][1]) == len(sure)
+
+
+def test_search_filters_order_and_pages(tab):
+    change(tab, "#regime", "")
+    assert len(shown(tab)) == 50
+    assert text(tab, "#page") == "1 to 50 of 112"
+    tab.run("document.querySelector('#after').click()")
+    assert text(tab, "#page") == "51 to 100 of 112"
+    change(tab, "#search", "10 QUESTION")
+    assert set(shown(tab)) == {"Question 10?", *(f"Question {n}?" for n in range(100, 110))}
+    tab.run("document.querySelector('#questions th button').click()")
+    assert shown(tab) == sorted(shown(tab))
+    assert tab.run("document.querySelector('#questions th').ariaSort") == "ascending"
+    change(tab, "#search", "")
+    change(tab, "#verdict", "no response")
+    assert shown(tab) == ["dead"]
+    change(tab, "#verdict", "wrong")
+    verdicts = tab.run("[...document.querySelectorAll('#questions td.wrong')].length")
+    assert verdicts == len(shown(tab)) > 0
+    change(tab, "#verdict", "")
+
+
+def test_a_tie_is_partly_right_and_never_given(pipe, tmp_path):
+    rows = [
+        *(row("tied", agent, text=said, references=["x"]) for agent, said in (("a", "x"), ("b", "y"))),
+        *(row("mixed", "a", i, "z", correct=i < 3) for i in range(4)),
+        row("right", "a", text="x", references=["x"]),
+    ]
+    tab = opened(pipe, saved(tmp_path, rows))
+    assert "3 of 3 questions scored, 1 tie;" in text(tab, "header p")
+    assert "accuracy 0.750" in text(tab, "header p")
+    change(tab, "#verdict", "partly right")
+    assert sorted(shown(tab)) == ["mixed", "tied"]
+    change(tab, "#search", "tied")
+    tab.run("document.querySelector('.open').click()")
+    tab.wait("document.querySelector('.detail')")
+    assert "The group: x | y share the lead (never given)" in text(tab, ".detail")
+    # by regimes the tie is in conflict, and counts there by its half; "consensus" gives the two others
+    conflict = next(each for each in cells(tab, "#regimes tbody tr") if each[0].strip() == "conflict")
+    assert conflict[1:5] == ["1", "0.5", "0.5", "50.0 %"]
+    assert "2 of 3 judged questions answered" in text(tab, "#gated")
+    assert "(0.3 wrong;" in text(tab, "#gated")
+
+
+def test_a_question_opens_by_key_to_responses_by_cluster(tab):
+    change(tab, "#search", "q00007")
+    tab.run("document.querySelector('.open').focus()")
+    tab.press("Enter", 13)
+    tab.wait("document.querySelector('.detail')")
+    assert tab.run("document.activeElement.ariaExpanded") == "true"
+    (samples,) = [[each for each in group(N) if each["id"] == "q00007"]]
+    for number, name in enumerate("abc"):
+        section = tab.run(f"document.querySelectorAll('.detail section')[{number}].innerText")
+        own = {each["text"] for each in samples if each["agent"] == name}
+        assert section.startswith(name)
+        assert section.count("cluster ") == len(own)
+        assert all(each in section for each in own)
+    tab.press("Enter", 13)
+    assert tab.run("document.querySelector('.detail').offsetHeight") == 0
+    change(tab, "#search", "")
+
+
+def test_a_mark_lists_its_questions(tab):
+    origin = place(tab, "#plane", 58, 292)
+    tab.drag(origin, origin)
+    listed = [float(row[4]) for row in cells(tab, "#questions tbody tr:not([hidden])")]
+    assert listed
+    assert max(listed) < 0.1
+    tab.run("document.querySelector('#all').click()")
+    assert text(tab, "#page") == "1 to 50 of 112"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_the_screen_and_every_control_has_a_name(pipe, path, width):
+    tab = opened(pipe, path, width=width)
+    tab.run("document.querySelector('.open').click()")
+    tab.wait("document.querySelector('.detail')")
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
+    controls = [
+        (node["role"]["value"], node["name"]["value"].strip())
+        for node in nodes
+        if node["role"]["value"] in {"button", "slider", "checkbox", "searchbox", "combobox", "meter", "table", "image"}
+        and not node["ignored"]
+    ]
+    assert len(controls) > 20
+    assert [role for role, name in controls if not name] == []
+
+
+def test_the_theme_can_be_changed(tab):
+    def ground():
+        return np.mean([int(n) for n in re.findall(r"\d+", tab.run("getComputedStyle(document.body).backgroundColor"))])
+
+    before = ground()
+    tab.run("document.querySelector('#theme').click()")
+    assert (before > 128) != (ground() > 128)
+    tab.run("document.querySelector('#theme').click()")
+    assert ground() == before

@@ -1,0 +1,114 @@
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from coe_agents.evaluation.metrics import aurac, auroc, bootstrap, paper_aurac, rejection_accuracy
+from coe_agents.evaluation.metrics.bootstrap import METRICS, estimate_all, resamples
+from coe_agents.evaluation.metrics.tallies import Ranking
+
+PLAIN = {"auroc": auroc, "aurac": aurac, "paper_aurac": paper_aurac} | {
+    f"accuracy at {share}": lambda share=share, **rows: rejection_accuracy(**rows, retention=share)
+    for share in bootstrap.RETENTIONS
+}
+
+
+@pytest.fixture
+def rows():
+    generator = np.random.default_rng(0)
+    correct = generator.random(80) < 0.6
+    scores = {name: np.round(generator.random(80) - tilt * correct, 1) for name, tilt in (("coe", 0.4), ("other", 0.1))}
+    return correct, scores
+
+
+def by_the_book(correct, values, n_resamples):
+    """Resamples rows one by one and calls the public metric on each; the oracle."""
+    found = {name: [] for name in PLAIN}
+    for counts in resamples(correct.size, n_resamples=n_resamples):
+        for count in counts:
+            index = np.repeat(np.arange(correct.size), count)
+            for name, metric in PLAIN.items():
+                found[name].append(metric(correct=correct[index], uncertainty=values[index]))
+    return {name: np.array(drawn) for name, drawn in found.items()}
+
+
+def test_equals_resampling_by_the_book(rows):
+    correct, scores = rows
+    estimates, differences = estimate_all(correct, scores, n_resamples=200)
+    drawn = {name: by_the_book(correct, values, 200) for name, values in scores.items()}
+    assert METRICS.keys() == PLAIN.keys()
+    for metric, plain in PLAIN.items():
+        for name, values in scores.items():
+            expected = (plain(correct=correct, uncertainty=values), *np.quantile(drawn[name][metric], [0.025, 0.975]))
+            assert estimates[name][metric] == pytest.approx(expected, abs=1e-12)
+        paired = np.quantile(drawn["other"][metric] - drawn["coe"][metric], [0.025, 0.975])
+        assert differences["other"][metric][1:] == pytest.approx(tuple(paired), abs=1e-12)
+    assert differences.keys() == {"other"}
+
+
+def test_shares_of_right_equal_resampling_by_the_book(rows):
+    correct, scores = rows
+    some = np.where(np.arange(80) % 5 == 0, 1 / 3, correct)
+    estimates, _ = estimate_all(some, scores, n_resamples=50)
+    for name, values in scores.items():
+        drawn = by_the_book(some, values, 50)
+        for metric, plain in PLAIN.items():
+            expected = (plain(correct=some, uncertainty=values), *np.quantile(drawn[metric], [0.025, 0.975]))
+            assert estimates[name][metric] == pytest.approx(expected, abs=1e-12)
+
+
+def test_blocks_change_nothing(rows, monkeypatch):
+    correct, scores = rows
+    whole = estimate_all(correct, scores, n_resamples=50)
+    monkeypatch.setattr(bootstrap, "_CELLS", 3 * 80)
+    blocks = list(resamples(80, n_resamples=50))
+    assert [len(block) for block in blocks] == [3] * 16 + [2]
+    assert all((block.sum(axis=1) == 80).all() for block in blocks)
+    assert estimate_all(correct, scores, n_resamples=50) == whole
+
+
+def test_a_paired_interval_is_narrower(rows):
+    correct, scores = rows
+    near = scores["coe"] + 0.01 * np.arange(80)
+    estimates, differences = estimate_all(correct, {"coe": scores["coe"], "near": near})
+    widths = [high - low for _, low, high in (estimates["near"]["auroc"], differences["near"]["auroc"])]
+    assert widths[1] < widths[0]
+
+
+def test_one_class_is_nan_throughout_and_rare_ones_do_not_count(rows):
+    _, scores = rows
+    estimates, _ = estimate_all([True] * 80, scores, n_resamples=10)
+    assert all(map(math.isnan, estimates["coe"]["auroc"]))
+    assert estimates["coe"]["aurac"] == (1.0, 1.0, 1.0)
+    one_wrong = [True] * 79 + [False]  # absent from a third of the resamples
+    value, low, high = estimate_all(one_wrong, scores, n_resamples=100)[0]["coe"]["auroc"]
+    assert 0 <= low <= value <= high <= 1
+
+
+def test_scores_that_rank_alike_are_tallied_once(rows, monkeypatch):
+    correct, scores = rows
+    alike = {**scores, "coe, times two": 2.0 * scores["coe"], "coe, its ties broken": scores["coe"] + 1e-9 * correct}
+    tallied = []
+    tally = Ranking.tally
+    monkeypatch.setattr(Ranking, "tally", lambda *args: tallied.append(args) or tally(*args))
+    estimates, differences = estimate_all(correct, alike, n_resamples=10)
+    assert len(tallied) == 2 * 3  # the figures, and one block of resamples
+    assert estimates["coe, times two"] == estimates["coe"] != estimates["coe, its ties broken"]
+    assert set(differences["coe, times two"].values()) == {(0.0, 0.0, 0.0)}
+
+
+def test_memory_hangs_on_neither_the_resamples_nor_much_on_the_rows():
+    def peak(n, n_resamples):
+        generator = np.random.default_rng(0)
+        correct, scores = generator.random(n) < 0.6, {"coe": generator.random(n), "ties": generator.integers(9, size=n)}
+        tracemalloc.start()
+        estimate_all(correct, scores, n_resamples=n_resamples)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    peak(1_000, 2)  # what is imported and cached on the way does not count
+    few, many, wide = peak(20_000, 8), peak(20_000, 80), peak(200_000, 8)
+    assert many - few < 80 * 2 * len(METRICS) * 8 * 4  # the figures of each resample
+    assert (wide - few) / 180_000 < 80

@@ -1,0 +1,205 @@
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.metrics import roc_curve as roc_curve_of_scikit_learn
+
+from coe_agents.evaluation.metrics import (
+    accuracy_rejection_curve,
+    aurac,
+    aurc,
+    auroc,
+    expected_calibration_error,
+    paper_aurac,
+    rejection_accuracy,
+    risk_coverage_curve,
+    roc_curve,
+)
+
+CORRECT = [True, True, False, True, False]
+UNSURE = [0.1, 0.2, 0.2, 0.5, 0.9]
+
+
+def drawn(seed, n=300, digits=1):
+    generator = np.random.default_rng(seed)
+    correct = generator.random(n) < 0.6
+    return {"correct": correct, "uncertainty": np.round(generator.random(n) - 0.4 * correct, digits)}
+
+
+def test_auroc_by_hand():
+    # pairs (wrong, right): 0.2 against 0.1, 0.2, 0.5: 1 + 1/2 + 0; 0.9 against all: 3; of 6
+    assert auroc(correct=CORRECT, uncertainty=UNSURE) == pytest.approx(4.5 / 6)
+
+
+@pytest.mark.parametrize("digits", [0, 1, 6])
+def test_auroc_agrees_with_scikit_learn(digits):
+    for seed in range(20):
+        rows = drawn(seed, digits=digits)
+        assert auroc(**rows) == pytest.approx(roc_auc_score(~rows["correct"], rows["uncertainty"]), abs=1e-12)
+
+
+def test_auroc_counts_more_pairs_than_fit_into_32_bits():
+    rows = drawn(0, n=120_000, digits=3)
+    assert rows["correct"].sum() * (~rows["correct"]).sum() > 2**31
+    assert auroc(**rows) == pytest.approx(roc_auc_score(~rows["correct"], rows["uncertainty"]), abs=1e-12)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_auroc_of_one_class_is_nan(right):
+    assert math.isnan(auroc(correct=[right] * 3, uncertainty=[1, 2, 3]))
+
+
+def test_the_roc_curve_by_hand():
+    # the least certain first: 0.9 wrong; 0.5 right; 0.2 one of each; 0.1 right
+    right, wrong = roc_curve(correct=CORRECT, uncertainty=UNSURE)
+    np.testing.assert_allclose(right, [0, 0, 1 / 3, 2 / 3, 1])
+    np.testing.assert_allclose(wrong, [0, 1 / 2, 1 / 2, 1, 1])
+
+
+@pytest.mark.parametrize("digits", [0, 1, 6])
+def test_the_roc_curve_agrees_with_scikit_learn_and_with_its_area(digits):
+    rows = drawn(1, digits=digits)
+    found = roc_curve(**rows)
+    expected = roc_curve_of_scikit_learn(~rows["correct"], rows["uncertainty"], drop_intermediate=False)
+    np.testing.assert_allclose(found, expected[:2])
+    assert np.trapezoid(found.true_positive_rate, found.false_positive_rate) == pytest.approx(auroc(**rows))
+
+
+def test_the_roc_curve_of_one_class_is_nan_on_its_axis():
+    right, wrong = roc_curve(correct=[True, True], uncertainty=[1, 2])
+    assert right.tolist() == [0, 0.5, 1]
+    assert np.isnan(wrong).all()
+
+
+def test_the_curve_by_hand_shares_ties():
+    # the two at 0.2 are right by one half each: 1, 1.5/2, 2/3, 3/4, 3/5
+    curve = accuracy_rejection_curve(correct=CORRECT, uncertainty=UNSURE)
+    np.testing.assert_allclose(curve.coverage, [0.2, 0.4, 0.6, 0.8, 1.0])
+    np.testing.assert_allclose(curve.values, [1, 0.75, 2 / 3, 0.75, 0.6])
+    np.testing.assert_allclose(risk_coverage_curve(correct=CORRECT, uncertainty=UNSURE).values, 1 - curve.values)
+
+
+def test_areas_are_the_means_of_their_curves():
+    for rows in ({"correct": CORRECT, "uncertainty": UNSURE}, drawn(0), drawn(1, digits=0)):
+        assert aurac(**rows) == pytest.approx(accuracy_rejection_curve(**rows).values.mean(), abs=1e-12)
+        assert aurc(**rows) == pytest.approx(risk_coverage_curve(**rows).values.mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_a_perfect_score_over_right_answers_has_an_area_of_1(n):
+    assert aurac(correct=[True] * n, uncertainty=np.arange(n)) == 1.0
+
+
+@pytest.mark.parametrize(("retention", "value"), [(0.2, 1), (0.21, 0.75), (0.4, 0.75), (0.8, 0.75), (1.0, 0.6)])
+def test_rejection_accuracy_by_hand(retention, value):
+    assert rejection_accuracy(correct=CORRECT, uncertainty=UNSURE, retention=retention) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(("n", "kept"), [(10, 7), (100, 29)])
+def test_retention_is_not_pushed_up_by_rounding(n, kept):
+    # 0.7 * 10 and 0.29 * 100 are a little off in binary; one more answer would be kept
+    correct = [True] * kept + [False] * (n - kept)
+    assert rejection_accuracy(correct=correct, uncertainty=np.arange(n), retention=kept / n) == 1.0
+
+
+def test_the_papers_area_reproduces_its_table():
+    # CoE with two models, 0.593 0.583 0.578 0.575 and 0.174 (all cut off, not rounded), is of 40 answers, 23 right:
+    # 0.1 (0.59375 / 2 + 0.58333 + 0.57895 + 0.575 / 2)
+    correct = np.zeros(40, dtype=bool)
+    correct[:19] = True  # 19 of the first 32: 0.594
+    correct[[32, 33, 36, 39]] = True  # 21 of 36: 0.583; 22 of 38: 0.579; 23 of 40: 0.575
+    assert paper_aurac(correct=correct, uncertainty=np.arange(40)) == pytest.approx(0.174666, abs=1e-6)
+
+
+def test_calibration_error_by_hand():
+    # bin [0.9, 1]: accuracy 1/2 against 0.95, two of four; bin [0.2, 0.3): 0 against 0.2, two of four
+    error = expected_calibration_error(correct=[True, False, False, False], confidence=[0.9, 1.0, 0.2, 0.2])
+    assert error == pytest.approx(0.5 * 0.45 + 0.5 * 0.2)
+    assert expected_calibration_error(correct=[True, False], confidence=[1.0, 0.0]) == 0.0
+
+
+@pytest.mark.parametrize("metric", [auroc, aurac, aurc, paper_aurac])
+def test_shuffling_rows_changes_nothing(metric):
+    rows = drawn(3)
+    order = np.random.default_rng(0).permutation(300)
+    shuffled = {name: values[order] for name, values in rows.items()}
+    assert metric(**shuffled) == pytest.approx(metric(**rows), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("correct", "uncertainty", "message"),
+    [
+        ([True, None], [1, 2], r'"correct" must hold True and False'),
+        ([1.0, np.nan], [1, 2], r'"correct" must hold True and False .* got nan'),
+        ([1.0, -0.5], [1, 2], r"got -0.5"),
+        ([0, 2], [1, 2], r"got 2"),
+        ([True, False], [1, np.nan], r'"uncertainty" must hold finite numbers only; got nan'),
+        ([True, False], [1, 2, 3], r"equally long and not empty; got shapes \(2,\) and \(3,\)"),
+        ([], [], "not empty|True and False"),
+    ],
+)
+def test_refuses(correct, uncertainty, message):
+    with pytest.raises(ValueError, match=message):
+        auroc(correct=correct, uncertainty=uncertainty)
+
+
+def as_weights(correct, uncertainty):
+    """Each row twice, as wrong and as right, with weights: what scikit-learn takes."""
+    wrong = np.repeat([True, False], len(correct))
+    return wrong, np.tile(uncertainty, 2), np.concatenate([1.0 - correct, correct])
+
+
+def shares(seed, n=200):
+    """Some rows are wholly right or wrong, some half right, some by another share."""
+    generator = np.random.default_rng(seed)
+    correct = generator.choice([0.0, 1.0, 0.5, 1 / 3, 0.75], n, p=[0.3, 0.4, 0.1, 0.1, 0.1])
+    return {"correct": correct, "uncertainty": np.round(generator.random(n) - 0.4 * correct, 1)}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_shares_of_right_are_weights_as_in_scikit_learn(seed):
+    rows = shares(seed)
+    wrong, unsure, weights = as_weights(**rows)
+    assert auroc(**rows) == pytest.approx(roc_auc_score(wrong, unsure, sample_weight=weights), abs=1e-12)
+    expected = roc_curve_of_scikit_learn(wrong, unsure, sample_weight=weights, drop_intermediate=False)
+    np.testing.assert_allclose(roc_curve(**rows), expected[:2], atol=1e-12)
+
+
+def test_shares_of_right_in_curves_and_areas_by_hand():
+    rows = {"correct": [0.5, 1.0, 0.25], "uncertainty": [0.1, 0.2, 0.3]}
+    np.testing.assert_allclose(accuracy_rejection_curve(**rows).values, [0.5, 0.75, 1.75 / 3])
+    assert aurac(**rows) == pytest.approx((0.5 + 0.75 + 1.75 / 3) / 3)
+    assert aurc(**rows) == pytest.approx(1 - aurac(**rows))
+    assert rejection_accuracy(**rows, retention=0.6) == 0.75
+    np.testing.assert_allclose(risk_coverage_curve(**rows).values, [0.5, 0.25, 1.25 / 3])
+    assert expected_calibration_error(correct=[0.5, 0.5], confidence=[0.5, 0.5]) == 0.0
+
+
+def test_a_row_that_is_half_right_ties_with_itself():
+    assert auroc(correct=[0.5], uncertainty=[1.0]) == 0.5
+    assert auroc(correct=[1.0, 0.5], uncertainty=[0.0, 1.0]) == pytest.approx((1.0 + 0.5 * 0.5) / 1.5)
+
+
+@pytest.mark.parametrize("as_type", [bool, int, float])
+def test_whole_verdicts_count_alike_in_every_type(as_type):
+    rows = drawn(5)
+    assert auroc(correct=rows["correct"].astype(as_type), uncertainty=rows["uncertainty"]) == auroc(**rows)
+
+
+def test_rounding_chooses_no_bin_of_the_calibration_error():
+    # 0.58 * 50 is 28.999999999999996; a mean of 0.6 may come out a little below it, too
+    for n_bins, end in ((50, 0.58), (10, 0.6)):
+        below = np.nextafter(end, 0)
+        both = [
+            expected_calibration_error(correct=[True, False], confidence=[value, end + 0.01], n_bins=n_bins)
+            for value in (below, end)
+        ]
+        assert both[0] == pytest.approx(both[1], abs=1e-12)
+
+
+def test_refuses_shares_out_of_range():
+    with pytest.raises(ValueError, match='"retention" must be above 0'):
+        rejection_accuracy(correct=[True], uncertainty=[0], retention=80)
+    with pytest.raises(ValueError, match=r'"confidence" must lie in \[0, 1\]'):
+        expected_calibration_error(correct=[True], confidence=[1.5])

@@ -1,0 +1,104 @@
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from coe_agents.errors import SamplesError
+from coe_agents.evaluation import Samples
+from tests.evaluation.invented import group, row, write
+
+
+def read(*paths):
+    with Samples(paths) as samples:
+        return list(samples)
+
+
+def test_groups_by_question_and_counts_failures_apart(tmp_path):
+    path = write(
+        tmp_path / "s.jsonl",
+        [
+            row("q2", "b", 1, "Rome"),
+            row("q1", "a", references=["Paris"], question="Capital?"),
+            row("q2", "a", 0, "", error="TimeoutError: too late"),
+            row("q1", "b", references=["Paris", "paname"], question="Capital?"),
+            row("q2", "b", 0, "Oslo"),
+        ],
+    )
+    first, second = read(path)
+    assert (first.id, first.text, first.references) == ("q1", "Capital?", ("Paris", "paname"))
+    assert [sample["text"] for sample in second.responses] == ["Oslo", "Rome"]  # by index, not by line
+    assert [sample["error"] for sample in second.failures] == ["TimeoutError: too late"]
+
+
+def test_fields_have_defaults_and_unknown_ones_are_kept(tmp_path):
+    (question,) = read(write(tmp_path / "s.jsonl", [row(mood="sunny")]))
+    (sample,) = question.responses
+    assert sample["mood"] == "sunny"
+    assert (sample["answer"], sample["logprob"], sample["correct"], sample["round"]) == (None, None, None, 0)
+
+
+def test_the_order_of_lines_and_their_files_change_nothing(tmp_path):
+    rows = group(20)
+    whole = read(write(tmp_path / "whole.jsonl", rows))
+    shuffled = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
+    parts = [write(tmp_path / f"{i}.jsonl", shuffled[i::3]) for i in range(2)]
+    packed = tmp_path / "2.jsonl.gz"
+    packed.write_bytes(gzip.compress("\n\n".join(map(json.dumps, shuffled[2::3])).encode()))
+    assert read(*parts, packed) == whole
+
+
+def test_memory_holds_places_not_texts(tmp_path):
+    # a question whose lines stand together is one run of four integers
+    with Samples([write(tmp_path / "s.jsonl", group(3, n_samples=10))]) as samples:
+        assert [len(runs) for runs in samples._places.values()] == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "q1", "agent"', r"s.jsonl:2: this is not JSON"),
+        ("[1]", r"s.jsonl:2: this is not a JSON object"),
+        (b"\xff\xfe{", r"s.jsonl:2: this is not JSON"),
+        ("[" * 100_000, r"s.jsonl:2: this is not JSON"),
+        (row() | {"id": 3}, r's.jsonl:2: "id" must be a string; got \'3\''),
+        ({"id": "q", "agent": "a", "index": 0}, r's.jsonl:2: "text" is missing'),
+        (row(agent=""), r'"agent" must be a string that is not empty'),
+        (row(index=-1), r'"index" must be an integer of at least 0'),
+        (row(index=True), r'"index" must be an integer'),
+        (row(references="Paris"), r'"references" must be a list of strings'),
+        (row(logprob=float("nan")), r'"logprob" must be a finite number of at most 0, or null; got \'nan\''),
+        (row(logprob=float("-inf")), r'"logprob" must be a finite'),
+        (row(logprob=0.5), r'"logprob" must be a finite number of at most 0'),
+        (row(logprob=-(10**400)), r'"logprob" must be a finite'),
+        (row(correct=1), r'"correct" must be true, false or null'),
+        (row(error=5), r'"error" must be a string or null'),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path, line, message):
+    raw = line if isinstance(line, bytes) else (line if isinstance(line, str) else json.dumps(line)).encode()
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(json.dumps(row(index=7)).encode() + b"\n" + raw + b"\n")
+    with pytest.raises(SamplesError, match=message):
+        Samples([path])
+
+
+def test_a_response_twice_and_an_id_twice_are_named(tmp_path):
+    path = write(tmp_path / "s.jsonl", [row(), row(index=1), row()])
+    with pytest.raises(SamplesError, match=r"s.jsonl:3: question 'q1' has this agent, round and index at .*s.jsonl:1"):
+        read(path)
+    path = write(tmp_path / "t.jsonl", [row(), row(index=1) | {"question": "Another?"}])
+    with pytest.raises(SamplesError, match=r"t.jsonl:2: another question has the id 'q1'"):
+        read(path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(b'{"id": "q"}' * 999)[:-20])
+    for path, message in (
+        (tmp_path / "none.jsonl", "none.jsonl cannot be read"),
+        (cut, "cut.jsonl.gz cannot be read"),
+        (write(tmp_path / "empty.jsonl", []), "empty.jsonl: there are no samples"),
+    ):
+        with pytest.raises(SamplesError, match=message):
+            Samples([path])

@@ -1,0 +1,193 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from itertools import accumulate
+
+import pytest
+
+from coe_agents.errors import ConfigurationError, StoreError
+from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.evaluation.samples.store import SAMPLES, Store
+
+UNITS = {(question, agent): 2 for question in ("1", "2") for agent in ("a", "b")}
+ORDER = [("2", "b"), ("1", "b"), ("2", "a"), ("1", "a")]
+
+
+def rows(unit, *, error_at=None):
+    said = [{"id": unit[0], "agent": unit[1], "index": i, "text": "é\ud800\n", "error": None} for i in range(2)]
+    return said if error_at is None else [*said[:error_at], {**said[error_at], "text": "", "error": "it fell"}]
+
+
+def kept(folder):
+    return [
+        (row["id"], row["agent"], row["index"]) for row in map(json.loads, (folder / SAMPLES).read_bytes().splitlines())
+    ]
+
+
+def filled(folder, units=ORDER):
+    with Store(folder, {"seed": 0}, UNITS) as store:
+        for unit in units:
+            store.append(unit, rows(unit))
+        if not store.pending():
+            store.finish()
+
+
+def test_a_unit_is_on_the_disk_when_it_is_kept_and_at_the_end_all_are_in_order(tmp_path):
+    with Store(tmp_path, {}, UNITS) as store:
+        assert store.pending() == list(UNITS)
+        store.append(ORDER[0], rows(ORDER[0]))
+        assert kept(tmp_path) == [("2", "b", 0), ("2", "b", 1)]
+        for unit in ORDER[1:]:
+            store.append(unit, rows(unit))
+        store.finish()
+    assert kept(tmp_path) == [(*unit, index) for unit in UNITS for index in range(2)]
+
+
+def test_a_run_cut_anywhere_goes_on_to_the_same_file(tmp_path):
+    filled(tmp_path / "whole")
+    whole = (tmp_path / "whole" / SAMPLES).read_bytes()
+    with Store(tmp_path / "unordered", {"seed": 0}, UNITS) as store:
+        for unit in ORDER:
+            store.append(unit, rows(unit))
+    written = (tmp_path / "unordered" / SAMPLES).read_bytes()
+    lines = list(accumulate(len(line) for line in written.splitlines(keepends=True)))
+    ends = lines[1::2]  # of units
+    for cut in [0, 1, *(end + by for end in lines for by in (-9, -1, 0, 1) if end + by <= len(written))]:
+        folder = tmp_path / "cut"
+        shutil.copytree(tmp_path / "unordered", folder)
+        os.truncate(folder / SAMPLES, cut)
+        with Store(folder, {"seed": 0}, UNITS) as store:
+            # no unit that was whole is asked again, and no other is taken for whole
+            assert len(store.pending()) == 4 - sum(end <= cut for end in ends)
+            assert (folder / SAMPLES).read_bytes() == written[: max([end for end in ends if end <= cut], default=0)]
+            for unit in store.pending():
+                store.append(unit, rows(unit))
+            store.finish()
+        assert (folder / SAMPLES).read_bytes() == whole
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("error_at", [0, 1])
+def test_what_failed_is_kept_until_it_is_asked_again(tmp_path, error_at):
+    with Store(tmp_path, {}, UNITS) as store:
+        for unit in ORDER:
+            store.append(unit, rows(unit, error_at=error_at if unit == ("2", "a") else None))
+        store.finish()
+        assert store.errors == {("2", "a"): "it fell"}
+    assert ("2", "a", error_at) in kept(tmp_path)
+    with Store(tmp_path, {}, UNITS) as store:
+        assert store.pending() == [("2", "a")]
+        assert store.errors == {}
+        assert all(row[:2] != ("2", "a") for row in kept(tmp_path))  # the new rows will stand alone
+        store.append(("2", "a"), rows(("2", "a")))
+        store.finish()
+    assert kept(tmp_path) == [(*unit, index) for unit in UNITS for index in range(2)]
+
+
+def test_what_is_kept_after_the_end_stays_too(tmp_path):
+    with Store(tmp_path, {}, UNITS) as store:
+        store.finish()
+        store.append(ORDER[0], rows(ORDER[0]))
+    assert len(kept(tmp_path)) == 2
+
+
+def test_other_settings_do_not_mix(tmp_path):
+    settings = {"agents": [{"name": "a", "n_samples": 2}], "sha256": "x"}
+    with Store(tmp_path, settings, UNITS):
+        pass
+    other = {"agents": [{"name": "a", "n_samples": 3}], "sha256": "y", "seed": 1}
+    with pytest.raises(ConfigurationError) as raised, Store(tmp_path, other, UNITS):
+        pass
+    assert "agents[0].n_samples: 2 there, 3 here\nseed: None there, 1 here" in str(raised.value)
+    assert "sha256" not in str(raised.value)
+    with (
+        pytest.raises(ConfigurationError, match="sha256: 'x' there"),
+        Store(tmp_path, {**settings, "sha256": ""}, UNITS),
+    ):
+        pass
+    with Store(tmp_path, settings, UNITS):  # a refusal leaves no lock
+        pass
+
+
+def test_one_process_at_a_time(tmp_path):
+    with Store(tmp_path, {}, UNITS):
+        code = (
+            "import pathlib, sys; from coe_agents.evaluation.samples.store import Store\n"
+            "Store(pathlib.Path(sys.argv[1]), {}, {}).__enter__()"
+        )
+        other = [sys.executable, "-c", code, str(tmp_path)]
+        done = subprocess.run(other, capture_output=True, text=True, check=False)
+        assert "StoreError: another process writes to" in done.stderr
+        with pytest.raises(StoreError, match="another process"), Store(tmp_path, {}, UNITS):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda lines: [b"{}\n", *lines], ":1: this is not a row of a run"),
+        (lambda lines: [*lines[:3], b"spoilt\n", *lines[3:]], ":4: this is not a row of a run"),
+        (lambda lines: lines[1:], "differ from what this run wrote"),
+        (lambda lines: [*lines, *lines], "differ from what this run wrote"),
+    ],
+)
+def test_a_file_that_was_changed_is_refused_and_left_alone(tmp_path, spoil, said):
+    filled(tmp_path)
+    spoilt = b"".join(spoil((tmp_path / SAMPLES).read_bytes().splitlines(keepends=True)))
+    (tmp_path / SAMPLES).write_bytes(spoilt)
+    with pytest.raises(StoreError, match=said):
+        filled(tmp_path)
+    assert (tmp_path / SAMPLES).read_bytes() == spoilt
+
+
+def test_samples_of_unknown_settings_are_refused(tmp_path):
+    filled(tmp_path)
+    (tmp_path / SETTINGS).write_text("{")
+    with pytest.raises(StoreError, match="is not JSON"):
+        filled(tmp_path)
+    (tmp_path / SETTINGS).unlink()
+    with pytest.raises(StoreError, match=r"is there without settings\.json"):
+        filled(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        (("3", "a"), rows(("3", "a"))),
+        (("1", "b"), rows(("1", "b"))),
+        (("1", "a"), rows(("1", "a"))[:1]),
+        (("1", "a"), []),
+        (("1", "a"), rows(("1", "a")) * 2),
+    ],
+)
+def test_only_a_whole_unit_that_is_missing_is_kept(tmp_path, unit, said):
+    with Store(tmp_path, {}, UNITS) as store:
+        store.append(("1", "b"), rows(("1", "b")))
+        before = (tmp_path / SAMPLES).read_bytes()
+        with pytest.raises(ValueError, match='"rows" must be'):
+            store.append(unit, said)
+        assert (tmp_path / SAMPLES).read_bytes() == before
+
+
+def test_nothing_stays_of_a_unit_that_could_not_be_written(tmp_path, monkeypatch):
+    real = os.write
+    with Store(tmp_path, {}, UNITS) as store:
+        store.append(ORDER[0], rows(ORDER[0]))
+        before = (tmp_path / SAMPLES).read_bytes()
+        room = iter([10])
+
+        def write(file, data):
+            left = next(room, None)
+            if left is None:
+                raise OSError(28, "No space left on device")
+            return real(file, bytes(data)[:left])
+
+        monkeypatch.setattr(os, "write", write)
+        with pytest.raises(OSError, match="No space left"):
+            store.append(ORDER[1], rows(ORDER[1]))
+        monkeypatch.undo()
+        assert (tmp_path / SAMPLES).read_bytes() == before
+        store.append(ORDER[1], rows(ORDER[1]))
+    assert len(kept(tmp_path)) == 4

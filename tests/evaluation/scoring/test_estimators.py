@@ -1,0 +1,318 @@
+import math
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh, expm
+
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation import Samples, iter_statistics, report, score
+from coe_agents.evaluation.scoring import estimators
+from coe_agents.evaluation.scoring.estimators import CONFIDENCES, ESTIMATORS
+from coe_agents.testing import TableEntailment
+from coe_agents.uncertainty import collaborative_entropy, entropy, kl_divergence, semantic_entropy
+from tests.evaluation.invented import group, row, write
+
+LOG2 = math.log(2)
+
+
+@pytest.fixture
+def statistics(tmp_path):
+    def of(rows, **options):
+        with Samples([write(tmp_path / "s.jsonl", rows)]) as samples:
+            return list(iter_statistics(samples, clusterer=NormalizedMatch(), **options))
+
+    return of
+
+
+def said(*texts, **fields):
+    """One question; each argument is what one agent says, answer by answer."""
+    return [
+        row("q", f"agent-{i}", index, text, **fields)
+        for i, own in enumerate(texts)
+        for index, text in enumerate(own.split())
+    ]
+
+
+def values(one):
+    return {name: estimator(one) for name, estimator in ESTIMATORS.items()}
+
+
+def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
+    (one,) = statistics(said("x x", "y y"))
+    found = values(one)
+    for name in ("coe", "epistemic", "pooled_semantic_entropy", "coe_by_frequency"):
+        assert found[name] == pytest.approx(LOG2)
+    for name in ("aleatoric", "semantic_entropy", "self_consistency", "semantic_entropy_by_frequency"):
+        assert found[name] == 0.0
+    assert found["vote_share"] == found["pooled_disagreement"] == found["degree_matrix"] == 0.5
+    assert found["disagreement"] == 1.0
+    assert found["coe_wasserstein"] == 0.5  # total variation from the mean
+    assert found["graph_eigenvalues"] == pytest.approx(2)
+    assert found["divergence_subset"] == 0.0  # the second agent would add log 2
+    for name in ("coe_by_probability", "regular_entropy", "length_normalised_entropy", "p_false", "verbal_confidence"):
+        assert found[name] is None
+
+
+def test_renyi3_by_hand(statistics):
+    (one,) = statistics(said("x x x y", "x x x x"))
+    # the mean is (7/8, 1/8): 343/512 + 1/512 = 344/512
+    assert values(one)["renyi3"] == pytest.approx(-math.log(344 / 512) / 2)
+    (agreed,) = statistics(said("x x", "x x"))
+    assert values(agreed)["renyi3"] == 0.0
+
+
+def test_by_hand_where_each_hesitates(statistics):
+    (one,) = statistics(said("x y", "x y"))
+    found = values(one)
+    for name in ("coe", "aleatoric", "pooled_semantic_entropy", "divergence_subset", "coe_js", "coe_hellinger"):
+        assert found[name] == pytest.approx(LOG2)
+    assert found["epistemic"] == 0.0
+    assert found["disagreement"] == found["self_consistency"] == 0.5
+
+
+def test_everything_is_lowest_at_consensus(statistics):
+    (one,) = statistics(said("x x", "x x", logprob=0.0, n_tokens=1, p_false=0.0, verbal_conf=1.0))
+    lowest = dict.fromkeys(ESTIMATORS, 0.0) | {"graph_eigenvalues": 1.0}
+    # the heat kernel of one cluster of m = 4: eigenvalues 1 and three times exp(-0.3 * 4). Its diagonal is constant, so
+    # a unit diagonal is only another scale
+    heat = np.array([1.0, *[math.exp(-1.2)] * 3])
+    lowest["kernel_language_entropy"] = entropy(heat / heat.sum())
+    assert values(one) == pytest.approx(lowest, abs=1e-12)
+    assert math.copysign(1, values(one)["regular_entropy"]) == 1  # 0.0, not -0.0
+
+
+def test_what_log_probabilities_say(statistics):
+    rows = [
+        row("q", "a", 0, "x", logprob=-1.0, n_tokens=2),
+        row("q", "a", 1, "y", logprob=-3.0, n_tokens=3),
+        row("q", "b", 0, "x", logprob=-4.0, n_tokens=1),
+    ]
+    (one,) = statistics(rows)
+    found = values(one)
+    assert found["regular_entropy"] == pytest.approx((2 + 4) / 2)
+    assert found["length_normalised_entropy"] == pytest.approx((0.75 + 4) / 2)
+    p = math.exp(-0.5) / (math.exp(-0.5) + math.exp(-1.0))
+    rows = [[p, 1 - p], [1, 0]]
+    assert found["coe"] == found["coe_by_probability"] == pytest.approx(collaborative_entropy(rows).total)
+    assert found["coe_by_frequency"] == pytest.approx(collaborative_entropy([[0.5, 0.5], [1, 0]]).total)
+    masses = np.exp([-0.5, -1.0, -4.0])
+    pool = np.array([masses[0] + masses[2], masses[1]]) / masses.sum()
+    assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
+    assert found["pooled_semantic_entropy_by_frequency"] == pytest.approx(entropy([2 / 3, 1 / 3]))
+
+
+def test_probabilities_and_counts_are_not_pooled(statistics):
+    rows = said("x y") + [row("q", "b", i, "x", logprob=-1.0, n_tokens=1) for i in range(2)]
+    (one,) = statistics(rows)
+    assert values(one)["pooled_semantic_entropy"] == pytest.approx(entropy([0.75, 0.25]))
+    assert values(one)["coe_by_probability"] is None
+
+
+def test_stated_fields_are_means_over_agents(statistics):
+    rows = [row("q", "a", 0, p_false=0.5, verbal_conf=1), row("q", "a", 1, p_false=0.1), row("q", "b", p_false=0.7)]
+    (one,) = statistics(rows)
+    assert ESTIMATORS["p_false"](one) == pytest.approx((0.3 + 0.7) / 2)
+    assert ESTIMATORS["verbal_confidence"](one) == 0.0  # b stated none
+    for none in (-1.0, 1.5, float("nan"), "high", True, None):
+        (one,) = statistics([row("q", "a", p_false=none), row("q", "b")])
+        assert ESTIMATORS["p_false"](one) is None
+
+
+def test_an_entailment_model_sets_the_distances(statistics):
+    # p(entailment) is 0.8 one way and 0.1 the other: an affinity of 0.45
+    model = TableEntailment({("Q? x", "Q? y"): "entailment"}, default="neutral")
+    (one,) = statistics(said("x x", "y y", question="Q?"), entailment=model)
+    np.testing.assert_allclose(one.affinity, [[1, 0.45], [0.45, 1]])
+    assert ESTIMATORS["coe_wasserstein"](one) == pytest.approx(0.5 * 0.55)
+    assert ESTIMATORS["degree_matrix"](one) == pytest.approx(1 - (1 + 0.45) / 2)
+    # blocks of ones and of 0.45: the scaled adjacency has the eigenvalues 1 and 0.55 / 1.45
+    assert ESTIMATORS["graph_eigenvalues"](one) == pytest.approx(1 + 0.55 / 1.45)
+    assert [len(call) for call in model.calls] == [2]
+
+
+def test_kernel_entropy_by_hand(statistics):
+    # two responses of different meaning: L = 0, so the kernel is I / 2
+    (one,) = statistics(said("x", "y"))
+    assert ESTIMATORS["kernel_language_entropy"](one) == pytest.approx(LOG2)
+    # of the same meaning: H = exp(-0.3 [[1, -1], [-1, 1]]) has a = (1 + e^-0.6) / 2 on the diagonal and
+    # b = (1 - e^-0.6) / 2 beside it; the unit-diagonal kernel / 2 has the eigenvalues (1 +- b / a) / 2
+    (one,) = statistics(said("x x"))
+    ratio = (1 - math.exp(-0.6)) / (1 + math.exp(-0.6))
+    assert ESTIMATORS["kernel_language_entropy"](one) == pytest.approx(entropy([(1 + ratio) / 2, (1 - ratio) / 2]))
+
+
+def test_eccentricity_by_hand(statistics):
+    # without edges between clusters the embedding is the clusters' indicators: sqrt(n_clusters - 1)
+    (one,) = statistics(said("x y z", "x x y"))
+    assert ESTIMATORS["eccentricity"](one) == pytest.approx(math.sqrt(2))
+    model = TableEntailment({}, default="entailment")
+    (one,) = statistics(said("x", "y", question="Q?"), entailment=model)
+    assert one.affinity[0, 1] == pytest.approx(0.8, abs=0.15)  # the second eigenvalue is far above 0: still embedded
+    assert 0 < ESTIMATORS["eccentricity"](one) <= 1
+
+
+def dense(one):
+    """The graph scores from the m x m matrix of edges, as the papers write them; the oracle."""
+    edges = one.affinity[np.ix_(one.labels, one.labels)]
+    degrees = edges.sum(axis=1)
+    scaled, vectors = eigh(np.eye(len(edges)) - edges / np.sqrt(np.outer(degrees, degrees)))
+    embedding = vectors[:, scaled < 0.9]
+    heat = expm(-0.3 * (np.diag(degrees) - edges))
+    kernel = heat / np.sqrt(np.outer(np.diag(heat), np.diag(heat))) / len(edges)
+    eigenvalues = np.maximum(np.linalg.eigvalsh(kernel), 0.0)
+    return {
+        "degree_matrix": np.trace(len(edges) * np.eye(len(edges)) - np.diag(degrees)) / len(edges) ** 2,
+        "graph_eigenvalues": np.maximum(0.0, 1.0 - scaled).sum(),
+        "eccentricity": np.linalg.norm(embedding - embedding.mean(axis=0)),
+        "kernel_language_entropy": entropy(eigenvalues / eigenvalues.sum()),
+    }
+
+
+def test_graph_scores_equal_those_of_the_whole_matrix(statistics):
+    generator = np.random.default_rng(0)
+    for one in statistics(group(10, n_samples=7)):
+        drawn = generator.random(one.affinity.shape)
+        blurred = replace(one, affinity=np.where(np.eye(len(drawn)), 1.0, (drawn + drawn.T) / 2.0))
+        for each in (one, blurred):
+            found = values(each)
+            for name, expected in dense(each).items():
+                assert found[name] == pytest.approx(expected, abs=1e-12), name
+
+
+def plain_figures(one):
+    """What is computed for several questions at once, from this question's rows alone; the oracle."""
+    by_probability = one.by_probability and collaborative_entropy(one.probabilities)
+    return {
+        "coe_js": collaborative_entropy(one.distributions, divergence="js").total,
+        "coe_hellinger": collaborative_entropy(one.distributions, divergence="hellinger").total,
+        "coe_wasserstein": collaborative_entropy(one.distributions, divergence="wasserstein").total,
+        "coe_by_frequency": collaborative_entropy(one.frequencies).total,
+        "coe_by_probability": by_probability and by_probability.total,
+        "semantic_entropy": np.mean(semantic_entropy(one.distributions)),
+        "semantic_entropy_by_frequency": np.mean(semantic_entropy(one.frequencies)),
+        "semantic_entropy_by_probability": by_probability and by_probability.aleatoric,
+        "divergence_subset": compatible_subset(one),
+    }
+
+
+def compatible_subset(one):
+    rows = one.distributions
+    entropies = np.atleast_1d(semantic_entropy(rows))
+    distances = np.atleast_1d(kl_divergence(rows, rows.mean(axis=0)))
+    order = sorted(range(len(rows)), key=lambda i: (*np.round([entropies[i], distances[i]], 8), *np.round(-rows[i], 8)))
+    chosen = order[:1]
+    for agent in order[1:]:
+        before, after = (collaborative_entropy(one.distributions[rows]) for rows in (chosen, [*chosen, agent]))
+        if after.epistemic - before.epistemic <= 0.05:
+            chosen = [*chosen, agent]
+    return collaborative_entropy(one.distributions[chosen]).total
+
+
+@pytest.mark.parametrize("weighting", ["auto", "frequency"])
+def test_questions_measured_together_equal_each_alone(statistics, weighting):
+    rows = group(60, agents=("a", "b", "c", "d"))
+    lacking = [each for each in rows if each["agent"] != "b" or int(each["id"][1:]) % 3]  # two plans
+    for each in lacking[::97]:
+        each["logprob"] = None
+    found = statistics(lacking, weighting=weighting)
+    assert [one.question.id for one in found] == sorted({each["id"] for each in lacking})
+    assert len({one.distributions.shape for one in found}) > 4
+    for one in found:
+        measured_alone = one.measurement.agents.values()
+        by_cluster = [
+            [agent.distribution.get(each, 0.0) for each in one.measurement.representatives] for agent in measured_alone
+        ]
+        np.testing.assert_array_equal(one.distributions, by_cluster)
+        assert (one.probabilities is None) == any(response["logprob"] is None for response in one.responses)
+        own = values(one)
+        for name, expected in plain_figures(one).items():
+            assert own[name] == pytest.approx(expected, abs=1e-12), name
+
+
+def test_one_agent_alone(statistics):
+    (one,) = statistics(said("x x y z"))
+    found = values(one)
+    assert found["epistemic"] == 0.0
+    assert found["coe"] == found["semantic_entropy"] == found["divergence_subset"] == pytest.approx(1.5 * LOG2)
+    assert found["disagreement"] == found["pooled_disagreement"] == pytest.approx(1 - (0.25 + 2 / 16))
+
+
+def test_ranges_and_the_order_of_agents(statistics):
+    for one in statistics(group(30)):
+        found = {name: value for name, value in values(one).items() if value is not None}
+        assert all(value >= 0 for value in found.values())
+        assert all(found[name] <= 1 for name in (*CONFIDENCES, "disagreement", "degree_matrix") if name in found)
+    rows = group(10)
+    renamed = [each | {"agent": {"a": "c", "b": "b", "c": "a"}[each["agent"]]} for each in rows]
+    for one, other in zip(statistics(rows), statistics(renamed), strict=True):
+        assert values(one) == pytest.approx(values(other), abs=1e-9)
+
+
+def test_what_is_compared(statistics):
+    rows = [row("q", "a", 0, "My final answer: Paris."), row("q", "a", 1, "no matter", answer="paris")]
+    (one,) = statistics(rows)
+    assert one.labels.tolist() == [0, 0]
+
+
+def test_an_agent_without_log_probabilities_is_named_with_its_question(statistics):
+    with pytest.raises(ValueError, match=r"question 'q': \"probability\" weighting needs .* agent-0 lacks some"):
+        statistics(said("x"), weighting="probability")
+
+
+def agents_that_err(statistics):
+    return float(len(statistics.question.failures))
+
+
+def registered(monkeypatch, **values):
+    entries = [EntryPoint(name, value, estimators.ENTRY_POINT_GROUP) for name, value in values.items()]
+    monkeypatch.setattr(estimators, "entry_points", lambda group: entries if group == "coe_agents.estimators" else [])
+
+
+def scored(tmp_path, **options):
+    with Samples([write(tmp_path / "s.jsonl", group(40))]) as samples:
+        return score(samples, clusterer=NormalizedMatch(), **options)
+
+
+def test_an_installed_estimator_is_a_score_like_the_others(tmp_path, monkeypatch):
+    registered(monkeypatch, agents_that_err=f"{__name__}:agents_that_err")
+    found = scored(tmp_path)
+    assert found.values.keys() - ESTIMATORS.keys() == {"agents_that_err", "best_single_model"}
+    assert found.values["agents_that_err"].tolist() == [0.0] * 40
+    assert 0 <= report(found, n_resamples=1)["scores"]["agents_that_err"]["auroc"][0] <= 1
+
+
+def test_an_estimator_from_python_is_a_score_like_the_others(tmp_path):
+    found = scored(tmp_path, estimators={"clusters": lambda one: one.support.size, "never": lambda one: None})
+    assert found.values["clusters"].min() >= 1
+    assert found.absent["never"] == 40
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ("coe_agents.no_such_module:score", ConfigurationError, r"\"extra\" .*cannot be imported: .*no_such_module"),
+        (f"{__name__}:no_such_function", ConfigurationError, r"cannot be imported: .*no_such_function"),
+        (f"{__name__}:LOG2", ValueError, r'estimator "extra" must be a callable; got 0\.69'),
+    ],
+)
+def test_entry_points_that_name_no_estimator(tmp_path, monkeypatch, value, error, message):
+    registered(monkeypatch, extra=value)
+    with pytest.raises(error, match=message):
+        scored(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["coe", "best_single_model"])
+def test_a_name_that_is_taken(tmp_path, name):
+    with pytest.raises(ValueError, match=f'a name of its own; got "{name}" twice. Rename yours'):
+        scored(tmp_path, estimators={name: agents_that_err})
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, True, "0.5", [0.5]])
+def test_what_an_estimator_must_return(tmp_path, value):
+    with pytest.raises(
+        ValueError, match=r'estimator "x" must return None or a finite number; got .* question \'q00000\''
+    ):
+        scored(tmp_path, estimators={"x": lambda one: value})

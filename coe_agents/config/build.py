@@ -68,7 +68,7 @@ def assemble(config: Config | None) -> Any:
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
-        named = [i for i, agent in enumerate(config.agents) if f"{agent.name!r} came" in message]
+        named = [i for i, agent in enumerate(config.agents) if f"got {agent.name!r}" in message]
         place = ("agents", named[-1], "name") if named else ("graph", *_field(message, GraphConfig))
         raise ConfigurationError(config.fault(message, *place)) from error
 

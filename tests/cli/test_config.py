@@ -267,7 +267,7 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         (
             "epistemic_threshold = 0.3",
             "epistemic_threshold = 0.3\n[graph]\nmin_agents = 3",
-            'coe.toml:19: graph.min_agents: "min_agents" must lie in 1..2',
+            'coe.toml:19: graph.min_agents: "min_agents" must be in 1..2',
         ),
         (
             "epistemic_threshold = 0.3",

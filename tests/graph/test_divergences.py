@@ -109,5 +109,5 @@ def test_sampling_does_not_end_on_an_answer_that_is_disputed(divergence, policy)
 
 def test_what_is_out_of_reach_is_said_under_every_divergence():
     for divergence in DIVERGENCES:
-        with pytest.warns(UserWarning, match="the regimes conflict, unknown are out of reach"):
+        with pytest.warns(UserWarning, match="can never see the regimes conflict, unknown"):
             decided(sure("yes", "no"), divergence=divergence, policy=RegimePolicy(0.5, 0.7))

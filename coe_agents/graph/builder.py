@@ -27,7 +27,8 @@ from coe_agents.policy import Policy, Weighting
 from coe_agents.policy.base import ReachableRegimes, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import Agent, Regime
-from coe_agents.uncertainty import collaborative_entropy, coordinate
+from coe_agents.uncertainty import coordinate
+from coe_agents.uncertainty.divergences import Divergence, check_divergence
 
 _ENDS = ("answer", "abstain", "escalate")
 _OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "clarify", "escalation", *_ENDS)
@@ -49,7 +50,7 @@ def create_coe_graph(
     clarify: bool = False,
     canonicalize: Canonicalize | None = canonical_answer,
     weighting: Weighting = "auto",
-    divergence: str = "kl",
+    divergence: Divergence = "kl",
     retries: int = 1,
     max_question_chars: int = 100_000,
 ) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
@@ -92,7 +93,9 @@ def create_coe_graph(
         weighting: See `coe_agents.policy.measure`.
         divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
             with a threshold, the epistemic part is rescaled to the range that it has under "kl"
-            (`coe_agents.uncertainty.epistemic_scale`); what is reported is not rescaled.
+            (`coe_agents.uncertainty.epistemic_scale`); what is reported is not rescaled. A function of your own
+            takes `p`, an agent's row, and `q`, the mean, to a finite number of at least 0, 0 for equal rows; its
+            `__name__` is reported. It is called about 200 times for each agent of a question, mostly for the interval.
         retries: How often an agent that failed is asked again before its failure counts, unless its error rules that
             out. A `ModelAgent` retries each request itself, and is not asked again.
         max_question_chars: A longer question is refused before any agent is asked.
@@ -204,13 +207,13 @@ def _check_object(part: object, name: str, *, method: str, hint: str) -> None:
         raise TypeError(f'"{name}" must have the method "{method}"; got {part!r}. {hint}')
 
 
-def _check_options(*, weighting: str, divergence: str, coordination: str | None, retries: int) -> None:
+def _check_options(*, weighting: str, divergence: Divergence, coordination: str | None, retries: int) -> None:
     if weighting not in get_args(Weighting):
         choices = ", ".join(get_args(Weighting))
         raise ValueError(f'"weighting" must be one of {choices}; got {weighting!r}. "auto" suits most')
-    collaborative_entropy([[1.0]], divergence=divergence)  # both raise for an unknown name
+    check_divergence(divergence)
     if coordination is not None:
-        coordinate([[1.0]], solver=coordination)
+        coordinate([[1.0]], solver=coordination)  # raises for an unknown name
     if retries < 0:
         raise ValueError(f'"retries" must be at least 0; got {retries}. 0 never asks a failed agent again')
 

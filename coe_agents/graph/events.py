@@ -77,7 +77,7 @@ class Measured(TypedDict):
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: In nats.
         epistemic: In the unit of `divergence`.
-        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit.
+        divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit.
         regime: "consensus", "conflict", "ambiguous" or "unknown".
     """
 

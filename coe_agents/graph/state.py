@@ -33,7 +33,7 @@ class DecisionData(TypedDict):
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents, in nats.
         epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
-        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit.
+        divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit.
         interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
         coordinated_coe: CoE after Algorithm 1, where coordination is on.
         surprisal: -log of the leading cluster's support, in nats.

@@ -8,6 +8,7 @@ from coe_agents.policy.measurement import cluster_texts
 from coe_agents.policy.weighting import Weighting, log_probabilities, places_of, shares, weighed_agents
 from coe_agents.types import Response
 from coe_agents.uncertainty import CoEForecast, coe_forecast, epistemic_scale
+from coe_agents.uncertainty.divergences import Divergence
 
 
 def forecast(
@@ -17,7 +18,7 @@ def forecast(
     *,
     weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
-    divergence: str = "kl",
+    divergence: Divergence = "kl",
     confidence: float = 0.95,
 ) -> CoEForecast:
     """Forecasts what `measure` will find after more responses; see `coe_agents.uncertainty.coe_forecast`.

@@ -28,7 +28,7 @@ from coe_agents.uncertainty import (
     semantic_entropy,
 )
 from coe_agents.uncertainty.answers import shares_lead
-from coe_agents.uncertainty.divergences import divergence_name
+from coe_agents.uncertainty.divergences import Divergence, divergence_name
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
@@ -79,7 +79,7 @@ class Measurement:
         history: The rounds before this one, in order.
         forecast: Where the remaining responses may take the measurement, for `is_settled` of a policy; else None. Its
             parts are on the scale of the comparable ones.
-        divergence: Of the epistemic part: "kl", "js", "hellinger" or "total_variation".
+        divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
         epistemic_scale: The factor from `epistemic` to thresholds' scale: `coe_agents.uncertainty.epistemic_scale`.
     """
 
@@ -120,7 +120,7 @@ def measure(
     *,
     weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
-    divergence: str = "kl",
+    divergence: Divergence = "kl",
     coordination: str | None = None,
     n_resamples: int = 200,
     aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
@@ -134,7 +134,8 @@ def measure(
         weights: Of the agents by name, renormalised over those that responded; uniform by default.
         weighting: How responses count within their agent: "frequency" each 1; "probability" by exp(logprob / n_tokens)
             (eq. 8), which all must have; "auto" by probability for the agents that have it for all their responses.
-        divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here.
+        divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here; or a function: see
+            `coe_agents.uncertainty.collaborative_entropy`.
         coordination: A solver of Algorithm 1, whose weights and distributions then choose the answer.
         n_resamples: For the interval of CoE; 0 omits it.
         aleatoric_threshold: In nats, for the regime.

@@ -15,10 +15,16 @@ from coe_agents.graph.state import CoEState
 from coe_agents.policy import AgentMeasurement, Measurement, Policy, Weighting, measure
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.rounds import conformity
+from coe_agents.uncertainty.divergences import Divergence
 
 
 def measure_node(
-    policy: Policy, weights: Mapping[str, float], *, weighting: Weighting, divergence: str, coordination: str | None
+    policy: Policy,
+    weights: Mapping[str, float],
+    *,
+    weighting: Weighting,
+    divergence: Divergence,
+    coordination: str | None,
 ) -> TwoForms:
     """Returns the node that computes Collaborative Entropy; None without a trusted agent."""
     aleatoric, epistemic = regime_thresholds(policy)
@@ -43,7 +49,7 @@ def measure_node(
         return {"measured": to_plain(measurement), "trajectory": account(state, measurement)}
 
     async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        if coordination is None:  # about a millisecond: a thread would cost more
+        if coordination is None and isinstance(divergence, str):  # about a millisecond: a thread would cost more
             return measure_responses(state, config)
         return await asyncio.to_thread(measure_responses, state, config)
 

@@ -188,16 +188,18 @@ def check_divergence(divergence: Divergence) -> None:
 
 def kernel(divergence: Divergence, ground_metric: npt.ArrayLike | None, n_clusters: int) -> Kernel:
     """Returns a divergence of checked rows; a ground metric goes with "wasserstein" only."""
-    if callable(divergence) and ground_metric is None:
-        return partial(_each, function=divergence)
-    if not callable(divergence) and divergence not in _KERNELS:
+    if not isinstance(divergence, str) and callable(divergence):
+        if ground_metric is None:
+            return partial(_each, function=divergence)
+    elif divergence not in _KERNELS:
         valid = ", ".join(f'"{name}"' for name in _KERNELS)
         raise ValueError(f'"divergence" must be a known name; it is {divergence!r}. Choose one of {valid}')
-    if ground_metric is None:
+    elif ground_metric is None:
         return _KERNELS[divergence]
     if divergence != "wasserstein":
+        name = divergence_name(divergence)
         raise ValueError(
-            f'"ground_metric" must come with divergence "wasserstein"; the divergence is "{divergence}". Leave it out'
+            f'"ground_metric" must come with divergence "wasserstein"; the divergence is "{name}". Leave it out'
         )
     return partial(_transport, ground=_checks.ground_metric(ground_metric, n_clusters))
 

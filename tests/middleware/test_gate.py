@@ -69,7 +69,7 @@ async def test_otherwise_the_tool_never_runs(mode, saver, said, why):
     assert (reply.status, reply.tool_call_id, reply.name) == ("error", "c1", "transfer_money")
     assert reply.content.startswith(f"transfer_money was not run: {why}")
     assert f"(regime: {'conflict' if said is UNSURE else 'consensus'})" in reply.content
-    assert state["messages"][-1].content == "Done."  # the driving model goes on
+    assert state["messages"][-1].content == "Done."  # the driving model continues
 
 
 @every_mode

@@ -218,7 +218,7 @@ def test_regimes_are_settled_where_all_in_reach_have_one_action():
     same = RegimePolicy(0.5, 0.3)
     assert settled(same, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6), lead=0.1)  # both abstain
     again = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "unknown"), "another_round"))
-    assert not settled(again, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6))  # the strategy hangs on the regime
+    assert not settled(again, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6))  # the strategy depends on the regime
     assert settled(again, aleatoric=(0.0, 0.4), epistemic=(0.4, 0.6))
 
 

@@ -81,7 +81,7 @@ def test_the_trajectory_tells_what_each_round_came_to():
     ("later", "conformity"),
     [
         ({"c": ["Lyon"]}, 0),  # nobody moves
-        ({"c": ["the paris!"]}, 1 / 3),  # c gives way, in words of its own
+        ({"c": ["the paris!"]}, 1 / 3),  # c changes to it, in words of its own
         ({"a": ["Lyon"], "b": ["Lyon"]}, 0),  # the majority follows the minority: no conformity
         ({"c": ["Nice"]}, 0),  # c moves, to where nobody was
     ],

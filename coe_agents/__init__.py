@@ -1,6 +1,6 @@
-"""Several language models, one question, and a gate that knows when not to answer.
+"""Asks several language models one question, measures their uncertainty, and answers only where it is low.
 
-Names are imported when first used, so that `import coe_agents` and its numeric core stay light.
+Names are imported on first use, so that `import coe_agents` and its numeric core stay light.
 """
 
 from importlib import import_module
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
-    from coe_agents.graph import AskPerson, candidates, create_coe_graph
+    from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
+    from coe_agents.errors import CoEError
+    from coe_agents.graph import AskPerson, candidates, create_coe_graph, create_sequential_graph
     from coe_agents.group_decision import GroupDecision, plot_regimes
     from coe_agents.middleware import CoEMiddleware
+    from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, ThresholdPolicy
-    from coe_agents.rounds import AdaptiveSampling
+    from coe_agents.rounds import AdaptiveSampling, Clarify, Debate, Diversify, Resample
     from coe_agents.shortcuts import aask, ask
     from coe_agents.tool import create_coe_tool
 
@@ -21,42 +24,67 @@ __all__ = [
     "AdaptiveSampling",
     "Arbiter",
     "AskPerson",
+    "BidirectionalEntailment",
     "CalibratedPolicy",
+    "Clarify",
+    "CoEError",
     "CoEMiddleware",
+    "CoETelemetry",
+    "Debate",
     "Decision",
+    "Diversify",
+    "EmbeddingSimilarity",
     "GroupDecision",
     "Measurement",
     "ModelAgent",
+    "NormalizedMatch",
     "RegimePolicy",
+    "Resample",
     "ThresholdPolicy",
     "aask",
     "ask",
     "candidates",
     "create_coe_graph",
     "create_coe_tool",
+    "create_sequential_graph",
     "plot_regimes",
 ]
 
-_HOMES = {
+_MODULES = {
     "AdaptiveSampling": "rounds",
     "Arbiter": "agents",
     "AskPerson": "graph",
+    "BidirectionalEntailment": "clustering",
+    "CalibratedPolicy": "policy",
+    "Clarify": "rounds",
+    "CoEError": "errors",
     "CoEMiddleware": "middleware",
+    "CoETelemetry": "observability",
+    "Debate": "rounds",
+    "Decision": "policy",
+    "Diversify": "rounds",
+    "EmbeddingSimilarity": "clustering",
     "GroupDecision": "group_decision",
+    "Measurement": "policy",
     "ModelAgent": "agents",
+    "NormalizedMatch": "clustering",
+    "RegimePolicy": "policy",
+    "Resample": "rounds",
+    "ThresholdPolicy": "policy",
     "aask": "shortcuts",
     "ask": "shortcuts",
     "candidates": "graph",
     "create_coe_graph": "graph",
     "create_coe_tool": "tool",
+    "create_sequential_graph": "graph",
     "plot_regimes": "group_decision",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'policy')}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

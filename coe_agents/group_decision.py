@@ -1,4 +1,4 @@
-"""Owns how Python code and notebooks see an outcome: `GroupDecision`, as attributes, words, HTML and a plot."""
+"""Owns `GroupDecision`, the typed view of an outcome: attributes, words, HTML and a plot."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class GroupDecision:
             epistemic_threshold: The same for the epistemic part.
 
         Raises:
-            ImportError: matplotlib is not installed.
+            ImportError: If matplotlib is not installed.
         """
         figure = _figure(9.0, 3.4 + 0.3 * max(0, len(self.agents) - 3))
         bars, plane = figure.subplots(1, 2, width_ratios=(1.6, 1.0))
@@ -180,7 +180,7 @@ def plot_regimes(
     """Draws decisions as points on the plane of aleatoric and epistemic uncertainty; those not measured are left out.
 
     Raises:
-        ImportError: matplotlib is not installed.
+        ImportError: If matplotlib is not installed.
     """
     figure = _figure(5.2, 4.6)
     plane = figure.subplots()

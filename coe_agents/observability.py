@@ -1,6 +1,6 @@
 """Owns the hook into OpenTelemetry: a callback handler that turns runs into spans and decisions into metrics.
 
-Off unless passed as a callback; what is exported, and where to, the application's own providers decide.
+It is off unless passed as a callback; the application's own providers decide what is exported, and where.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,12 +29,12 @@ _BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.5, 2.0, 3.0)
 
 @dataclass(eq=False)
 class _Run:
-    """A run of LangChain's that is under way; without a span of its own it passes its parent's context on.
+    """A LangChain run in progress; without a span of its own it passes on its parent's context.
 
     Attributes:
         parent: The run that started it.
-        context: With the span under which its children go.
-        span: Its own.
+        context: Holds the span that is the parent of its children's.
+        span: Its own span.
         node: The node's name, if it is one.
         has_decided: Whether a decision in it or below it is counted.
     """
@@ -54,10 +54,10 @@ class CoETelemetry(BaseCallbackHandler):
     """A callback handler that reports runs of a CoE graph, alone or inside another graph, to OpenTelemetry.
 
     Spans: the run (`coe run`), each node by its name (`prepare`, every agent, `cluster`, `measure`, `coordinate`, the
-    end), and each request to a model (`chat`) under its agent. A span hangs under the one that was current when the run
+    end), and each request to a model (`chat`) under its agent. A span's parent is the one that was current when the run
     started. Their attributes are `coe.` with `agent`, `round`, `n_responses`, `n_clusters`, `coe`, `aleatoric`,
     `epistemic`, `regime`, `action`, `n_rounds`, and `error.type`. A failed agent's span has the status ERROR; an
-    interrupt is none.
+    interrupt is not a failure.
 
     Metrics, one addition for each decision: `coe.decisions` by action and regime ("none" if nothing was measured);
     `coe.collaborative_entropy`, a histogram by action, in nats under "kl" and "js" (`coe.divergence` names another
@@ -96,7 +96,7 @@ class CoETelemetry(BaseCallbackHandler):
         self._coe = meter.create_histogram(
             "coe.collaborative_entropy",
             "1",
-            "CoE of what was decided, in nats unless coe.divergence names a divergence without a unit",
+            "CoE of the decisions, in nats unless coe.divergence names a divergence without a unit",
             explicit_bucket_boundaries_advisory=_BUCKETS,
         )
 
@@ -118,9 +118,9 @@ class CoETelemetry(BaseCallbackHandler):
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         if (run := self._runs.pop(run_id, None)) is None:
             return
-        said = outputs.update if isinstance(outputs, Command) else outputs
-        if run.span is not None and isinstance(said, Mapping):
-            self._describe(run, run.span, said)
+        update = outputs.update if isinstance(outputs, Command) else outputs
+        if run.span is not None and isinstance(update, Mapping):
+            self._describe(run, run.span, update)
         self._close(run)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -160,11 +160,11 @@ class CoETelemetry(BaseCallbackHandler):
     def _close(self, run: _Run) -> None:
         if run.span is not None:
             run.span.end()
-        if run.parent is None:  # a request that was given up tells no end of its own
+        if run.parent is None:  # an abandoned request reports no end
             for run_id in [run_id for run_id, other in list(self._runs.items()) if other.root is run]:
                 left = self._runs.pop(run_id, None)
                 if left is not None and left.span is not None:
-                    left.span.set_status(Status(StatusCode.ERROR, "given up"))
+                    left.span.set_status(Status(StatusCode.ERROR, "abandoned"))
                     left.span.end()
 
     def _fail(self, run_id: UUID, error: BaseException) -> None:
@@ -180,20 +180,20 @@ class CoETelemetry(BaseCallbackHandler):
             span.set_attribute("error.message", message)
         span.set_status(Status(StatusCode.ERROR, kind))
 
-    def _describe(self, run: _Run, span: trace.Span, said: Mapping[str, Any]) -> None:
-        if "asked" in said and self._content:
-            span.set_attribute("coe.question", said["asked"])
-        if isinstance(said.get("responses"), list) and run.node is not None:
-            self._describe_agent(run.node, span, said["responses"])
-        if "labels" in said and run.node is not None:
-            span.set_attribute("coe.n_clusters", len(set(said["labels"])))
+    def _describe(self, run: _Run, span: trace.Span, update: Mapping[str, Any]) -> None:
+        if "asked" in update and self._content:
+            span.set_attribute("coe.question", update["asked"])
+        if isinstance(update.get("responses"), list) and run.node is not None:
+            self._describe_agent(run.node, span, update["responses"])
+        if "labels" in update and run.node is not None:
+            span.set_attribute("coe.n_clusters", len(set(update["labels"])))
         for part in ("measured", "verdict", "decision"):
-            if isinstance(said.get(part), Mapping):
-                self._describe_numbers(span, said[part])
-        if run.node in _ENDS and not run.has_decided and "coe" in (said.get("decision") or ()):
-            self._count(said["decision"])
+            if isinstance(update.get(part), Mapping):
+                self._describe_numbers(span, update[part])
+        if run.node in _ENDS and not run.has_decided and "coe" in (update.get("decision") or ()):
+            self._count(update["decision"])
             above: _Run | None = run
-            while above is not None:  # a node around a whole graph gives the same decision back
+            while above is not None:  # a node around a whole graph returns the same decision
                 above.has_decided, above = True, above.parent
 
     def _describe_agent(self, agent: str, span: trace.Span, responses: Sequence[Mapping[str, Any]]) -> None:
@@ -210,9 +210,9 @@ class CoETelemetry(BaseCallbackHandler):
             self._blame(span, kind, message.strip())
             self._failures.add(1, {"coe.agent": agent, "error.type": kind})
 
-    def _describe_numbers(self, span: trace.Span, said: Mapping[str, Any]) -> None:
-        told = (*_NUMBERS, "regime", "action", "n_rounds", *(("answer", "reason") if self._content else ()))
-        span.set_attributes({f"coe.{name}": said[name] for name in told if said.get(name) is not None})
+    def _describe_numbers(self, span: trace.Span, values: Mapping[str, Any]) -> None:
+        names = (*_NUMBERS, "regime", "action", "n_rounds", *(("answer", "reason") if self._content else ()))
+        span.set_attributes({f"coe.{name}": values[name] for name in names if values.get(name) is not None})
 
     def _count(self, decision: Mapping[str, Any]) -> None:
         action = decision["action"]

@@ -1,4 +1,4 @@
-"""Owns the shortest way in: one call that builds a group, asks it, and returns a `GroupDecision`."""
+"""Owns `ask` and `aask`: one call that builds a group, asks it, and returns a `GroupDecision`."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Owns the tool that asks the group: for any agent that calls tools."""
+"""Owns the tool that asks the group, for any agent that calls tools."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from coe_agents.graph.compiled import check_compiled
 from coe_agents.graph.nodes.prepare import MAX_QUESTION_CHARS
 
 _DESCRIPTION = (
-    "Asks several language models the same question and returns their answer if they are sure of it and agree. "
+    "Asks several language models the same question and returns their answer if they are confident and agree. "
     "Otherwise it says that they are not, and why. Ask one self-contained question."
 )
 
@@ -32,14 +32,14 @@ def create_coe_tool(
 ) -> BaseTool:
     """Returns a tool that asks the group a question.
 
-    What it returns is the answer or, where the group withholds one, a text that says so and why. The whole decision
+    It returns the answer or, where the group withholds one, a text that says so and why. The whole decision
     (`coe_agents.graph.DecisionData`) is the artifact of the tool message. A question that is empty or longer than the
-    graph takes is an error of the tool, for the calling model to correct.
+    graph accepts is an error of the tool, for the calling model to correct.
 
     Args:
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
         name: The tool's name.
-        description: What the calling model reads about the tool; by default what it does and when it withholds.
+        description: What the calling model reads about the tool; by default its purpose and when it withholds.
 
     Raises:
         TypeError: If the graph is not compiled.
@@ -85,14 +85,14 @@ def create_coe_tool(
 
 
 def _is_too_long(error: ValueError) -> bool:
-    """Tells the refusal of a question that is too long, which the calling model can correct, from other errors."""
+    """Returns whether it refuses a question that is too long, which the calling model can correct."""
     return f'"{MAX_QUESTION_CHARS}" of the graph' in str(error)
 
 
 def _read(result: dict[str, Any]) -> tuple[str, DecisionData]:
-    if "decision" not in result:  # it waits for a person, and nothing here could go on with it later
+    if "decision" not in result:  # it waits for a person, and could not be resumed from here
         raise CoEError(
-            "the group came to no decision", hint="a graph that asks a person needs an agent with a checkpointer"
+            "the group reached no decision", hint="a graph that asks a person needs an agent with a checkpointer"
         )
     decision: DecisionData = result["decision"]
     if decision["action"] == "answer" and decision["answer"] is not None:

@@ -96,7 +96,7 @@ async def test_a_question_too_long_is_the_calling_models_to_correct(mode):
     agent = create_agent(driver, [asked])
     state = await agent.ainvoke(given) if mode == "async" else agent.invoke(given)
     assert state["messages"][2].status == "error"
-    assert 'at most 10 characters ("max_question_chars" of the graph); 18 came' in state["messages"][2].content
+    assert 'at most 10 characters ("max_question_chars" of the graph); got 18' in state["messages"][2].content
     assert state["messages"][-1].text == "Oh."
     assert agents[0].requests == []
 

@@ -67,12 +67,8 @@ def assemble(config: Config | None) -> Any:
         return create_coe_graph(agents, clusterer=clusterer, policy=policy, escalation=escalation, **options)
     except ValueError as error:
         message = str(error)
-        # the graph's message names an agent, not its place in the file
-        named = [
-            i
-            for i, agent in enumerate(config.agents)
-            if re.search(rf"{re.escape(repr(agent.name))} came|got {re.escape(repr(agent.name))}", message)
-        ]
+        # the graph speaks of agents by name
+        named = [i for i, agent in enumerate(config.agents) if f"got {agent.name!r}" in message]
         place = ("agents", named[-1], "name") if named else ("graph", *_field(message, GraphConfig))
         raise ConfigurationError(config.fault(message, *place)) from error
 

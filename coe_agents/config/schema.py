@@ -159,7 +159,7 @@ class GraphConfig(_Section):
     max_rounds: int = Field(default=1, ge=1)
     token_budget: int | None = Field(default=None, ge=1)
     deadline: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    strategies: dict[Regime, Literal["resample", "diversify", "debate"]] = Field(default_factory=dict)
+    strategies: dict[Regime, Literal["resample", "diversify", "debate", "clarify"]] = Field(default_factory=dict)
     adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
     coordination: str | None = None

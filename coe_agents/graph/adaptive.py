@@ -1,6 +1,6 @@
-"""Owns adaptive sampling in the graph: how many responses each asking wants, and whether another one follows.
+"""Owns adaptive sampling in the graph: how many responses each request asks for, and whether another follows.
 
-All of it is read off the responses in the state, so that a run that is resumed goes on where it stood.
+Everything is derived from the responses in the state, so that a resumed run continues correctly.
 """
 
 from collections import Counter
@@ -15,13 +15,13 @@ from coe_agents.graph.nodes.cluster import graded_agents
 from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import asking, counted, wishes_of
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import Policy, forecast
+from coe_agents.policy import Policy, SettlingPolicy, forecast
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import Agent
 
 
 class TopUps:
-    """The askings of one graph; see `AdaptiveSampling`."""
+    """The requests of one graph under `AdaptiveSampling`."""
 
     def __init__(
         self,
@@ -34,20 +34,20 @@ class TopUps:
         measuring: Mapping[str, Any],
     ) -> None:
         self._adaptive, self._bounds, self._min_agents = adaptive, bounds, min_agents
-        self._is_settled = getattr(policy, "is_settled", None)
+        self._settling = policy if isinstance(policy, SettlingPolicy) else None
         self._own = {agent.name: _own(agent, adaptive.max_samples) for agent in agents}
         self._measuring = measuring
 
-    def first(self, name: str, wished: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns what an agent is asked first in a round."""
-        planned = self._planned(name, wished)
+    def first(self, name: str, wishes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the first request to an agent in a round."""
+        planned = self._planned(name, wishes)
         if planned is None:
-            return wished
-        n_samples = planned if self._is_settled is None else self._adaptive.n_samples(0, left=planned)
-        return {**wished, "n_samples": n_samples}
+            return wishes
+        n_samples = planned if self._settling is None else self._adaptive.n_samples(0, left=planned)
+        return {**wishes, "n_samples": n_samples}
 
     def more(self, state: CoEState) -> list[Send] | str:
-        """Returns where a measurement leads: to the agents that have responses left, or to the gate."""
+        """Routes after a measurement: to the agents that have responses left, or to the gate."""
         given, wishes = self._given(state), wishes_of(state, self._own)
         left, graded = dict[str, int](), graded_agents(state)  # a probability that was read needs no more responses
         for name in (wishes.keys() & given.keys()) - counted(state, "once"):
@@ -65,15 +65,15 @@ class TopUps:
         }
         return asking(state, self._bounds, again)
 
-    def _planned(self, name: str, wished: Mapping[str, Any]) -> int | None:
-        """Returns how many responses an agent gives in a round at most; None for as many as it will, at once."""
-        if wished.get("temperature") == 0:  # all of them would be the same
+    def _planned(self, name: str, wishes: Mapping[str, Any]) -> int | None:
+        """Returns the most responses of an agent in a round; None if it gives as many as it likes at once."""
+        if wishes.get("temperature") == 0:  # all of them would be the same
             return None
-        wanted: int | None = wished.get("n_samples", self._own[name])
-        return wanted
+        planned: int | None = wishes.get("n_samples", self._own[name])
+        return planned
 
     def _given(self, state: CoEState) -> dict[str, int]:
-        """Returns how many responses of the round each agent gave, without the agents that failed in it."""
+        """Returns how many responses each agent gave in the round, without the agents that failed in it."""
         rows = [row for row in state["responses"] if row["round"] == state["round"]]
         given = Counter(row["agent"] for row in rows)
         for row in rows:
@@ -82,7 +82,7 @@ class TopUps:
         return given
 
     def _settled(self, state: CoEState, left: Mapping[str, int]) -> bool:
-        if self._is_settled is None:
+        if self._settling is None:
             return False
         labels = state["labels"]
         expected = forecast(
@@ -95,11 +95,11 @@ class TopUps:
         measurement = measurement_of(state)
         if measurement.tied:  # after Algorithm 1, which is not forecast, where the plain lead is clear
             expected = replace(expected, lead=0.0)
-        return bool(self._is_settled(replace(measurement, forecast=expected)))
+        return bool(self._settling.is_settled(replace(measurement, forecast=expected)))
 
 
 def _own(agent: Agent, max_samples: int | None) -> int | None:
-    """Returns how many responses an agent gives in a round that wishes for no number; None if nobody says."""
+    """Returns how many responses an agent gives in a round that sets no number; None if it is not known."""
     if getattr(agent, "temperature", None) == 0:
         return 1
     return getattr(agent, "n_samples", None) if max_samples is None else max_samples

@@ -1,4 +1,4 @@
-"""Owns `AskPerson`: an escalated case is put to a person, and the run waits for the reply."""
+"""Owns `AskPerson`: a person decides an escalated case, and the run waits for the reply."""
 
 from functools import partial
 from typing import Annotated, Any, Literal, get_args
@@ -18,21 +18,21 @@ _ASKED = "Approve a candidate by its number, give an answer of your own, or reje
 class AskPerson(Runnable[EscalatedCase, Ruling]):
     """A person decides; for `escalation=`. The graph needs a checkpointer, and waits at an `interrupt`.
 
-    A reply that cannot be used interrupts again, with what was wrong with it. Going on never samples again, also where
-    the graph is a subgraph, unless that is compiled with `checkpointer=False`.
+    A reply that cannot be used interrupts again, and says what was wrong with it. Resuming never samples again, also
+    where the graph is a subgraph, unless that is compiled with `checkpointer=False`.
 
     Args:
         form: What is shown, and how to reply with `Command(resume=reply)`; the interrupt's `response_schema` says it.
 
             "coe" shows a `PersonRequest`. The reply is `{"type": "approve", "candidate": number}`,
-            `{"type": "answer", "answer": text}` or `{"type": "reject", "reason": text}`, whose reason may be left out.
+            `{"type": "answer", "answer": text}` or `{"type": "reject", "reason": text}`, whose reason is optional.
 
             "agent_chat_ui" shows the `{"action_requests": [...], "review_configs": [...]}` of LangChain's
             `HumanInTheLoopMiddleware`. The reply is `{"decisions": [decision]}`, its type "approve" (the best supported
             answer), "edit" or "respond" (another answer), or "reject".
 
     Raises:
-        ValueError: If there is no such form.
+        ValueError: If the form is unknown.
     """
 
     name = "person"
@@ -41,7 +41,7 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
     def __init__(self, form: Form = "coe") -> None:
         if form not in get_args(Form):
             raise ValueError(
-                f'"form" of AskPerson must be one of {", ".join(get_args(Form))}; {form!r} came. "coe" shows most'
+                f'"form" of AskPerson must be one of {", ".join(get_args(Form))}; got {form!r}. "coe" shows the most'
             )
         self.form = form
 
@@ -49,14 +49,14 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
         return f"AskPerson({self.form!r})"
 
     def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
-        """Asks until the reply can be used, and returns what it rules."""
+        """Asks until the reply can be used, and returns its ruling."""
         if self.form == "coe":
             shown = partial(person_request, "escalation", input, _ASKED)
             return ask(shown, _REPLY, partial(_read, input))
         return ask(partial(_review, input), _REVIEWED, partial(_read_review, input))
 
     async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
-        """Asks until the reply can be used, and returns what it rules."""
+        """Asks until the reply can be used, and returns its ruling."""
         return self.invoke(input, config)
 
 
@@ -132,7 +132,7 @@ _REVIEWED = TypeAdapter(_Reviewed)
 
 
 def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
-    """Returns a `HITLRequest` of langchain, which need not be installed."""
+    """Returns a `HITLRequest` of langchain as plain data: langchain need not be installed."""
     answers = case["candidates"]
     numbers = decomposition(
         coe=case["coe"],
@@ -161,7 +161,7 @@ def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
 
 
 def _literally(text: str) -> str:
-    """Returns a text as code, so that the interface that shows it renders none of it."""
+    """Returns a text as code, so that no interface renders anything in it."""
     return f"`{' '.join(text.split()).replace('`', chr(39))}`"
 
 

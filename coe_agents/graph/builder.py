@@ -1,4 +1,4 @@
-"""Owns the shape of the graph: which node leads to which."""
+"""Owns `create_coe_graph`: the checks of its parts, and which node leads to which."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,11 @@ from coe_agents.graph.rounds import fan_out
 from coe_agents.graph.runnables import OneForm
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import Policy, Weighting
+from coe_agents.policy.base import ReachableRegimes, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import Agent, Regime
-from coe_agents.uncertainty import collaborative_entropy, coordinate
+from coe_agents.uncertainty import coordinate
+from coe_agents.uncertainty.divergences import Divergence, check_divergence
 
 _ENDS = ("answer", "abstain", "escalate")
 _OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "clarify", "escalation", *_ENDS)
@@ -48,7 +50,7 @@ def create_coe_graph(
     clarify: bool = False,
     canonicalize: Canonicalize | None = canonical_answer,
     weighting: Weighting = "auto",
-    divergence: str = "kl",
+    divergence: Divergence = "kl",
     retries: int = 1,
     max_question_chars: int = 100_000,
 ) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
@@ -62,41 +64,44 @@ def create_coe_graph(
 
     Args:
         agents: The participants, with distinct names.
-        clusterer: Tells which responses mean the same.
-        policy: Decides; any object with `decide`.
+        clusterer: Decides which responses mean the same.
+        policy: Decides what to do; any object with `decide`. See `coe_agents.policy` for its optional hooks.
         max_rounds: After this many rounds "another_round" becomes "abstain".
-        token_budget: The same, once all agents together have used so many tokens, input and output. A round that is
-            under way is finished, so the last one may go beyond.
-        deadline: The same, after so many seconds for the question. What is under way is given the time that is left:
-            a `ModelAgent` then gives what it has; another agent is cut off half a second later in an asynchronous run,
-            and cannot be stopped in a synchronous one. An answer that is at hand is given, however late. The time
-            between a decision and the next round (a person's, say) does not count; that of a crash in a round does.
+        token_budget: The same, once all agents together have used this many tokens, input and output. A round that has
+            begun is finished, so the last one may exceed the budget.
+        deadline: The same, after this many seconds for the question. Agents that are still sampling get the time that
+            is left: a `ModelAgent` then returns what it has; another agent is cut off half a second later in an
+            asynchronous run, and cannot be stopped in a synchronous one. An answer that is available is given, however
+            late. The time between a decision and the next round (a person's, for example) does not count; that of a
+            crash in a round does.
         strategies: How another round is asked, by the regime that led to it: "resample", "diversify", "debate",
             "clarify", an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for
             "ambiguous" and "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
-        adaptive: Draws few responses first, and more only while they could change the decision; None draws all at once.
-            `token_budget` and `deadline` end it, too: what is there then decides.
+        adaptive: Samples few responses first, and more only while they could change the decision; None samples all at
+            once. `token_budget` and `deadline` end it, too; the responses at hand then decide.
         min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
         coordination: A solver of Algorithm 1 ("greedy", "softmax", "genetic", "bayesian"), whose weights and
-            distributions then choose the answer; the policy still sees CoE as it was measured.
+            distributions then choose the answer; the policy still sees the measured CoE.
         escalation: Decides what the policy escalates: an `Arbiter` (a stronger model), an `AskPerson`, or a function or
             Runnable of your own from an `EscalatedCase` to a `Ruling` (`coe_agents.types`). None ends the run with
             "escalate".
-        clarify: Whether a policy may name the strategy "clarify", as it may where `strategies` has it: the user is
-            asked what is meant (`coe_agents.graph.PersonRequest`; the reply is text), and the next round starts afresh.
-            This, and an escalation to a person, need a checkpointer; without one a run is refused before anybody is
-            asked.
-        canonicalize: Extracts the short answer that is clustered from a response's text; None takes the text as it is.
+        clarify: Whether a policy may name the strategy "clarify" (`coe_agents.rounds.Clarify`), as it may where
+            `strategies` holds it: the user is asked what is meant (`coe_agents.graph.PersonRequest`; the reply is
+            text), and the next round starts afresh. This, and an escalation to a person, need a checkpointer; without
+            one a run is refused before any agent is asked.
+        canonicalize: Extracts the short answer, which is clustered, from a response's text; None keeps the text.
         weighting: See `coe_agents.policy.measure`.
-        divergence: "kl", "js", "hellinger" or "total_variation", which "wasserstein" is another name of here. Before it
-            is compared with a threshold, the epistemic part is rescaled to the range that it has under "kl"
-            (`coe_agents.uncertainty.epistemic_scale`); what is reported stays as it is.
-        retries: How often an agent that failed is asked again before its failure counts, where its error leaves that
-            open. A `ModelAgent` retries by itself, request by request, and is not asked again.
-        max_question_chars: A longer question is refused before anybody is asked.
+        divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
+            with a threshold, the epistemic part is rescaled to the range that it has under "kl"
+            (`coe_agents.uncertainty.epistemic_scale`); what is reported is not rescaled. A function of your own
+            takes `p`, an agent's row, and `q`, the mean, to a finite number of at least 0, 0 for equal rows; its
+            `__name__` is reported. It is called about 200 times for each agent of a question, mostly for the interval.
+        retries: How often an agent that failed is asked again before its failure counts, unless its error rules that
+            out. A `ModelAgent` retries each request itself, and is not asked again.
+        max_question_chars: A longer question is refused before any agent is asked.
 
     Raises:
-        TypeError: If an agent or a strategy is none.
+        TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
         ValueError: If the parts do not fit together.
 
     Example:
@@ -106,24 +111,16 @@ def create_coe_graph(
         >>> graph.compile().invoke({"question": "What is the capital of France?"})["decision"]["action"]
         'answer'
     """
-    for agent in agents:
-        if not isinstance(agent, Agent):
-            raise TypeError(
-                f'"agents" must hold agents, with a name, a weight and "sample"; {type(agent).__name__} came. '
-                "Wrap a chat model: ModelAgent(name, model)"
-            )
+    _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
+    _check_options(weighting=weighting, divergence=divergence, coordination=coordination, retries=retries)
     names = [agent.name for agent in agents]
-    _check_names(weighting=weighting, divergence=divergence, coordination=coordination)
     quorum = len(names) // 2 + 1 if min_agents is None else min_agents
-    _check(agents, names, min_agents=quorum, retries=retries)
+    _check_group(agents, names, min_agents=quorum)
     bounds = Bounds(max_rounds, token_budget, deadline)
     if max_question_chars < 1:
-        raise ValueError(
-            f'"max_question_chars" must be at least 1; {max_question_chars} came. Leave it out for 100,000'
-        )
-    unreachable = getattr(policy, "unreachable", lambda **_: ())(n_agents=len(names))
-    if unreachable:
-        message = f"with {len(names)} agents the regimes {', '.join(unreachable)} are out of reach of {policy!r}"
+        raise ValueError(f'"max_question_chars" must be at least 1; got {max_question_chars}. Omit it for 100,000')
+    if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(names))):
+        message = f"with {len(names)} agents, {policy!r} can never see the regimes {', '.join(unreachable)}"
         warnings.warn(message, stacklevel=2)
 
     table = Strategies(strategies)
@@ -142,7 +139,7 @@ def create_coe_graph(
             input_schema=AskedRequest,
             retry_policy=retry,
         )
-        # one edge each: a list barrier would wait for ever for an agent that was not asked
+        # one edge each: a barrier would wait forever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", cluster_node(clusterer, canonicalize))
     weights = {agent.name: agent.weight for agent in agents}
@@ -177,31 +174,75 @@ def create_coe_graph(
     return graph
 
 
-def _check_names(*, weighting: str, divergence: str, coordination: str | None) -> None:
+def _check_parts(
+    agents: Sequence[Agent], *, clusterer: object, policy: object, adaptive: object, canonicalize: object
+) -> None:
+    """Refuses the wrong kind of part here, not after all agents were paid for."""
+    for agent in agents:
+        if isinstance(agent, type):
+            raise TypeError(
+                f'"agents" must hold objects, not classes; got {agent.__name__}. Call it with its arguments'
+            )
+        if not isinstance(agent, Agent):
+            raise TypeError(
+                f'"agents" must hold agents, with a name, a weight and "sample"; got {type(agent).__name__}. '
+                "Wrap a chat model: ModelAgent(name, model)"
+            )
+    _check_object(clusterer, "clusterer", method="cluster", hint="Pass NormalizedMatch(), for example")
+    _check_object(policy, "policy", method="decide", hint="Pass ThresholdPolicy(0.5), for example")
+    regime_thresholds(policy)
+    if adaptive is not None and not isinstance(adaptive, AdaptiveSampling):
+        raise TypeError(f'"adaptive" must be an AdaptiveSampling; got {adaptive!r}. Pass AdaptiveSampling() or omit it')
+    if canonicalize is not None and not callable(canonicalize):
+        raise TypeError(
+            f'"canonicalize" must be a function from a text to a text; got {canonicalize!r}. '
+            "Pass None to cluster the texts as they are"
+        )
+
+
+def _check_object(part: object, name: str, *, method: str, hint: str) -> None:
+    if isinstance(part, type):
+        raise TypeError(f'"{name}" must be an object, not a class; got {part.__name__}. Call it with its arguments')
+    if not callable(getattr(part, method, None)):
+        raise TypeError(f'"{name}" must have the method "{method}"; got {part!r}. {hint}')
+
+
+def _check_options(*, weighting: str, divergence: Divergence, coordination: str | None, retries: int) -> None:
     if weighting not in get_args(Weighting):
         choices = ", ".join(get_args(Weighting))
-        raise ValueError(f'"weighting" must be one of {choices}; {weighting!r} came. "auto" suits most')
-    # asked with nothing at stake, so that a wrong name is not found out after all agents were paid for
-    collaborative_entropy([[1.0]], divergence=divergence)
+        raise ValueError(f'"weighting" must be one of {choices}; got {weighting!r}. "auto" suits most')
+    check_divergence(divergence)
     if coordination is not None:
-        coordinate([[1.0]], solver=coordination)
+        coordinate([[1.0]], solver=coordination)  # raises for an unknown name
+    if retries < 0:
+        raise ValueError(f'"retries" must be at least 0; got {retries}. 0 never asks a failed agent again')
 
 
-def _check(agents: Sequence[Agent], names: Sequence[str], *, min_agents: int, retries: int) -> None:
+def _check_group(agents: Sequence[Agent], names: Sequence[str], *, min_agents: int) -> None:
     if not names:
-        raise ValueError('"agents" must hold at least one agent; none came. Pass ModelAgent objects')
+        raise ValueError('"agents" must hold at least one agent; got none. Pass ModelAgent objects')
+    for name in names:
+        _check_name(name)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'the names of "agents" must differ; {twice!r} came twice. Rename one')
-    for name in names:
-        if name in _OWN_NODES or any(character in name for character in ":|") or name.startswith("__"):
-            raise ValueError(
-                f"the name of an agent must not be a node of the graph's own ({', '.join(_OWN_NODES)}), start with "
-                f'"__" or hold ":" or "|"; {name!r} came. Rename it'
-            )
+        raise ValueError(f'the names of "agents" must differ; got {twice!r} twice. Rename one')
     if not any(agent.weight > 0 for agent in agents):
-        raise ValueError('"agents" must hold one with a weight above 0; all have 0. Raise one of the weights')
+        raise ValueError('"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them')
     if not 1 <= min_agents <= len(names):
-        raise ValueError(f'"min_agents" must lie in 1..{len(names)}; {min_agents} came. Leave it out for a majority')
-    if retries < 0:
-        raise ValueError(f'"retries" must be at least 0; {retries} came. 0 never asks a failed agent again')
+        raise ValueError(f'"min_agents" must be in 1..{len(names)}; got {min_agents}. Omit it for a majority')
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f'a name of "agents" must be a string; got {name!r}. Rename the agent')
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:  # no checkpointer could store it
+        raise ValueError(
+            f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
+        ) from error
+    if name in _OWN_NODES or any(character in name for character in ":|") or name.startswith("__"):
+        raise ValueError(
+            f'a name of "agents" must not be that of a node of the graph ({", ".join(_OWN_NODES)}), start with "__" or '
+            f'contain ":" or "|"; got {name!r}. Rename the agent'
+        )

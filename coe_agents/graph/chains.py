@@ -1,15 +1,16 @@
-"""Owns chains of dependent questions: each answer makes the next question, and each gate may end the chain."""
+"""Owns chains of dependent questions: the next question is made from each answer; each gate may end the chain."""
 
 import operator
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict
 
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import RunnableConfig
 from langgraph.channels import EphemeralValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Overwrite
 
 from coe_agents.graph.compiled import check_compiled
+from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.graph.state import DecisionData
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
@@ -21,7 +22,7 @@ class Step(TypedDict):
     Attributes:
         question: What was asked.
         action: "answer", "abstain" or "escalate".
-        answer: The answer, of which the next question is made; None unless the action is "answer".
+        answer: The answer, from which the next question is made; None unless the action is "answer".
         regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
             measured.
         coe: Collaborative Entropy of this question, the sum of the next two.
@@ -54,8 +55,8 @@ class SequenceOutput(TypedDict, total=False):
             sum is the uncertainty met on the path that was taken, not the mean over all paths.
         aleatoric: In nats.
         epistemic: In the unit of the graph's divergence: nats under "kl" and "js".
-        ended: "withheld": the last gate let no answer through; "complete": no question follows the last answer;
-            "max_steps": one would.
+        ended: "withheld": the last gate withheld its answer; "complete": no question follows the last answer;
+            "max_steps": another would follow.
     """
 
     steps: Annotated[list[Step], operator.add]
@@ -70,7 +71,7 @@ class SequenceState(SequenceInput, SequenceOutput, total=False):
     """All channels of the graph.
 
     Attributes:
-        asked: The question of the step that is next.
+        asked: The question of the next step.
     """
 
     asked: str
@@ -79,7 +80,7 @@ class SequenceState(SequenceInput, SequenceOutput, total=False):
 def create_sequential_graph(
     graph: Any, *, next_question: NextQuestion, max_steps: int = 10
 ) -> StateGraph[SequenceState, None, SequenceInput, SequenceOutput]:
-    """Returns the graph of a chain, uncompiled: a question is asked only if the gate before it let its answer through.
+    """Returns the graph of a chain, uncompiled: each question needs an answer of the gate before it.
 
     The input is `{"question": str}`, the first one; a new input on a thread starts a new chain.
 
@@ -87,7 +88,7 @@ def create_sequential_graph(
         graph: A compiled CoE graph, asked once for each step.
         next_question: From a question and its answer to the next question, or None at the end of the chain. The answer
             is the gate's: canonical (`coe_agents.clustering.canonical_answer`), unless the CoE graph was built
-            otherwise, and yet a model's text: treat it as data.
+            otherwise. It is still a model's text: treat it as data.
         max_steps: The most questions of a chain.
 
     Raises:
@@ -106,7 +107,7 @@ def create_sequential_graph(
     """
     gate = check_compiled(graph)
     if max_steps < 1:
-        raise ValueError(f'"max_steps" must be at least 1; {max_steps} came. 1 asks the first question alone')
+        raise ValueError(f'"max_steps" must be at least 1; got {max_steps}. 1 asks the first question only')
 
     def begin(state: SequenceState) -> dict[str, Any]:
         return {"asked": state["question"], "steps": Overwrite([]), "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
@@ -142,8 +143,8 @@ def create_sequential_graph(
         return proceed(state, (await gate.ainvoke({"question": state["asked"]}, config))["decision"])
 
     sequence = StateGraph(SequenceState, input_schema=SequenceInput, output_schema=SequenceOutput)
-    sequence.add_node("begin", begin)
-    sequence.add_node("ask", RunnableLambda(ask, afunc=aask, name="ask"), destinations=("ask", END))
+    sequence.add_node("begin", OneForm(begin))
+    sequence.add_node("ask", TwoForms(ask, aask, name="ask"), destinations=("ask", END))
     sequence.add_edge(START, "begin")
     sequence.add_edge("begin", "ask")
     return sequence

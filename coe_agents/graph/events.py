@@ -1,9 +1,8 @@
-"""Owns what a run tells while it goes on: the events of `stream_mode="custom"`.
+"""Owns the events of a run, which `stream_mode="custom"` streams.
 
-They are for whoever watches, and hold nothing of a response: what a user may see of an answer, the gate decides. Only
-an error's text and a policy's reason come from outside, redacted as in the decision; who says what stands in the
-decision alone. The other stream modes ("updates", "values") are for operators alone, since the state holds every
-response.
+They hold nothing of a response, since the gate decides what a user may see of an answer. Only an error's text and a
+policy's reason come from outside; both are redacted as in the decision. Who says what is in the decision only. The
+other stream modes ("updates", "values") are for operators, since the state holds every response.
 """
 
 import logging
@@ -20,12 +19,12 @@ from coe_agents.types import Action, Regime
 
 
 class AgentAsked(TypedDict):
-    """An agent was sent its request; again at each retry of the graph's own.
+    """An agent was sent its request; repeated at each retry by the graph.
 
     Attributes:
         event: "agent_asked".
         agent: Its name.
-        round: The round, from 0; in every event.
+        round: The round, from 0, as in every event.
     """
 
     event: Literal["agent_asked"]
@@ -34,14 +33,14 @@ class AgentAsked(TypedDict):
 
 
 class AgentSampled(TypedDict):
-    """An agent is done with a round.
+    """An agent has finished a round.
 
     Attributes:
         event: "agent_sampled".
         agent: Its name.
         round: The round.
-        n_responses: How many responses came; 0 if it failed.
-        seconds: What the last attempt took.
+        n_responses: How many responses it gave; 0 if it failed.
+        seconds: How long the last attempt took.
         error: The exception's type and message if it failed, as in `failed_agents`.
     """
 
@@ -54,7 +53,7 @@ class AgentSampled(TypedDict):
 
 
 class Clustered(TypedDict):
-    """The responses of all rounds so far have their clusters.
+    """The responses of all rounds so far are clustered.
 
     Attributes:
         event: "clustered".
@@ -70,7 +69,7 @@ class Clustered(TypedDict):
 
 
 class Measured(TypedDict):
-    """The uncertainty is known; all None where nothing could be measured.
+    """The uncertainty is measured; every number is None where nothing could be measured.
 
     Attributes:
         event: "measured".
@@ -78,7 +77,7 @@ class Measured(TypedDict):
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: In nats.
         epistemic: In the unit of `divergence`.
-        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit.
+        divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit.
         regime: "consensus", "conflict", "ambiguous" or "unknown".
     """
 
@@ -108,7 +107,7 @@ class Decided(TypedDict):
 
 
 class Ruled(TypedDict):
-    """Whoever the case was escalated to has decided; the reason may tell of the answer, and is left to the decision.
+    """The escalated case is decided; the reason may reveal the answer, so it is in the decision only.
 
     Attributes:
         event: "ruled".
@@ -132,36 +131,36 @@ _ASample: TypeAlias = Callable[[Any, RunnableConfig], Awaitable[dict[str, Any]]]
 
 
 def emit(event: Event) -> None:
-    """Writes the event to the stream, if anybody listens, and to the log at DEBUG."""
+    """Writes the event to the stream, if there is one, and to the log at DEBUG."""
     _LOG.debug("%s", event)
     get_stream_writer()(event)
 
 
-def told(sample: _Sample, agent: str) -> _Sample:
-    """Returns an agent's node that tells when it is asked and when it is done."""
+def with_events(sample: _Sample, agent: str) -> _Sample:
+    """Returns an agent's node that emits `AgentAsked` before and `AgentSampled` after it."""
 
-    def sample_and_tell(request: Any, config: RunnableConfig) -> dict[str, Any]:
-        done = _asked(agent, request["round"])
-        return done(sample(request, config))
+    def sample_with_events(request: Any, config: RunnableConfig) -> dict[str, Any]:
+        finish = _start(agent, request["round"])
+        return finish(sample(request, config))
 
-    return sample_and_tell
-
-
-def atold(asample: _ASample, agent: str) -> _ASample:
-    """Returns the same of an asynchronous node."""
-
-    async def sample_and_tell(request: Any, config: RunnableConfig) -> dict[str, Any]:
-        done = _asked(agent, request["round"])
-        return done(await asample(request, config))
-
-    return sample_and_tell
+    return sample_with_events
 
 
-def clustered(round: int, labels: Sequence[int]) -> Clustered:
+def awith_events(asample: _ASample, agent: str) -> _ASample:
+    """Returns the same for an asynchronous node."""
+
+    async def sample_with_events(request: Any, config: RunnableConfig) -> dict[str, Any]:
+        finish = _start(agent, request["round"])
+        return finish(await asample(request, config))
+
+    return sample_with_events
+
+
+def clustering_event(round: int, labels: Sequence[int]) -> Clustered:
     """Returns the event of these labels.
 
     Example:
-        >>> clustered(0, [0, 1, 0])["sizes"]
+        >>> clustering_event(0, [0, 1, 0])["sizes"]
         [2, 1]
     """
     sizes = Counter(labels)
@@ -170,7 +169,7 @@ def clustered(round: int, labels: Sequence[int]) -> Clustered:
     )
 
 
-def measured(round: int, measurement: Measurement | None) -> Measured:
+def measurement_event(round: int, measurement: Measurement | None) -> Measured:
     """Returns the event of this measurement."""
     if measurement is None:
         return Measured(
@@ -187,22 +186,22 @@ def measured(round: int, measurement: Measurement | None) -> Measured:
     )
 
 
-def decided(round: int, decision: Decision) -> Decided:
+def decision_event(round: int, decision: Decision) -> Decided:
     """Returns the event of this decision."""
     return Decided(event="decided", round=round, action=decision.action, reason=decision.reason)
 
 
-def ruled(round: int, verdict: Mapping[str, Any]) -> Ruled:
+def ruling_event(round: int, verdict: Mapping[str, Any]) -> Ruled:
     """Returns the event of this verdict."""
     return Ruled(event="ruled", round=round, action=verdict["action"], decided_by=verdict["decided_by"])
 
 
-def _asked(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Tells that the agent is asked; what is returned takes the node's update, tells of it, and gives it back."""
+def _start(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Emits `AgentAsked`; returns a function that emits `AgentSampled` for the node's update and returns the update."""
     emit(AgentAsked(event="agent_asked", agent=agent, round=round))
     start = time.perf_counter()
 
-    def done(update: dict[str, Any]) -> dict[str, Any]:
+    def finish(update: dict[str, Any]) -> dict[str, Any]:
         errors = [response["error"] for response in update["responses"] if response["error"] is not None]
         event = AgentSampled(
             event="agent_sampled",
@@ -215,4 +214,4 @@ def _asked(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]
         emit(event)
         return update
 
-    return done
+    return finish

@@ -1,4 +1,4 @@
-"""Owns stopping for a person: asking until the reply can be used, and refusing to start where a run could not go on."""
+"""Owns interrupts for a person: asking until the reply can be used, and refusing runs that could not be resumed."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
@@ -24,8 +24,8 @@ class PersonRequest(TypedDict):
     """What a person is shown; the fields that are not explained here are those of `EscalatedCase`.
 
     Attributes:
-        type: What for: "escalation", or "clarify".
-        asked: What to do, in words.
+        type: The purpose: "escalation" or "clarify".
+        asked: What the person should do, in words.
         problem: Why the last reply could not be used; None at first.
     """
 
@@ -44,7 +44,7 @@ class PersonRequest(TypedDict):
 def person_request(
     type: Literal["escalation", "clarify"], case: EscalatedCase, asked: str, problem: str | None
 ) -> PersonRequest:
-    """Returns what a person is shown of a case."""
+    """Returns the part of a case that a person is shown."""
     return PersonRequest(
         type=type,
         question=case["question"],
@@ -62,13 +62,13 @@ def person_request(
 def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Callable[[_Form], _Reply]) -> _Reply:
     """Interrupts the run until a reply can be used; for a node that has done nothing before.
 
-    LangGraph would raise at a reply that does not fit a type given as `response_schema`, and a server count the run as
-    failed. Given the schema only, it leaves the check to us.
+    Given a type as `response_schema`, LangGraph would raise at a reply that does not fit it, and a server would count
+    the run as failed. Given only its JSON schema, LangGraph does not check.
 
     Args:
-        request: What is shown, given what was wrong with the last reply, None at first.
-        form: What a reply must look like.
-        read: Makes something of a reply that does; raises ValueError where it cannot be used.
+        request: Returns what is shown, from what was wrong with the last reply (None at first).
+        form: The type of a reply.
+        read: Converts a reply of that type; raises ValueError if it cannot be used.
     """
     problem = None
     while True:
@@ -82,19 +82,19 @@ def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Ca
 
 
 def check_checkpointer() -> None:
-    """Refuses to start what could stop for a person and not go on; called inside a run.
+    """Refuses a run that may stop for a person and could not be resumed; called inside a run.
 
     Raises:
         ConfigurationError: If neither the graph nor one around it has a checkpointer.
     """
     if get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER) is None:
         raise ConfigurationError(
-            "this graph may stop to ask a person, and without a checkpointer it could not go on from there",
+            "this graph may stop to ask a person, and without a checkpointer it could not be resumed",
             hint="Compile it with one, graph.compile(checkpointer=InMemorySaver()), and pass a thread_id",
         )
 
 
 def faults(error: ValidationError) -> str:
-    """Returns what is wrong, field by field, without what was given."""
+    """Returns what is wrong, field by field, without the given values."""
     found = error.errors(include_input=False, include_context=False, include_url=False)
     return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: {fault['msg']}" for fault in found)

@@ -12,7 +12,7 @@ class Bounds:
     """The bounds of one question; see `create_coe_graph`.
 
     Raises:
-        ValueError: If one cannot be kept.
+        ValueError: If one is out of range.
     """
 
     max_rounds: int = 1
@@ -21,33 +21,33 @@ class Bounds:
 
     def __post_init__(self) -> None:
         if self.max_rounds < 1:
-            raise ValueError(f'"max_rounds" must be at least 1; {self.max_rounds} came. 1 asks each agent once')
+            raise ValueError(f'"max_rounds" must be at least 1; got {self.max_rounds}. 1 asks each agent once')
         if self.token_budget is not None and self.token_budget < 1:
-            raise ValueError(f'"token_budget" must be at least 1; {self.token_budget} came. Leave it out for no bound')
+            raise ValueError(f'"token_budget" must be at least 1; got {self.token_budget}. Omit it for no bound')
         if self.deadline is not None and not 0 < self.deadline < math.inf:
-            raise ValueError(f'"deadline" must be above 0 seconds; {self.deadline} came. Leave it out for no bound')
+            raise ValueError(f'"deadline" must be above 0 seconds; got {self.deadline}. Omit it for no bound')
 
     def reached(self, state: CoEState) -> str | None:
-        """Returns which bound keeps another round from being asked, and by how much; None if one may be."""
+        """Returns which bound forbids another round, with its numbers; None if one is allowed."""
         if state["round"] + 1 >= self.max_rounds:
             return f"no round is left after {self.max_rounds}"
         return self.spent(state)
 
     def spent(self, state: CoEState) -> str | None:
-        """Returns which bound keeps the agents from being asked at all, and by how much; None if they may be."""
+        """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
         n_tokens = tokens_used(state)
         if self.token_budget is not None and n_tokens >= self.token_budget:
             return f"no tokens are left: {n_tokens} are used of a token_budget of {self.token_budget}"
         return self.passed(state)
 
     def passed(self, state: CoEState) -> str | None:
-        """Returns that the deadline has passed; None if it has not."""
+        """Returns a clause if the deadline has passed, else None."""
         if self.deadline is None or seconds_used(state) < self.deadline:
             return None
         return f"no time is left: {seconds_used(state):.2f} s are used of a deadline of {self.deadline:g} s"
 
     def until(self, state: CoEState) -> float | None:
-        """Returns when the deadline passes, on the wall clock, if the round under way goes on till then."""
+        """Returns the wall-clock time at which the deadline passes if the current round lasts until then."""
         return None if self.deadline is None else state["started"] + self.deadline - state["elapsed"]
 
 
@@ -59,7 +59,7 @@ def tokens_used(state: CoEState) -> int:
 def seconds_used(state: CoEState) -> float:
     """Returns how long the rounds have taken so far.
 
-    It is the wall clock's time, which outlives the process; what lies between a decision and the next round, such as a
-    person's thinking, is not in it.
+    It is wall-clock time, which outlives the process, without the time between a decision and the next round, such as a
+    person's.
     """
     return state["elapsed"] + max(0.0, time.time() - state["started"])

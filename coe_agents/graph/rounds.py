@@ -1,4 +1,4 @@
-"""Owns the rounds of a run: who is asked what, and what each round brought."""
+"""Owns the rounds of a run: the requests to the agents, and the account of each round."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -15,37 +15,37 @@ from coe_agents.types import RoundData
 def fan_out(
     names: Sequence[str],
     bounds: Bounds,
-    first: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda name, wished: wished,
+    first: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda name, wishes: wishes,
 ) -> Callable[[CoEState], list[Send]]:
-    """Returns the edge that asks the agents at once: all of them, unless a strategy left some out.
+    """Returns the edge that asks the agents in parallel: all of them, unless a strategy named only some.
 
-    `first` makes of a name and what that agent is asked in the round what it is asked at first.
+    `first` returns an agent's first request of a round, from its name and what the round asks of it.
     """
 
     def ask_all(state: CoEState) -> list[Send]:
         wishes = wishes_of(state, names)
-        return asking(state, bounds, {name: first(name, wished) for name, wished in wishes.items()})
+        return asking(state, bounds, {name: first(name, own) for name, own in wishes.items()})
 
     return ask_all
 
 
 def wishes_of(state: CoEState, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Returns what each agent is asked in the round otherwise than in the first one; who is not named is not asked."""
+    """Returns how the round's request to each agent differs from the first one; agents not named are not asked."""
     return {name: {} for name in names} if state["wishes"] is None else state["wishes"]
 
 
 def asking(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
-    """Returns the requests of the round with these wishes."""
+    """Returns the requests of the round, with these changes for each agent."""
     base = AskedRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
     if state["allowed"] is not None:
         base["choices"] = state["allowed"]
     if (until := bounds.until(state)) is not None:
         base["until"] = until
-    return [Send(name, {**base, **wished}) for name, wished in wishes.items()]
+    return [Send(name, {**base, **own}) for name, own in wishes.items()]
 
 
 def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]:
-    """Returns the trajectory with the round that was just measured, once, however often the agents were asked."""
+    """Returns the trajectory with the round just measured, once, however often the agents were asked."""
     former = before(state)
     data = round_data(
         measurement,
@@ -55,13 +55,13 @@ def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]
         former=former[-1] if former else None,
         former_labels=state["former_labels"],
         tokens=tokens_used(state) - sum(each["tokens"] for each in former),
-        n_responses=len(_brought(state)),
+        n_responses=len(new_responses(state)),
     )
     return [*former, data]
 
 
 def counted(state: CoEState, how: Literal["once", "not"]) -> set[str]:
-    """Returns the agents that ignore their temperature, and whose responses count so."""
+    """Returns the agents that ignore their temperature and whose responses count in this way."""
     sampled = [(spent["agent"], spent["sampling"]) for spent in state["usages"]]
     return {agent for agent, record in sampled if record is not None and record.get("counted") == how}
 
@@ -71,5 +71,6 @@ def before(state: CoEState) -> list[RoundData]:
     return state["trajectory"][: state["round"]]
 
 
-def _brought(state: CoEState) -> list[Any]:
+def new_responses(state: CoEState) -> list[Any]:
+    """Returns the responses of the round, without failures."""
     return [row for row in state["responses"] if row["round"] == state["round"] and row["error"] is None]

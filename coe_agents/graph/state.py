@@ -1,4 +1,4 @@
-"""Owns what the graph remembers; plain data only, so that every checkpointer keeps it unchanged."""
+"""Owns the state of the graph: plain data only, so that every checkpointer keeps it unchanged."""
 
 import operator
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -11,7 +11,7 @@ from coe_agents.types import Action, AgentRequest, Response, RoundData, Sampling
 
 
 class AgentData(TypedDict):
-    """What one agent says: see `coe_agents.policy.AgentMeasurement`; and how it was sampled, request by request."""
+    """One agent's part of the outcome: see `coe_agents.policy.AgentMeasurement`; and how each request was sampled."""
 
     n_responses: int
     weighting: Literal["frequency", "probability"]
@@ -26,25 +26,26 @@ class DecisionData(TypedDict):
     Attributes:
         action: "answer", "abstain" or "escalate".
         answer: The answer; None unless the action is "answer".
-        reason: Who says what, in the agents' words, shortened, and then the policy's reason with its numbers.
+        reason: Who says what, in the agents' words, shortened; then the policy's reason with its numbers.
         decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or another's.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones;
             None where fewer agents than `min_agents` answered. This and all numbers are None if nothing was measured.
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents, in nats.
         epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
-        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit.
+        divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit.
         interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
         coordinated_coe: CoE after Algorithm 1, where coordination is on.
         surprisal: -log of the leading cluster's support, in nats.
-        tied: The representatives that share the lead; none without a tie, and a tie is not answered.
+        tied: The representatives that share the lead; empty without a tie. A tie is not answered.
         support: Ensemble mean of each cluster, by its representative.
         n_rounds: How many rounds were asked.
         failed_agents: The reason of each agent that failed in the last round, by name.
-        agents: What each of the others said, by name.
+        agents: What each other agent said, by name.
         tokens: What all requests cost, by agent; an arbiter's too.
-        trajectory: What each round came to, in order.
-        conformity: The share of agents that gave way in a debate: see `coe_agents.rounds.conformity`; None without one.
+        trajectory: The outcome of each round, in order.
+        conformity: The share of agents that changed to the leading answer in a debate: see
+            `coe_agents.rounds.conformity`; None without a debate.
     """
 
     action: Action
@@ -106,7 +107,7 @@ class CoEOutput(TypedDict, total=False):
         messages: The conversation, with the answer or the refusal at the end.
         responses: The responses that were measured, in canonical order, and then the failures.
         labels: The cluster of each response that was measured.
-        former_responses: What later rounds replaced, failures too; their `round` tells which is which.
+        former_responses: The responses that later rounds replaced, failures included; see their `round`.
     """
 
     decision: DecisionData
@@ -120,19 +121,19 @@ class CoEState(CoEInput, CoEOutput, total=False):
     """All channels of the graph.
 
     Attributes:
-        asked: The question of this turn; `question` itself is forgotten after the first step, so that no later turn of
-            the thread can take it for its own.
+        asked: The question of this turn; `question` itself is dropped after the first step, so that no later turn of
+            the thread uses it.
         allowed: The `choices` of this turn; None where any reply counts.
         conversation: What the agents see.
-        last_seen: The id of the conversation's last message: what comes after it belongs to a later turn.
+        last_seen: The id of the conversation's last message: later messages belong to a later turn.
         round: The round being asked, from 0.
         usages: What requests cost, and how they went.
         measured: The fields of the `Measurement`; None if nothing could be measured.
         verdict: What the policy decided, before it is carried out.
         strategy: How the round is asked; None for the first.
-        wishes: What each agent is asked otherwise than in the first round, by name; None asks all, and nothing else.
+        wishes: How the round's request to each agent differs from the first one, by name; None asks all agents as then.
         shows_answers: Whether the round shows the agents what was answered before it.
-        trajectory: What each round so far came to.
+        trajectory: The outcome of each round so far.
         former_labels: The cluster of each text that led in the round before.
         started: When the round began, in seconds of the wall clock.
         elapsed: The seconds of the rounds before it.

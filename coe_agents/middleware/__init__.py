@@ -1,4 +1,4 @@
-"""Owns the gate inside LangChain's agents: a group is asked before a risky tool runs, or an answer goes out."""
+"""Owns the gate inside LangChain agents: a group is asked before a risky tool runs, or an answer is given."""
 
 try:
     from coe_agents.middleware.gate import CoEMiddleware

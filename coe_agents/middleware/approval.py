@@ -1,4 +1,4 @@
-"""Owns asking a person about calls that the group is not sure of: the form, and reading the decisions.
+"""Owns asking a person about calls that the group is uncertain about: the form, and reading the decisions.
 
 The form is that of LangChain's `HumanInTheLoopMiddleware`, for which chat interfaces have buttons.
 """
@@ -34,7 +34,7 @@ class _Action(_Decision):
 
 
 class Edit(_Decision):
-    """Another call takes its place, and is judged as it then is."""
+    """Another call takes its place, and is judged in turn."""
 
     type: Literal["edit"]
     edited_action: _Action
@@ -89,7 +89,7 @@ def _request(calls: Sequence[tuple[ToolCall, Verdict]], problem: str | None) -> 
 
 
 def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
-    """Returns what a person reads, as Markdown in which nothing that a model wrote is rendered."""
+    """Returns the text for a person, as Markdown in which no text of a model is rendered."""
     parts = [f"**Your last reply could not be used: {quoted(visible(problem))}**"] if problem else []
     parts += [_fenced(f"{call['name']} {call_as_json(call['args'])}"), _fenced(in_words(verdict))]
     if verdict["coe"] is not None and verdict["aleatoric"] is not None and verdict["epistemic"] is not None:
@@ -109,7 +109,7 @@ def _vote(vote: dict[str, float]) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Returns a text as a block of code, which an interface shows as it is."""
+    """Returns a text as a block of code, which interfaces show unchanged."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{visible(text)}\n{fence}"

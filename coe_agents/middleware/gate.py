@@ -1,4 +1,4 @@
-"""Owns the gate: a tool runs, and an answer goes out, only if the group is sure and approves."""
+"""Owns the gate: a tool runs, and an answer is given, only if the group is certain and approves."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -30,9 +30,9 @@ class _Settling(TypedDict):
     """The state of the steps by which the calls of one message are settled; by the calls' ids.
 
     Attributes:
-        edits: The calls that a person put in place of others, by their place in the message.
-        verdicts: What the group, or a person, thinks of each call.
-        answers: What a person answered in a tool's place: status and content of the tool message.
+        edits: The calls that a person edited, by their place in the message.
+        verdicts: The verdict of the group, or a person, on each call.
+        answers: The answer of a person in a tool's place: status and content of the tool message.
     """
 
     edits: dict[str, Any]
@@ -41,36 +41,36 @@ class _Settling(TypedDict):
 
 
 class CoEMiddleware(CoEVerdicts):
-    """Lets an agent of `create_agent` run the named tools only if a group of models is sure and approves.
+    """Lets an agent of `create_agent` run the named tools only if a group of models is certain and approves.
 
     The group judges each call before the tools are reached, one call after another, and its verdicts are kept in
     private state: a resumed run does not ask again. A call that is not approved is answered with an error that says
-    why, with the numbers. A verdict belongs to one call, its id, name and arguments: one that was changed after it (a
-    `HumanInTheLoopMiddleware` before or behind this one had it edited, say) is judged as it is then, where the tool is
-    about to run. What closes the gate: a group that is not sure; one that is sure and does not approve; replies that
-    are no verdict; a failure to ask it; a call without an id, or with that of an earlier call of the same message; a
-    call or an answer that cannot be shown whole.
+    why, with the numbers. A verdict belongs to one call, by id, name and arguments: a call that is changed later (by a
+    `HumanInTheLoopMiddleware` before or behind this one, for example) is judged again when the tool is about to run.
+    These close the gate: a group that is uncertain; one that is certain and does not approve; replies that are not a
+    verdict; a failure to ask it; a call without an id, or with the id of an earlier call of the same message; a call or
+    an answer that cannot be shown whole.
 
     Args:
         graph: See `CoEVerdicts`, as for `question`, `approves`, `include_results` and `name`.
         tools: The names of the gated tools.
-        on_uncertain: "block", or "interrupt": a person is asked where the group is not sure, once for all such calls of
-            a message, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), with each judge's vote,
+        on_uncertain: "block", or "interrupt": a person is asked where the group is uncertain, once for all such calls
+            of a message, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), with each judge's vote,
             the numbers and what was asked. Resume with `{"decisions": [...]}`, one for each call:
             `{"type": "approve"}`, `{"type": "reject", "message": "..."}`, `{"type": "respond", "message": "..."}` (in
             the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args": {...}}}`; an edited call is
-            judged as it is then. A reply that does not fit is asked for again. That needs a checkpointer; without one
-            the run ends there. Calls judged late, after they were changed elsewhere, are blocked.
+            judged in turn. After a reply that does not fit, the person is asked again. This needs a checkpointer;
+            without one the run ends there. Calls judged late, after they were changed elsewhere, are blocked.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
-        final_answer: Whether the final answer is judged, too, also a structured one. One that is not approved is
-            replaced in the state, under its id. So is what the group was not shown whole: an answer with an image, say,
-            or a run that ends with the result of a `return_direct` tool. Streams show the model's words before that,
-            and "messages" shows nothing else: give out the last state only.
+        final_answer: Whether the final answer, text or structured, is judged too. One that is not approved is replaced
+            in the state, under its id. So is what the group was not shown whole, such as an answer with an image or the
+            result of a `return_direct` tool that ends the run. Streams show the model's text before that, and the mode
+            "messages" shows nothing else: give users the last state only.
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
-        ValueError: If the parts do not fit together; at the first tool call if the agent lacks a gated tool, since
-            a misspelt name would gate nothing.
+        ValueError: If the parts do not fit together; at the first tool call if the agent lacks a gated tool, since a
+            misspelt name would gate nothing.
 
     Example:
         >>> from langchain.agents import create_agent
@@ -104,7 +104,7 @@ class CoEMiddleware(CoEVerdicts):
         name: str | None = None,
     ) -> None:
         if on_uncertain not in get_args(OnUncertain):
-            raise ValueError(f'"on_uncertain" must be "block" or "interrupt"; {on_uncertain!r} came. Choose one')
+            raise ValueError(f'"on_uncertain" must be "block" or "interrupt"; got {on_uncertain!r}. Choose one')
         self._on_uncertain = on_uncertain
         self._final_answer = final_answer
         super().__init__(
@@ -125,43 +125,43 @@ class CoEMiddleware(CoEVerdicts):
     def after_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group about the final answer, if this is one, and about the calls of the model's last message."""
         if (asks := self._about_answer(state)) is not None:
-            return self._decided(state, self._reviewer.ask(asks, get_config()))
+            return self._decide_answer(state, self._reviewer.ask(asks, get_config()))
         pending = Pending.of(state, self._gated)
         if self._on_uncertain == "block" or not self._judged(pending):
             return super().after_model(state, runtime)
         settled = self._steps(pending, runtime).invoke(_START, get_config())
-        return self._settled(state, pending, settled)
+        return self._update_settled(state, pending, settled)
 
     @hook_config(can_jump_to=["end"])
     async def aafter_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group; see `after_model`."""
         if (asks := self._about_answer(state)) is not None:
-            return self._decided(state, await self._reviewer.aask(asks, get_config()))
+            return self._decide_answer(state, await self._reviewer.aask(asks, get_config()))
         pending = Pending.of(state, self._gated)
         if self._on_uncertain == "block" or not self._judged(pending):
             return await super().aafter_model(state, runtime)
         settled = await self._steps(pending, runtime).ainvoke(_START, get_config())
-        return self._settled(state, pending, settled)
+        return self._update_settled(state, pending, settled)
 
     def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Withholds what the run ends with where the group has not approved of just that."""
+        """Withholds the end of the run unless the group has approved exactly that."""
         if (asks := self._about_end(state)) is None:
             return None
-        return self._decided(state, self._reviewer.ask(asks, get_config()), jump=False)
+        return self._decide_answer(state, self._reviewer.ask(asks, get_config()), jump=False)
 
     async def aafter_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Withholds what the group has not approved of; see `after_agent`."""
+        """Withholds the end of the run unless approved; see `after_agent`."""
         if (asks := self._about_end(state)) is None:
             return None
-        return self._decided(state, await self._reviewer.aask(asks, get_config()), jump=False)
+        return self._decide_answer(state, await self._reviewer.aask(asks, get_config()), jump=False)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
-        """Runs the tool if the group, or a person where the group is not sure, approves of the call as it runs."""
-        if (stopped := self._stopped(request)) is not None:
+        """Runs the tool if the group, or a person where the group is uncertain, approves the call as it runs."""
+        if (stopped := self._refuse(request)) is not None:
             return stopped
         if request.tool is not None:
             return handler(self._guarded(request))
-        # a tool that another middleware brings along: nothing here can stand before it
+        # a tool of another middleware: it cannot be wrapped here
         if request.tool_call["name"] in self._gated:
             verdict = self._known(request, request.tool_call) or self._ask(request)
             if verdict["outcome"] != "approved":
@@ -172,7 +172,7 @@ class CoEMiddleware(CoEVerdicts):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
     ) -> Reply:
         """Runs the tool if it may; see `wrap_tool_call`."""
-        if (stopped := self._stopped(request)) is not None:
+        if (stopped := self._refuse(request)) is not None:
             return stopped
         if request.tool is not None:
             return await handler(self._guarded(request))
@@ -183,9 +183,9 @@ class CoEMiddleware(CoEVerdicts):
         return await handler(request)
 
     def _steps(self, pending: Pending, runtime: Runtime[Any]) -> Runnable[Any, Any]:
-        """Returns the steps that settle a message's calls: the group judges, a person decides, the group judges edits.
+        """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.
 
-        They are a graph of their own, so that a run that is resumed after the interrupt finds the verdicts.
+        It is a graph of its own so that a run resumed after the interrupt finds the verdicts.
         """
 
         def unjudged(state: _Settling) -> list[ToolCall]:
@@ -216,7 +216,9 @@ class CoEMiddleware(CoEVerdicts):
         steps.add_conditional_edges("person", again, ["judge", END])
         return steps.compile()
 
-    def _settled(self, state: VerdictState, pending: Pending, settled: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _update_settled(
+        self, state: VerdictState, pending: Pending, settled: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
         if settled["edits"]:
             pending.replace({int(place): call for place, call in settled["edits"].items()})
         names = {call["id"]: call["name"] for call in pending.calls}
@@ -232,12 +234,12 @@ class CoEMiddleware(CoEVerdicts):
             return None
         place, reply = found
         structured = state.get("structured_response")
-        if structured is None and reply.tool_calls:  # also calls that something else has answered: the model goes on
+        if structured is None and reply.tool_calls:  # also if something else answered the calls: the model continues
             return None
         return self._reviewer.about_answer(reply, structured, state["messages"][:place])
 
     def _about_end(self, state: VerdictState) -> Asks | None:
-        """Returns what makes the question about what the run ends with; None if that is decided already."""
+        """Returns the maker of the question about the end of the run; None if that is decided already."""
         found = last_reply(state["messages"])
         if not self._final_answer or found is None or state.get("coe_answer") == _end_of(state, state["messages"]):
             return None
@@ -247,14 +249,14 @@ class CoEMiddleware(CoEVerdicts):
         what = f"the result of {last.name}" if isinstance(last, ToolMessage) else f"a message of type {last.type!r}"
         return lambda: unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
 
-    def _decided(self, state: VerdictState, verdict: Verdict, *, jump: bool = True) -> dict[str, Any]:
-        """Lets the answer go out, or withholds it, and keeps what was decided on."""
+    def _decide_answer(self, state: VerdictState, verdict: Verdict, *, jump: bool = True) -> dict[str, Any]:
+        """Gives the answer or withholds it, and records what was decided."""
         messages = state["messages"]
         if verdict["outcome"] == "approved":
             return {"coe_answer": _end_of(state, messages)}
         place = max(place for place, message in enumerate(messages) if isinstance(message, AIMessage))
         text = f"I withhold my answer: {in_words(verdict)}."
-        # what was asked and replied would repeat the answer
+        # the question and the replies would repeat the answer
         silent: Verdict = {**verdict, "question": None, "votes": {}, "answer": None}
         withheld = AIMessage(text, id=messages[place].id, response_metadata={"coe_verdict": silent})
         update: dict[str, Any] = {
@@ -267,8 +269,8 @@ class CoEMiddleware(CoEVerdicts):
             update["structured_response"] = None
         return update
 
-    def _stopped(self, request: ToolCallRequest) -> ToolMessage | None:
-        """Returns what a call is answered with that no verdict can belong to; None for any other."""
+    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
+        """Returns the refusal of a call that no verdict can belong to; None for any other call."""
         known = {tool.name for tool in request.runtime.tools}
         missing = sorted(self._gated - known)
         if missing and known:
@@ -277,7 +279,7 @@ class CoEMiddleware(CoEVerdicts):
                 f"Its tools are {', '.join(sorted(known))}"
             )
         call = request.tool_call
-        if call["name"] in self._gated and not call["id"]:  # the tool would run, and its result belong to no call
+        if call["name"] in self._gated and not call["id"]:  # the tool would run, and its result would belong to no call
             return _blocked(call, unmeasured("failed", "the call has no id"))
         if call["id"] in (request.state.get(DUPLICATES) or ()):
             return _blocked(call, unmeasured("failed", "another call of the same message has its id"))
@@ -289,8 +291,8 @@ class CoEMiddleware(CoEVerdicts):
     def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
         """Returns the request with this gate before every tool that it could run.
 
-        Middleware behind this one may change the call, or choose another of the agent's tools for it: where the tool is
-        called, and there alone, it is known what runs.
+        Middleware behind this one may change the call, or choose another tool of the agent: only where the tool is
+        called is it known what runs.
         """
         tools = [self._guard(tool, request) for tool in request.runtime.tools]
         tool = None if request.tool is None else self._guard(request.tool, request)
@@ -313,7 +315,7 @@ class CoEMiddleware(CoEVerdicts):
                 verdict = known(call) or self._ask(replace(request, tool_call=call))
                 if verdict["outcome"] != "approved":
                     return _blocked(call, verdict)
-            return _noted(tool.invoke(input, config, **options), call, request)
+            return _note_call(tool.invoke(input, config, **options), call, request)
 
         async def ainvoke(input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
             call = executed(input)
@@ -321,9 +323,9 @@ class CoEMiddleware(CoEVerdicts):
                 verdict = known(call) or await self._aask(replace(request, tool_call=call))
                 if verdict["outcome"] != "approved":
                     return _blocked(call, verdict)
-            return _noted(await tool.ainvoke(input, config, **options), call, request)
+            return _note_call(await tool.ainvoke(input, config, **options), call, request)
 
-        # the same tool in all else: middleware may look at its class, its schema or its fields
+        # otherwise the same tool: middleware may inspect its class, its schema or its fields
         guard = tool.model_copy()
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
@@ -334,7 +336,7 @@ _START = _Settling(edits={}, verdicts={}, answers={})
 
 
 def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
-    """Asks a person about all calls that the group is not sure of, and returns what they decided."""
+    """Asks a person about all calls that the group is uncertain about, and returns the decisions."""
     verdicts, answers, edits = dict(state["verdicts"]), dict(state["answers"]), dict(state["edits"])
     uncertain = [
         (call, verdicts[id_])
@@ -369,13 +371,13 @@ def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
 
 
 def _blocked(call: ToolCall, verdict: Verdict) -> ToolMessage:
-    """Returns what the driving model reads instead of the tool's result."""
+    """Returns the message for the driving model instead of the tool's result."""
     return ToolMessage(
         _not_run(call, in_words(verdict)),
         name=call["name"],
         tool_call_id=call["id"] or "",
         status="error",
-        artifact={**verdict, "question": None, "votes": {}},  # in the private state they stand once
+        artifact={**verdict, "question": None, "votes": {}},  # they are in the private state
         response_metadata={NOT_RUN: True},
     )
 
@@ -384,8 +386,8 @@ def _not_run(call: ToolCall, why: str) -> str:
     return f"{call['name']} was not run: {why}. Do not repeat the call unchanged."
 
 
-def _noted(result: Any, call: ToolCall, request: ToolCallRequest) -> Any:
-    """Returns a tool's result with the call that ran, where it is not the one that the model's message holds."""
+def _note_call(result: Any, call: ToolCall, request: ToolCallRequest) -> Any:
+    """Returns a tool's result, with the call that ran if the model's message holds another one."""
     found = last_reply(request.state["messages"])
     proposed = [] if found is None else found[1].tool_calls
     if any((one["name"], one["args"], one["id"]) == (call["name"], call["args"], call["id"]) for one in proposed):
@@ -401,7 +403,7 @@ def _noted(result: Any, call: ToolCall, request: ToolCallRequest) -> Any:
 
 
 def _injected(tool: BaseTool) -> set[str]:
-    """Returns the arguments that are not the model's: those of the tool's schema that a caller is not shown."""
+    """Returns the injected arguments: those of the tool's schema that the model is not shown."""
     whole, shown = tool.get_input_schema(), tool.tool_call_schema
     if not (isinstance(shown, type) and issubclass(shown, BaseModel)):
         return set()

@@ -1,4 +1,4 @@
-"""Owns asking the group for a verdict: what it is shown, and what a failure to ask means."""
+"""Owns asking the group for a verdict: what it is shown, and the handling of failures."""
 
 import inspect
 import json
@@ -29,15 +29,15 @@ logger = logging.getLogger(__name__)
 
 OnError = Literal["block", "raise"]
 Asks = Callable[[], str | Verdict]
-"""Returns a question for the group, or a verdict where there is nothing to ask."""
+"""Returns the question for the group, or a verdict where there is nothing to ask."""
 
 EXECUTED = "coe_executed"
 """The key of a tool message's `response_metadata` that holds the call that ran, where a person had edited it."""
 NOT_RUN = "coe_not_run"
-"""The key of a tool message's `response_metadata` that says that the gate answered in the tool's place."""
+"""The key of a tool message's `response_metadata` that marks an answer of the gate in the tool's place."""
 
 _READABLE = ("text", "reasoning", "thinking", "redacted_thinking")
-"""The content blocks whose JSON shows all that they hold."""
+"""The types of content blocks whose JSON shows everything in them."""
 
 
 class Reviewer:
@@ -45,9 +45,9 @@ class Reviewer:
 
     Args:
         graph: A compiled graph of `create_coe_graph`.
-        question: Makes the question from a call; by default `coe_agents.prompts.review_tool_call`.
-        approves: Reads the group's answer; by default every response is read strictly, see `is_approval`.
-        on_error: "block": a failure is a verdict, "failed"; "raise": it is raised.
+        question: From a call to the question; by default `coe_agents.prompts.review_tool_call`.
+        approves: Whether the group's answer approves; by default every response is read strictly, see `is_approval`.
+        on_error: "block": a failure becomes the verdict "failed"; "raise": it is raised.
         include_results: Whether the default question shows what the calls of this turn returned.
     """
 
@@ -61,7 +61,7 @@ class Reviewer:
         include_results: bool,
     ) -> None:
         if on_error not in get_args(OnError):
-            raise ValueError(f'"on_error" must be "block" or "raise"; {on_error!r} came. "block" is safe')
+            raise ValueError(f'"on_error" must be "block" or "raise"; got {on_error!r}. "block" is safe')
         self._graph = check_compiled(graph)
         self._question = question
         self._approves = approves
@@ -69,7 +69,7 @@ class Reviewer:
         self._include_results = include_results
 
     def about_call(self, request: ToolCallRequest) -> Asks:
-        """Returns what makes the question about a tool call."""
+        """Returns the maker of the question about a tool call."""
         if self._question is None:
             return lambda: _about_call(request, include_results=self._include_results)
         question = self._question
@@ -85,7 +85,7 @@ class Reviewer:
         return asks
 
     def about_answer(self, reply: AIMessage, structured: Any, messages: Sequence[AnyMessage]) -> Asks:
-        """Returns what makes the question about a final answer to a conversation."""
+        """Returns the maker of the question about a final answer to a conversation."""
 
         def asks() -> str | Verdict:
             if (hidden := _hidden_blocks(reply)) and structured is None:
@@ -98,7 +98,7 @@ class Reviewer:
         return asks
 
     def ask(self, asks: Asks, config: RunnableConfig) -> Verdict:
-        """Returns the group's verdict; a failure is one, too."""
+        """Returns the group's verdict; a failure to ask is the verdict "failed"."""
         try:
             asked = asks()
             if isinstance(asked, dict):
@@ -118,16 +118,16 @@ class Reviewer:
             return self._failed(error)
 
     def _input(self, asked: str) -> dict[str, Any]:
-        # a reading of the user's own reads answers, which the graph extracts
+        # with the user's `approves`, the graph extracts answers
         choices = {} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
         return {"question": visible(asked), **choices}
 
     def _failed(self, error: Exception) -> Verdict:
-        # a person is being asked inside the graph, or has replied what cannot be read: LangGraph's to deal with
+        # LangGraph handles interrupts inside the graph, and replies that it cannot use
         if self._on_error == "raise" or isinstance(error, GraphBubbleUp) or is_invalid_resume(error):
             raise error
         logger.warning("the gate is closed: asking the group failed with %s", type(error).__name__)
-        # only the type: the text of an error may tell what the driving model should not read
+        # only the type: the text of an error may reveal what the driving model must not read
         return unmeasured("failed", f"asking it failed with {type(error).__name__}")
 
 
@@ -145,7 +145,7 @@ def _about_call(request: ToolCallRequest, *, include_results: bool) -> str | Ver
 
 
 def _no_verdict(arguments: str) -> str:
-    """Returns arguments in the form of a verdict as equal JSON in another: a judge that repeats them gives none."""
+    """Returns arguments that read as a verdict as equal JSON that does not, so that a judge may repeat them."""
     if parse_choice(arguments, REVIEW_CHOICES) is None:
         return arguments
     return re.sub(r'(?<=")[ar](?=pprove|eject)', lambda found: f"\\u{ord(found[0]):04x}", arguments, flags=re.I)
@@ -154,7 +154,7 @@ def _no_verdict(arguments: str) -> str:
 def _beside(
     call: ToolCall, messages: Sequence[AnyMessage], *, include_results: bool
 ) -> tuple[list[ShownCall], list[ShownCall], bool]:
-    """Returns the calls of this turn that were made, those of the same message, and whether one of them is repeated."""
+    """Returns the calls made in this turn, those of the same message, and whether the call repeats one of them."""
     turn = _turn(messages)
     last = max((place for place, message in enumerate(turn) if isinstance(message, AIMessage)), default=-1)
     made: list[ShownCall] = []
@@ -215,7 +215,7 @@ def _canonical(name: str, args: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns JSON data in which equal numbers are written alike: 10.0 is 10."""
+    """Returns JSON data with equal numbers in one form: 10.0 becomes 10."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -224,7 +224,7 @@ def _plain(value: Any) -> Any:
 
 
 def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
-    """Returns what people and the assistant said; what tools returned is left out, for anybody may have written it."""
+    """Returns the messages of users and the assistant, without tool results, which anyone may have written."""
     conversation = []
     for message in messages:
         if isinstance(message, HumanMessage | AIMessage):
@@ -236,7 +236,7 @@ def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
 
 
 def _hidden_blocks(message: AnyMessage) -> str:
-    """Names the content blocks of a message that a text cannot show; calls are judged by themselves."""
+    """Returns the names of the content blocks that a text cannot show; calls are judged separately."""
     if isinstance(message.content, str):
         return ""
     kinds = {str(block.get("type")) for block in message.content if isinstance(block, dict)}
@@ -245,7 +245,7 @@ def _hidden_blocks(message: AnyMessage) -> str:
 
 
 def _whole_text(reply: AIMessage) -> str:
-    """Returns all that a message shows a reader: its text, or its blocks as JSON where they hold more than text."""
+    """Returns everything that a message shows: its text, or its blocks as JSON if they hold more than text."""
     is_plain = isinstance(reply.content, str) or all(
         isinstance(block, str) or (block.get("type") == "text" and set(block) <= {"type", "text", "id", "index"})
         for block in reply.content
@@ -254,7 +254,7 @@ def _whole_text(reply: AIMessage) -> str:
 
 
 def _as_json(structured: Any) -> str:
-    """Returns a structured answer as JSON: its own representation may leave fields out."""
+    """Returns a structured answer as JSON: its `repr` may omit fields."""
     dump = getattr(structured, "model_dump", None)
     plain = dump() if callable(dump) else getattr(structured, "__dict__", structured)
     return json.dumps(plain, ensure_ascii=False, default=repr)

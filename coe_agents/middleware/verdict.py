@@ -1,4 +1,4 @@
-"""Owns the verdict on one tool call or answer: reading it from what a group gives back, keeping it, and saying it."""
+"""Owns the verdict on one tool call or answer: reading it from a group's result, storing it, and wording it."""
 
 import hashlib
 import json
@@ -15,23 +15,23 @@ Outcome = Literal["approved", "rejected", "uncertain", "failed"]
 VERDICTS = "coe_verdicts"
 """The key of the agent's private state that holds the verdicts of its last message: by `fingerprint`, then by gate."""
 
-_SAID: dict[Outcome, str] = {
+_WORDS: dict[Outcome, str] = {
     "approved": "the group approves",
-    "rejected": "the group is sure and does not approve",
-    "uncertain": "the group is not sure",
+    "rejected": "the group is confident and does not approve",
+    "uncertain": "the group is not confident",
     "failed": "the group could not be asked",
 }
 
 
 class Verdict(TypedDict):
-    """What the group thinks of a tool call or an answer; plain data, so that it survives any checkpointer.
+    """The group's verdict on a tool call or an answer; plain data, so that every checkpointer keeps it.
 
     Attributes:
-        outcome: "approved"; "rejected": the group is sure, and does not approve; "uncertain": it withheld an answer;
-            "failed": it could not be asked.
+        outcome: "approved"; "rejected": the group is confident, and does not approve; "uncertain": it withheld an
+            answer; "failed": it could not be asked.
         reason: Why, with the numbers.
-        answer: What the group replied; None unless it is sure.
-        decided_by: "group"; or "person", where one decided what the group was not sure of.
+        answer: What the group replied; None unless it is confident.
+        decided_by: "group", or "person" where a person decided because the group was uncertain.
         regime: See `coe_agents.graph.DecisionData`; this and the numbers, in nats, are None if nothing was measured.
         question: What the group was asked; None if it was not asked.
         votes: Each judge's probability of each reply, by the judge's name.
@@ -64,16 +64,16 @@ def is_approval(answer: str) -> bool:
 
 
 def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | None, question: str) -> Verdict:
-    """Returns the verdict in what a graph of `create_coe_graph` gave back.
+    """Returns the verdict in a result of a graph of `create_coe_graph`.
 
     Args:
-        result: What the graph gave back.
-        approves: The user's own reading of the answer; None for `is_approval`, of every response that counted.
-        question: What was asked.
+        result: The graph's result.
+        approves: The user's reading of the answer; None for `is_approval` of every response that counted.
+        question: The question.
 
     Raises:
         KeyError, TypeError, ValueError: If there is no decision in it, `approves` does not return a bool, or a response
-            was counted as another verdict than its text is.
+            was counted as a verdict that differs from its text.
     """
     decision = result["decision"]
     action, answer = decision["action"], decision["answer"]
@@ -82,7 +82,7 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
         if not isinstance(answer, str):
             raise TypeError(f'the "answer" of a decision must be a text; got {type(answer).__name__}. Return a string')
         given: object = is_approval(answer) if approves is None else approves(answer)
-        if not isinstance(given, bool):  # a coroutine, say, would be true
+        if not isinstance(given, bool):  # a coroutine, for example, would be true
             raise TypeError(f'"approves" must return a bool; got {type(given).__name__}. Write a plain function')
         approved = given
         if approved and approves is None and decision.get("decided_by", "group") == "group":
@@ -105,9 +105,9 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
 
 
 def _check_responses(result: Mapping[str, Any]) -> None:
-    """Raises ValueError where the responses, as they were counted, are not what their raw texts say.
+    """Raises ValueError if responses were counted as something other than their raw texts.
 
-    A graph of ours that was given `choices` counts nothing else; one around it may not have passed them on.
+    A graph of `create_coe_graph` with `choices` never does this; a graph around it may not have passed them on.
     """
     labelled = list(zip(result.get("responses") or (), result.get("labels") or (), strict=False))
     readings: dict[int, set[str | None]] = {}
@@ -117,15 +117,17 @@ def _check_responses(result: Mapping[str, Any]) -> None:
         readings.setdefault(label, set()).add(read)
         if parse_choice(counted, REVIEW_CHOICES) != read or len(readings[label]) > 1:
             raise ValueError(
-                "every response of a review must count as the verdict that its text is; got one that an extracted "
-                'answer or a clusterer made another. Pass "choices" of the input on to the CoE graph'
+                "every response of a review must count as the verdict in its text; got one that an extracted answer or "
+                'the clusterer changed. Pass "choices" of the input on to the CoE graph'
             )
     if labelled and {"approve"} not in readings.values():
-        raise ValueError("an approving group must hold an approving response; got none. Ask a graph of ours")
+        raise ValueError(
+            "an approving group must hold an approving response; got none. Ask a graph of create_coe_graph"
+        )
 
 
 def unmeasured(outcome: Outcome, reason: str) -> Verdict:
-    """Returns a verdict for which nobody was asked, or nobody could be."""
+    """Returns a verdict without a measurement: the group was not, or could not be, asked."""
     return Verdict(
         outcome=outcome,
         reason=reason,
@@ -142,25 +144,25 @@ def unmeasured(outcome: Outcome, reason: str) -> Verdict:
 
 
 def too_long(n_chars: int) -> Verdict:
-    """Returns the verdict on what is too long to be shown whole: nobody can be sure of what they don't see."""
+    """Returns the verdict on a text that is too long to be shown whole."""
     return unmeasured("uncertain", f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown")
 
 
 def in_words(verdict: Verdict) -> str:
-    """Returns what the group thinks and why, for the driving model or a person."""
+    """Returns the verdict and its reason in words, for the driving model or a person."""
     if verdict["decided_by"] == "person":
         return verdict["reason"]
     regime = f" (regime: {verdict['regime']})" if verdict["regime"] else ""
-    return f"{_SAID[verdict['outcome']]}: {verdict['reason']}{regime}"
+    return f"{_WORDS[verdict['outcome']]}: {verdict['reason']}{regime}"
 
 
 def call_as_json(args: Any) -> str:
-    """Returns a call's arguments as they are shown."""
+    """Returns a call's arguments in the form that is shown."""
     return json.dumps(args, ensure_ascii=False)
 
 
 def fingerprint(call: ToolCall, message_id: str | None) -> str:
-    """Returns what a verdict belongs to: this call with these arguments in this message, so an edited one has none."""
+    """Returns the key of a verdict: this call with these arguments in this message; an edited call has none."""
     identity = json.dumps([message_id, call.get("id"), call["name"], call["args"]], sort_keys=True, default=repr)
     return hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
 
@@ -174,9 +176,9 @@ def verdicts_of(state: Any, call: ToolCall) -> dict[str, Verdict]:
 
 
 def verdict_of(state: Any, call: ToolCall) -> Verdict | None:
-    """Returns the verdict on a call of the agent's last message; None where no group has seen this very call.
+    """Returns the verdict on a call of the agent's last message; None where no group has judged exactly this call.
 
-    Of several gates' verdicts, the first that does not approve.
+    With several gates, it is the first verdict that does not approve.
     """
     verdicts = list(verdicts_of(state, call).values())
     refusing = [verdict for verdict in verdicts if verdict["outcome"] != "approved"]

@@ -1,4 +1,4 @@
-"""Owns the step that judges tool calls: after the model, before anybody is asked or anything runs."""
+"""Owns the step that judges tool calls: after the model, before a person is asked or a tool runs."""
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,7 +28,7 @@ class VerdictState(AgentState[Any]):
 
 
 class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
-    """Has the group judge calls of the named tools, and stops none of them.
+    """Has the group judge calls of the named tools, without stopping any.
 
     It is for LangChain's `HumanInTheLoopMiddleware`, which must be listed *before* it, so that it runs after it: its
     `when` and `description` then know the verdict. Calls that lack approval go to a person, the others run.
@@ -51,22 +51,22 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     Args:
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
         tools: The names of the tools whose calls are judged.
-        question: Makes the question from a call; its `tool` is None, as the call is judged before the tools are
-            reached. By default `coe_agents.prompts.review_tool_call`, with the conversation, the calls of this turn
+        question: From a call to the question; its `tool` is None, as the call is judged before the tools are reached.
+            By default `coe_agents.prompts.review_tool_call`, with the conversation, the calls of this turn
             that were made already, and the other calls of the same message. It must ask for "approve" or "reject",
             unless `approves` is given.
-        approves: Tells whether the group's answer approves. By default each judge's raw reply, without the reasoning
-            block that opens it, must be "approve" or "reject" alone (`coe_agents.clustering.parse_choice`); all else
-            counts as a third reply, which approves of nothing. The graph's clusterer and its canonical answers are not
+        approves: Whether the group's answer approves. By default each judge's raw reply, without the reasoning
+            block that opens it, must be "approve" or "reject" alone (`coe_agents.clustering.parse_choice`); anything
+            else counts as a third reply, which approves nothing. The graph's clusterer and canonical answers are not
             used then, and a `ModelAgent` gives the exact probabilities of the two words where its model can.
-        on_error: What a failure to ask leads to; "block": the verdict "failed"; "raise": the exception.
-        include_results: Whether the default question shows what the calls of this turn returned, too; anybody may have
-            written it.
-        name: Tells several of them in one agent apart; by default the name of the class.
+        on_error: The effect of a failure to ask; "block": the verdict "failed"; "raise": the exception.
+        include_results: Whether the default question also shows what the calls of this turn returned, which anyone may
+            have written.
+        name: Distinguishes several of them in one agent; by default the name of the class.
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
-        ValueError: If the graph has a checkpointer, or nothing is to be judged.
+        ValueError: If the graph has a checkpointer, or there is nothing to judge.
     """
 
     state_schema = VerdictState
@@ -84,7 +84,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     ) -> None:
         super().__init__()
         if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools):
-            raise TypeError(f'"tools" must be a list of names of tools; {tools!r} came. Write tools=["transfer_money"]')
+            raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
         self._gated = frozenset(tools)
         self._check_gated()
         self._reviewer = Reviewer(
@@ -94,7 +94,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
 
     def _check_gated(self) -> None:
         if not self._gated:
-            raise ValueError('"tools" must name at least one tool; none came. Write tools=["transfer_money"]')
+            raise ValueError('"tools" must name at least one tool; got none. Write tools=["transfer_money"]')
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     def after_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group about each call of the model's last message that is to be judged."""
         pending = Pending.of(state, self._gated)
-        # one after another, so that each finds its own run again if the group's graph has to be resumed
+        # one after another, so that each finds its own run if the group's graph is resumed
         verdicts = {call["id"]: self._ask(pending.request(call, runtime)) for call in self._judged(pending)}
         return self._update(state, pending, verdicts)
 
@@ -133,7 +133,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     ) -> dict[str, Any] | None:
         if pending.reply is None or not (verdicts or answers or pending.is_changed):
             return None
-        # of the others only those on the same calls, that another gate has just written: what is older is of no use
+        # of the other verdicts, only those of another gate on the same calls
         known = state.get("coe_verdicts", {})
         current = {fingerprint(call, pending.reply.id): call for call in pending.calls}
         kept = {key: known[key] for key in current if key in known}
@@ -169,9 +169,9 @@ class Pending:
 
     @classmethod
     def of(cls, state: VerdictState, gated: Collection[str]) -> "Pending":
-        """Reads them off the state; an id that a gated call shares stays with the first call that has it.
+        """Returns them from the state; an id that a gated call shares stays with the first call that has it.
 
-        A free call that loses it runs all the same, and a gated one does not.
+        An ungated call that loses it still runs, and a gated one does not.
         """
         found = last_reply(state["messages"])
         if found is None:
@@ -184,7 +184,7 @@ class Pending:
         for index, given in enumerate(reply.tool_calls):
             call = given
             if call["id"] and call["id"] in seen & shared:
-                # the same each time, for a resumed run does this again
+                # deterministic: a resumed run repeats this
                 digest = hashlib.sha256(f"{reply.id} {index} {call['id']}".encode(errors="replace")).hexdigest()
                 call = {**call, "id": f"call_{digest[:24]}"}
                 if call["name"] in gated:
@@ -196,7 +196,7 @@ class Pending:
         return pending
 
     def replace(self, calls: Mapping[int, ToolCall]) -> None:
-        """Puts other calls at these places of the message."""
+        """Replaces the calls at these places of the message."""
         if self.reply is None:
             return
         former = self.reply.tool_calls
@@ -229,15 +229,15 @@ class Pending:
 
 
 def lacks_approval(request: ToolCallRequest) -> bool:
-    """Returns whether the group did not approve of a call, or was not asked: `when` of a `HumanInTheLoopMiddleware`."""
+    """Returns whether the group did not approve a call, or was not asked: `when` of a `HumanInTheLoopMiddleware`."""
     verdict = verdict_of(request.state, request.tool_call)
     return verdict is None or verdict["outcome"] != "approved"
 
 
 def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any]) -> str:
-    """Returns the call and what the group thinks of it: `description` of a `HumanInTheLoopMiddleware`.
+    """Returns the call and the group's verdict on it: `description` of a `HumanInTheLoopMiddleware`.
 
-    What nobody sees in it (see `coe_agents.prompts.visible`) stands as escapes.
+    Invisible characters in it are escaped (`coe_agents.prompts.visible`).
     """
     verdict = verdict_of(state, call)
     opinion = "the group was not asked" if verdict is None else in_words(verdict)

@@ -1,6 +1,6 @@
-"""Owns what uncertainty leads to: a `Measurement` goes in, a `Decision` comes out."""
+"""Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
-from coe_agents.policy.base import Decision, Policy
+from coe_agents.policy.base import Decision, Policy, ReachableRegimes, RegimeThresholds, SettlingPolicy
 from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
 from coe_agents.policy.chain import PassingPolicy, PolicyChain
 from coe_agents.policy.false_consensus import FalseConsensusGuard
@@ -20,7 +20,10 @@ __all__ = [
     "PassingPolicy",
     "Policy",
     "PolicyChain",
+    "ReachableRegimes",
     "RegimePolicy",
+    "RegimeThresholds",
+    "SettlingPolicy",
     "ThresholdPolicy",
     "Weighting",
     "forecast",

@@ -1,10 +1,15 @@
-"""Owns the protocol of a policy and what it gives back."""
+"""Owns the protocols of a policy, its optional hooks, and the `Decision` that it returns."""
 
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, Protocol, get_args, runtime_checkable
 
-from coe_agents.policy.measurement import Measurement
-from coe_agents.types import Action
+from coe_agents.policy.measurement import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Measurement,
+)
+from coe_agents.types import Action, Regime
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -16,9 +21,8 @@ class Decision:
     Attributes:
         action: "answer", "abstain", "escalate" or "another_round".
         answer: The answer; None unless the action is "answer".
-        reason: Why, with the numbers, in one clause without a full stop. The graph puts who says what before it.
-        strategy: How another round is to be asked: the name of one of the graph's strategies, or "clarify", which asks
-            the user what is meant; None leaves it to the regime.
+        reason: Why, with the numbers, in one clause without a full stop. The graph prepends who says what.
+        strategy: How another round is asked: the name of one of the graph's strategies; None leaves it to the regime.
         trusted_answer: Whether the answer was chosen by learned trust in the agents, not by the ensemble mean; a tie of
             the ensemble mean does not forbid such an answer.
     """
@@ -32,22 +36,19 @@ class Decision:
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
             raise ValueError(
-                f'"action" of a Decision must be one of {", ".join(ACTIONS)}; {self.action!r} came. '
+                f'"action" of a Decision must be one of {", ".join(ACTIONS)}; got {self.action!r}. '
                 "Check what the policy returns"
             )
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Anything that decides; its `aleatoric_threshold` and `epistemic_threshold`, if any, set the regime.
+    """Anything that decides. Optional hooks: `SettlingPolicy`, `RegimeThresholds`, `ReachableRegimes`.
 
     A graph never answers where several answers share the lead (`measurement.tied`), unless by trust: it then does the
     policy's `otherwise`, an action, or abstains where the policy has none, or has a table of `actions`. Thresholds in
     nats are compared with `measurement.comparable_coe` and `measurement.comparable_epistemic`, which are `coe` and
     `epistemic` under "kl".
-
-    Its `is_settled(measurement) -> bool`, if any, tells by the measurement's `forecast` whether more responses could
-    change the decision; adaptive sampling stops where they could not.
     """
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
@@ -58,11 +59,65 @@ class Policy(Protocol):
         ...
 
 
+@runtime_checkable
+class SettlingPolicy(Protocol):
+    """A policy that lets adaptive sampling stop early; without this hook all responses are sampled at once."""
+
+    def is_settled(self, measurement: Measurement) -> bool:
+        """Returns whether no further response can be expected to change the decision.
+
+        `measurement.forecast` holds where the responses that are left may take the measurement.
+        """
+        ...
+
+
+@runtime_checkable
+class RegimeThresholds(Protocol):
+    """A policy with its own boundaries of the regimes, in nats; a graph uses them instead of the default ones."""
+
+    @property
+    def aleatoric_threshold(self) -> float:
+        """Above it, the agents count as uncertain within themselves."""
+        ...
+
+    @property
+    def epistemic_threshold(self) -> float:
+        """Above it, the agents count as disagreeing; compared with `comparable_epistemic` of the measurement."""
+        ...
+
+
+@runtime_checkable
+class ReachableRegimes(Protocol):
+    """A policy that knows which regimes it can never see; a graph warns about them when it is built."""
+
+    def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
+        """Returns the regimes that a group of `n_agents` cannot be in."""
+        ...
+
+
+def regime_thresholds(*policies: object) -> tuple[float, float]:
+    """Returns the aleatoric and epistemic threshold of the first policy that has both, else the default ones.
+
+    Raises:
+        TypeError: If a policy has only one of them.
+    """
+    for policy in policies:
+        if isinstance(policy, RegimeThresholds):
+            return float(policy.aleatoric_threshold), float(policy.epistemic_threshold)
+        for own, other in permutations(("aleatoric_threshold", "epistemic_threshold")):
+            if hasattr(policy, own):
+                raise TypeError(
+                    f'a policy must have both thresholds or neither; got {type(policy).__name__} with "{own}" only. '
+                    f'Add "{other}"'
+                )
+    return DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+
+
 def without_tie(decision: Decision, measurement: Measurement, policy: object) -> Decision:
-    """Returns the decision of a policy, but where it answers a tie: what the policy does otherwise.
+    """Returns a policy's decision, or its `otherwise` where it answers a tie.
 
     Only trust breaks a tie, never a name, an order or a seed: weights that differ, or an answer that a policy chose by
-    what it learned of the agents (`trusted_answer`).
+    what it learned about the agents (`trusted_answer`).
     """
     if decision.action != "answer" or not measurement.tied or decision.trusted_answer:
         return decision
@@ -71,31 +126,31 @@ def without_tie(decision: Decision, measurement: Measurement, policy: object) ->
 
 
 def _otherwise(policy: object) -> Action:
-    """Returns what a policy does where it does not answer."""
+    """Returns the action of a policy where it does not answer."""
     action: Any = getattr(policy, "otherwise", None)
     is_action = isinstance(action, str) and action in ACTIONS and action != "answer"
     return action if is_action and not hasattr(policy, "actions") else "abstain"
 
 
 def check_action(action: Action, *, where: str) -> Action:
-    """Returns `action` if there is such a one.
+    """Returns `action` if it is one of `ACTIONS`.
 
     Raises:
-        ValueError: If not.
+        ValueError: If it is not.
     """
     if action not in ACTIONS:
-        raise ValueError(f"{where} must be one of {', '.join(ACTIONS)}; {action!r} came. Choose one of them")
+        raise ValueError(f"{where} must be one of {', '.join(ACTIONS)}; got {action!r}. Choose one of them")
     return action
 
 
 def check_threshold(value: float, *, where: str) -> float:
-    """Returns `value` if it can be a threshold in nats.
+    """Returns `value` as a float if it can be a threshold in nats.
 
     Raises:
         ValueError: If it is negative or NaN.
     """
     if not value >= 0:
         raise ValueError(
-            f"{where} must be a number of nats of at least 0; {value!r} came. Choose it on labelled questions"
+            f"{where} must be a number of nats of at least 0; got {value!r}. Choose it on labelled questions"
         )
     return float(value)

@@ -1,4 +1,4 @@
-"""Owns the step from labelled responses to a forecast of what the responses that are left will make of them."""
+"""Owns the step from labelled responses to a forecast of the measurement after the remaining responses."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +8,7 @@ from coe_agents.policy.measurement import cluster_texts
 from coe_agents.policy.weighting import Weighting, log_probabilities, places_of, shares, weighed_agents
 from coe_agents.types import Response
 from coe_agents.uncertainty import CoEForecast, coe_forecast, epistemic_scale
+from coe_agents.uncertainty.divergences import Divergence
 
 
 def forecast(
@@ -17,10 +18,10 @@ def forecast(
     *,
     weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
-    divergence: str = "kl",
+    divergence: Divergence = "kl",
     confidence: float = 0.95,
 ) -> CoEForecast:
-    """Forecasts what `measure` will find once more responses have come; see `coe_agents.uncertainty.coe_forecast`.
+    """Forecasts what `measure` will find after more responses; see `coe_agents.uncertainty.coe_forecast`.
 
     The epistemic part, also in the total, is on the scale of "kl": `comparable_coe` and `comparable_epistemic` of a
     `Measurement`, with which thresholds are compared. Names and the order of agents and responses change nothing.
@@ -28,7 +29,7 @@ def forecast(
     Args:
         responses: As in `measure`.
         labels: As in `measure`.
-        n_more: How many more each agent will give, by name; 0 for one that is not named.
+        n_more: How many more each agent will give, by name; 0 for agents not named.
         weights: As in `measure`.
         weighting: As in `measure`.
         divergence: As in `measure`.

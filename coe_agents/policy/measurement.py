@@ -1,4 +1,4 @@
-"""Owns the step from labelled responses to a `Measurement`: all that a policy may look at."""
+"""Owns the step from labelled responses to a `Measurement`: everything that a policy sees."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from coe_agents.uncertainty import (
     semantic_entropy,
 )
 from coe_agents.uncertainty.answers import shares_lead
-from coe_agents.uncertainty.divergences import divergence_name
+from coe_agents.uncertainty.divergences import Divergence, divergence_name
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
@@ -55,7 +55,7 @@ class AgentMeasurement:
 class Measurement:
     """The uncertainty of a group of agents about one question.
 
-    Names, and the order of agents and responses, change nothing in it: what ties goes by text.
+    It does not depend on names or on the order of agents and responses: ties are broken by text.
 
     Attributes:
         coe: Collaborative Entropy, `aleatoric + epistemic` (eq. 5), as it is reported. A threshold is compared with
@@ -74,12 +74,13 @@ class Measurement:
         surprisal: -log of the leading cluster's support, in nats.
         coordinated_coe: CoE after Algorithm 1; None without coordination.
         agents: What each agent says, by name.
-        conformity: The share of agents that gave way in a debate: see `coe_agents.rounds.conformity`; None without one.
+        conformity: The share of agents that changed to the leading answer in a debate: see
+            `coe_agents.rounds.conformity`; None without a debate.
         history: The rounds before this one, in order.
-        forecast: Where the responses that are left may take it, as `is_settled` of a policy sees it; else None. Its
+        forecast: Where the remaining responses may take the measurement, for `is_settled` of a policy; else None. Its
             parts are on the scale of the comparable ones.
-        divergence: Of the epistemic part: "kl", "js", "hellinger" or "total_variation".
-        epistemic_scale: What takes `epistemic` to the scale of thresholds: `coe_agents.uncertainty.epistemic_scale`.
+        divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
+        epistemic_scale: The factor from `epistemic` to thresholds' scale: `coe_agents.uncertainty.epistemic_scale`.
     """
 
     coe: float
@@ -125,7 +126,7 @@ def measure(
     *,
     weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
-    divergence: str = "kl",
+    divergence: Divergence = "kl",
     coordination: str | None = None,
     n_resamples: int = 200,
     aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
@@ -134,14 +135,15 @@ def measure(
     """Measures clustered responses.
 
     Args:
-        responses: No failures among them, at least one.
+        responses: At least one, without failures.
         labels: The cluster of each response, 0..n_clusters-1.
         weights: Of the agents by name, renormalised over those that responded; uniform by default.
         weighting: How responses count within their agent: "frequency" each 1; "probability" by exp(logprob / n_tokens)
             (eq. 8), which all must have; "auto" by probability for the agents that have it for all their responses.
-        divergence: "kl", "js", "hellinger" or "total_variation", which "wasserstein" is another name of here.
+        divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here; or a function: see
+            `coe_agents.uncertainty.collaborative_entropy`.
         coordination: A solver of Algorithm 1, whose weights and distributions then choose the answer.
-        n_resamples: For the interval of CoE; 0 leaves it out.
+        n_resamples: For the interval of CoE; 0 omits it.
         aleatoric_threshold: In nats, for the regime.
         epistemic_threshold: In nats, for the regime; compared with `comparable_epistemic`.
 
@@ -151,7 +153,7 @@ def measure(
     """
     if not responses or len(responses) != len(labels):
         raise ValueError(
-            f'"labels" must hold one label for each of at least one response; {len(labels)} came for {len(responses)}. '
+            f'"labels" must hold one label for each of at least one response; got {len(labels)} for {len(responses)}. '
             'Get them from "cluster_responses"'
         )
     names, agents, normalized = weighed_agents(responses, weights)
@@ -213,7 +215,7 @@ def measure(
 
 
 def response_text(response: Response) -> str:
-    """Returns what is compared of a response: its short answer where known, else all of it."""
+    """Returns the part of a response that is compared: its short answer if known, else its text."""
     return response["text"] if response["answer"] is None else response["answer"]
 
 
@@ -233,7 +235,7 @@ def cluster_texts(responses: Sequence[Response], labels: Sequence[int], response
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:
-    """Returns the texts with a number where one stands for two clusters."""
+    """Returns the texts, numbered where two clusters have the same one."""
     names: list[str] = []
     for cluster, text in enumerate(texts):
         name = text

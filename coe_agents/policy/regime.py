@@ -14,14 +14,14 @@ REGIMES: tuple[Regime, ...] = get_args(Regime)
 
 
 class RegimePolicy:
-    """Acts by the regime (Section 4 of the paper): where (aleatoric, epistemic) lies against two thresholds.
+    """Acts by the regime (Section 4 of the paper): (aleatoric, epistemic) against two thresholds.
 
     Args:
-        aleatoric_threshold: In nats; above it the agents count as unsure, each by itself.
+        aleatoric_threshold: In nats; above it the agents count as uncertain within themselves.
         epistemic_threshold: In nats; above it they count as disagreeing. It is compared with `comparable_epistemic` of
             the measurement: under a divergence other than "kl" the epistemic part is rescaled first.
-        actions: The action of each regime; those left out abstain, but for "consensus", which answers. A tie is not
-            answered: where several answers share the lead, "answer" becomes "abstain".
+        actions: The action of each regime; by default "answer" for "consensus" and "abstain" for the others. A tie is
+            not answered: where several answers share the lead, "answer" becomes "abstain".
 
     Example:
         >>> RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"}).actions["unknown"]
@@ -42,7 +42,7 @@ class RegimePolicy:
         for regime, action in (actions or {}).items():
             if regime not in REGIMES:
                 raise ValueError(
-                    f'the keys of "actions" must be among {", ".join(REGIMES)}; {regime!r} came. Correct the key'
+                    f'the keys of "actions" must be among {", ".join(REGIMES)}; got {regime!r}. Correct the key'
                 )
             self.actions[regime] = check_action(action, where=f'"actions" of RegimePolicy at {regime!r}')
 
@@ -53,7 +53,7 @@ class RegimePolicy:
         return without_tie(decision, measurement, self)
 
     def _reason(self, measurement: Measurement) -> str:
-        """Returns the numbers beside the thresholds; agreement is not named, since it explains no abstention."""
+        """Returns the numbers with their thresholds; "consensus" is not named, since it explains no abstention."""
         rescaled = measurement.divergence != "kl"
         unit = "" if rescaled else " nats"
         by = f" under {measurement.divergence}, rescaled to {measurement.comparable_epistemic:.3f}," if rescaled else ""
@@ -68,10 +68,10 @@ class RegimePolicy:
         return numbers if measurement.regime == "consensus" else f"{measurement.regime}: {numbers}"
 
     def is_settled(self, measurement: Measurement) -> bool:
-        """Returns whether all regimes that the measurement is expected to end in have one action.
+        """Returns whether all regimes that the measurement may end in have the same action.
 
-        For "answer" the leading answer must stay as well; for "another_round" the regime, on which its strategy
-        depends.
+        For "answer" the leading answer must stay the same as well; for "another_round" the regime, on which the
+        strategy depends.
         """
         forecast = measurement.forecast
         if forecast is None:

@@ -1,4 +1,4 @@
-"""Owns `ThresholdPolicy`: answer while CoE is low."""
+"""Owns `ThresholdPolicy`: answers while CoE is low."""
 
 from coe_agents.policy.base import Decision, check_action, check_threshold, without_tie
 from coe_agents.policy.measurement import Measurement
@@ -11,8 +11,9 @@ class ThresholdPolicy:
 
     Args:
         max_coe: The threshold in nats, compared with `comparable_coe` of the measurement: under a divergence other than
-            "kl" the epistemic part is rescaled first. 0 asks for all responses of all agents in one cluster; with
-            uniform weights CoE is at most log(n_clusters), so log of all agents' samples always answers, but for ties.
+            "kl" the epistemic part is rescaled first. At 0 all responses of all agents must be in one cluster; with
+            uniform weights CoE is at most log(n_clusters), so the log of the number of all responses answers all but
+            ties.
         otherwise: "abstain", "escalate" or "another_round".
 
     Example:
@@ -25,7 +26,7 @@ class ThresholdPolicy:
         self.otherwise = check_action(otherwise, where='"otherwise" of ThresholdPolicy')
         if otherwise == "answer":
             raise ValueError(
-                '"otherwise" of ThresholdPolicy must be another action than "answer"; "answer" came. '
+                '"otherwise" of ThresholdPolicy must be another action than "answer"; got "answer". '
                 'To answer always, raise "max_coe"'
             )
 

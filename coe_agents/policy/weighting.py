@@ -1,6 +1,6 @@
-"""Owns how much each agent counts, each response within its agent, and which text of a cluster stands for it.
+"""Owns the weights of agents, of responses within their agent, and the choice of a cluster's representative.
 
-Nothing here depends on agents' names or on the order of agents and responses: ties go by text.
+Nothing here depends on agents' names or on the order of agents and responses: ties are broken by text.
 """
 
 import math
@@ -30,7 +30,7 @@ def weighed_agents(
     given = np.array([1.0 if weights is None else weights[name] for name in names])
     if not given.sum() > 0:
         raise ValueError(
-            f'"weights" must leave an agent with a weight above 0; all of {", ".join(names)} have 0. Raise one of them'
+            f'"weights" must hold one above 0 for the agents that answered; got 0 for {", ".join(names)}. Raise one'
         )
     return names, agents, given / math.fsum(given)
 
@@ -53,7 +53,7 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
     if weighting == "probability" and not all(complete.values()):
         lacking = ", ".join(name for name, known in complete.items() if not known)
         raise ValueError(
-            f'"probability" weighting needs a log-probability for every response; {lacking} lacks some. '
+            f'"probability" weighting needs a log-probability for every response; got none for some of {lacking}. '
             'Use "auto" or "frequency"'
         )
     used = {name: known and weighting != "frequency" for name, known in complete.items()}
@@ -86,7 +86,7 @@ def ranked(support: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
 def most_probable(texts: Sequence[str | None], response_shares: np.ndarray) -> str:
     """Returns the text with the largest share, its repetitions together; of equal shares the first by text.
 
-    What is None does not count; one text at least is there.
+    None does not count; there is at least one text.
     """
     total: dict[str, list[float]] = defaultdict(list)
     for text, share in zip(texts, response_shares.tolist(), strict=True):

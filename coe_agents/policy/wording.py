@@ -1,7 +1,7 @@
-"""Owns what a measurement is in words: who says what, and Collaborative Entropy beside its threshold.
+"""Owns the words for a measurement: who says what, and Collaborative Entropy next to its threshold.
 
-Texts of models are untrusted: each stands between double quotes, on one line, shortened, without such quotes inside,
-and without characters that steer a terminal or make a link.
+Texts of models are untrusted: each is shortened to one line in double quotes, without such quotes inside, and without
+characters that control a terminal or make a link.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from coe_agents.uncertainty.answers import TIE
 from coe_agents.uncertainty.divergences import unit_of
 
 MOSTLY = 0.9
-"""From this share of its responses on, an agent mostly says one thing; below, it is split."""
+"""The share of its responses from which an agent "mostly" says one thing; below, it is "split"."""
 
 _MAX_CHARS = 80
 _MOST_CLAIMS = 3
@@ -25,11 +25,11 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 class _Claim(NamedTuple):
-    """What an agent says: one answer always, one mostly, or several.
+    """What an agent says: always one answer, mostly one, or several.
 
     Attributes:
-        is_split: Whether several.
-        is_mostly: Whether one, but not always.
+        is_split: Whether it says several answers.
+        is_mostly: Whether it says one answer, but not always.
         answers: The answers, the best supported by the group first.
     """
 
@@ -39,11 +39,11 @@ class _Claim(NamedTuple):
 
 
 def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> str:
-    """Returns one clause about who says what, without a full stop; "" where nothing is known of any agent.
+    """Returns one clause about who says what, without a full stop; "" without agents.
 
     Args:
-        measurement: What was measured.
-        n_agents: How many agents were asked; those that are not in the measurement did not answer. By default all are.
+        measurement: The measurement.
+        n_agents: How many agents were asked; those not in the measurement did not answer. By default all are in it.
 
     Example:
         >>> from coe_agents.policy import measure
@@ -79,7 +79,7 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
 
 
 def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
-    """Returns CoE as it is reported and, under another divergence than "kl", as a threshold is compared with it.
+    """Returns CoE as reported and, under a divergence other than "kl", the value compared with a threshold.
 
     Example:
         >>> from coe_agents.policy import measure
@@ -155,7 +155,7 @@ def _named(text: str) -> str:
 def _lead(
     measurement: Measurement, support: Mapping[str, float], counts: Mapping[_Claim, int], shown: Sequence[str]
 ) -> str:
-    """Returns that the lead is tied or, where the number of agents does not show it, what leads."""
+    """Returns a clause about a tied lead, or the leading answer where the numbers of agents do not show it."""
     if tied := measurement.tied:
         if set(tied) <= set(shown):
             return ": a tie"

@@ -1,6 +1,7 @@
-"""Owns another round: how it is asked, by the reason of the doubt, and what it changed."""
+"""Owns further rounds: how each is asked, depending on the kind of uncertainty, and what it changed."""
 
 from coe_agents.rounds.adaptive import AdaptiveSampling
+from coe_agents.rounds.clarify import Clarify
 from coe_agents.rounds.debate import Debate
 from coe_agents.rounds.diversify import Diversify
 from coe_agents.rounds.resample import Resample
@@ -12,6 +13,7 @@ __all__ = [
     "CLARIFY",
     "MOST_SAMPLES",
     "AdaptiveSampling",
+    "Clarify",
     "Debate",
     "Diversify",
     "Resample",

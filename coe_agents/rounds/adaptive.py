@@ -7,23 +7,23 @@ from coe_agents.rounds.strategy import MOST_SAMPLES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveSampling:
-    """Draws each round's responses little by little, until the decision is settled or all are there.
+    """Samples each round's responses step by step, until the decision is settled or all are there.
 
-    Whether it is settled the policy says, by `is_settled` (`coe_agents.policy.Policy`), of a forecast of what the
-    responses that are left will make of the measurement (`coe_agents.uncertainty.coe_forecast`). A policy without that
-    method is never settled, and all are drawn at once: so a `CalibratedPolicy`, whose promise holds for as many
-    responses as it was calibrated on.
+    The policy says whether it is settled (`coe_agents.policy.SettlingPolicy`), from a forecast of the measurement after
+    the remaining responses (`coe_agents.uncertainty.coe_forecast`). Under a policy without `is_settled` all responses
+    are sampled at once. `CalibratedPolicy` is one: its guarantee holds for the number of responses that it was
+    calibrated on.
 
-    Drawing more belongs to the same round: it is no round of `max_rounds`, and a strategy sees all of the round's
-    responses together. Each time the prompt is sent, and paid, again; where prompts are long and responses short, that
-    may cost more than it saves, unless the server keeps a cache of prompts.
+    The steps belong to one round: they do not count towards `max_rounds`, and a strategy sees all of the round's
+    responses together. Each step sends, and pays for, the prompt again; with long prompts and short responses this may
+    cost more than it saves, unless the server caches prompts.
 
     Attributes:
         start: How many responses each agent gives first.
-        step: How many it gives each further time.
-        max_samples: How many it gives at most in a round; by default its own `n_samples`. An agent without `n_samples`
-            gives all of its responses at once then. Where a round wishes for a number, that number is the most.
-        confidence: Of the forecast, in (0, 1). Higher saves less, and less often decides otherwise.
+        step: How many it gives in each further step.
+        max_samples: The most it gives in a round; by default its own `n_samples`. An agent without `n_samples` then
+            gives all of its responses at once. Where a strategy sets a number for the round, that number is the most.
+        confidence: Of the forecast, in (0, 1). A higher one saves less, and changes fewer decisions.
 
     Raises:
         ValueError: If a number is out of range.
@@ -44,13 +44,12 @@ class AdaptiveSampling:
             value = getattr(self, name)
             if value is not None and not 1 <= value <= MOST_SAMPLES:
                 raise ValueError(
-                    f'"{name}" of AdaptiveSampling must lie in 1..{MOST_SAMPLES}; {value!r} came. '
-                    "Leave it out for the default"
+                    f'"{name}" of AdaptiveSampling must be in 1..{MOST_SAMPLES}; got {value!r}. Omit it for the default'
                 )
         if not 0 < self.confidence < 1:
             raise ValueError(
-                f'"confidence" of AdaptiveSampling must be above 0 and below 1; {self.confidence!r} came. '
-                "Leave it out for the default"
+                f'"confidence" of AdaptiveSampling must be above 0 and below 1; got {self.confidence!r}. '
+                "Omit it for the default"
             )
 
     def n_samples(self, n_given: int, *, left: int) -> int:

@@ -1,4 +1,4 @@
-"""Owns `Debate`: the agents see what was answered, and answer anew."""
+"""Owns `Debate`: the agents see the answers so far, and answer again."""
 
 import random
 from collections.abc import Sequence
@@ -14,45 +14,56 @@ from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
 
 @dataclass(frozen=True, slots=True)
 class Debate:
-    """Shows each agent the distinct answers so far with their support, and never who gave them.
+    r"""Shows each agent the distinct answers so far with their support, and never who gave them.
 
-    The new responses replace the former ones: they depend on each other, so both must not count together. Refusals and
-    empty responses are not shown: they are no answers to weigh, and models repeat what they read. Their support is
-    missing from what is shown, which then sums to less than 100 %. Where no answer was given, the question is asked as
-    it was, and nobody can conform.
+    The new responses replace the former ones: they depend on these, so the two must not count together. Refusals and
+    empty responses are not shown: there is nothing in them to weigh, and models repeat what they read. The support that
+    is shown then sums to less than 100 %. Where no answer was given, the question is asked unchanged, and no agent can
+    conform.
 
     Attributes:
         seed: Of the order in which an agent sees the answers, together with its name, the round and the question.
         most: How many answers are shown, those with the most support.
+        prompt: The wording, with `{question}` and `{answers}` in it. The answers are listed as data, one a line.
 
     Raises:
-        ValueError: If `most` is below 1.
+        ValueError: If `most` is below 1, or `prompt` lacks a placeholder.
+
+    Example:
+        >>> Debate(prompt="{question}\nSome say:\n{answers}\nWhat do you say?").name
+        'debate'
     """
 
     name: ClassVar[str] = "debate"
     seed: int = 0
     most: int = 8
+    prompt: str = prompts.DEBATE
 
     def __post_init__(self) -> None:
         if self.most < 1:
-            raise ValueError(f'"most" of Debate must be at least 1; {self.most!r} came. 8 keep the prompt short')
+            raise ValueError(f'"most" of Debate must be at least 1; got {self.most!r}. 8 keep the prompt short')
+        if not all(placeholder in self.prompt for placeholder in ("{question}", "{answers}")):
+            raise ValueError(
+                f'"prompt" of Debate must contain {{question}} and {{answers}}; got {self.prompt!r}. '
+                "Write them where the question and the answers belong"
+            )
 
     def __call__(self, context: RoundContext) -> RoundPlan:
-        """Returns the plan: the prompt of `coe_agents.prompts.debate` in place of the question."""
+        """Returns the plan: `prompt` with the question and the answers, in place of the question."""
         shown = shown_answers(context.measurement, most=self.most)
         wishes = {
-            agent: Wishes(messages=context.rephrased(self._prompt(context, shown, agent))) if shown else Wishes()
+            agent: Wishes(messages=context.rephrased(self._text(context, shown, agent))) if shown else Wishes()
             for agent in context.n_responses
         }
         return RoundPlan(wishes, replaces=True, shows_answers=bool(shown))
 
-    def _prompt(self, context: RoundContext, shown: Sequence[tuple[str, float]], agent: str) -> str:
+    def _text(self, context: RoundContext, shown: Sequence[tuple[str, float]], agent: str) -> str:
         order = random.Random(repr((self.seed, agent, context.round, context.question)))
-        return prompts.debate(context.question, order.sample(shown, k=len(shown)))
+        return prompts.debate(context.question, order.sample(shown, k=len(shown)), wording=self.prompt)
 
 
 def shown_answers(measurement: Measurement, *, most: int) -> list[tuple[str, float]]:
-    """Returns one answer of each cluster with its support, the `most` supported ones, then by text; no refusal."""
+    """Returns an answer of each of the `most` best supported clusters, with its support, but no refusals."""
     clusters = zip(measurement.representatives, measurement.support, strict=True)
     answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
     return ranked(answers)[:most]

@@ -1,4 +1,4 @@
-"""Owns `Diversify`: the question asked otherwise, in temperature or in wording."""
+"""Owns `Diversify`: the question at another temperature, or in other words."""
 
 import logging
 import math
@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 @runtime_checkable
 class Invocable(Protocol):
-    """A chat model of LangChain, say: `invoke` takes a prompt, and gives a text or a message with a `text`."""
+    """For example a LangChain chat model: `invoke` takes a prompt, and returns a text or a message with a `text`."""
 
     def invoke(self, prompt: str, /) -> Any: ...
 
@@ -26,21 +26,21 @@ Writer: TypeAlias = Invocable | Agent | Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Diversify:
-    """Asks the question otherwise; the new responses join the former ones that count.
+    """Asks the question at another temperature or in other words; the new responses join the former ones.
 
-    All agents get the same wording, so that none disagrees for having been asked something else; the next such round
-    takes the next wording.
+    All agents get the same wording, so that they cannot disagree because of it; the next such round uses the next
+    wording.
 
     Attributes:
-        temperature: For this round; None leaves each agent its own. At 0 a `ModelAgent` draws one response.
-        variants: Wordings with `{question}` in them; none asks the question as it was.
-        writer: Words the question anew, in place of `variants`: a chat model, an agent, or a function from a prompt to
-            a text. What it writes is used if it is a question's length and no refusal, and ends with a question mark if
-            the question does; if not, or if it fails, the question is asked as it was. That it asks for the same is
-            not checked. Its tokens are not counted, and no deadline stops it.
+        temperature: For this round; None keeps each agent's own. At 0 a `ModelAgent` samples one response.
+        variants: Wordings with `{question}` in them; an empty sequence asks the question unchanged.
+        writer: Rewords the question, instead of `variants`: a chat model, an agent, or a function from a prompt to a
+            text. The text is used if it has the length of a question, is not a refusal, and ends with a question mark
+            if the question does; otherwise, or if the writer fails, the question is asked unchanged. Whether it asks
+            for the same thing is not checked. Its tokens are not counted, and no deadline stops it.
 
     Raises:
-        ValueError: If an option cannot work.
+        ValueError: If an option is out of range, or a variant lacks `{question}`.
 
     Example:
         >>> from coe_agents.rounds import Diversify
@@ -56,13 +56,12 @@ class Diversify:
     def __post_init__(self) -> None:
         if self.temperature is not None and not 0 <= self.temperature < math.inf:
             raise ValueError(
-                f'"temperature" of Diversify must be at least 0; {self.temperature!r} came. '
-                "None leaves each agent its own"
+                f'"temperature" of Diversify must be at least 0; got {self.temperature!r}. None keeps each agent\'s own'
             )
         for variant in self.variants:
             if "{question}" not in variant:
                 raise ValueError(
-                    f'every one of "variants" of Diversify must hold {{question}}; {variant!r} came. '
+                    f'every one of "variants" of Diversify must contain {{question}}; got {variant!r}. '
                     "Write it where the question belongs"
                 )
 
@@ -77,33 +76,33 @@ class Diversify:
         return RoundPlan(dict.fromkeys(context.n_responses, wishes))
 
     def wording(self, question: str, *, round: int) -> str:
-        """Returns how the question is put in a round, counted from 1."""
+        """Returns the wording of the question in a round, counted from 1."""
         if self.writer is not None:
-            return self._written(question, self.writer, round)
+            return self._reword(question, self.writer, round)
         if not self.variants:
             return question
         return self.variants[(round - 1) % len(self.variants)].replace("{question}", question)
 
-    def _written(self, question: str, writer: Writer, round: int) -> str:
+    def _reword(self, question: str, writer: Writer, round: int) -> str:
         try:
-            written = strip_reasoning(_said(writer, prompts.paraphrase(question), round)).strip()
+            written = strip_reasoning(_ask_writer(writer, prompts.paraphrase(question), round)).strip()
         except Exception as error:
-            # only the kind: what an error says may hold a key
-            _LOG.warning("no other wording could be written: %s", type(error).__name__)
+            # only the type: the text of an error may contain a key
+            _LOG.warning("the question could not be reworded: %s", type(error).__name__)
             return question
         return written if _may_ask(written, question) else question
 
 
 def _may_ask(written: str, question: str) -> bool:
-    """Returns whether a model's text can stand for the question: nobody has read it yet."""
+    """Returns whether a model's text, which no person has read, can replace the question."""
     fits = len(written) <= 2 * len(question) + prompts.MAX_QUOTED
     return fits and answer_kind(written) == "answer" and (written.endswith("?") or not question.endswith("?"))
 
 
-def _said(writer: Writer, prompt: str, round: int) -> str:
+def _ask_writer(writer: Writer, prompt: str, round: int) -> str:
     if isinstance(writer, Agent):
         messages = [{"role": "user", "content": prompt}]
         reply = writer.sample(AgentRequest(question=prompt, messages=messages, round=round, n_samples=1))
         return reply["responses"][0]["text"]
-    said = writer.invoke(prompt) if isinstance(writer, Invocable) else writer(prompt)
-    return said if isinstance(said, str) else str(said.text)
+    written = writer.invoke(prompt) if isinstance(writer, Invocable) else writer(prompt)
+    return written if isinstance(written, str) else str(written.text)

@@ -9,16 +9,16 @@ from coe_agents.rounds.strategy import MOST_SAMPLES, RoundContext, RoundPlan, Wi
 
 @dataclass(frozen=True, slots=True)
 class Resample:
-    """Asks the same question again; the new responses join the former ones that count.
+    """Asks the same question again; the new responses join the former ones.
 
-    It makes the measure surer, which few responses leave too low, not the agents.
+    It makes the measurement more accurate, since few responses underestimate CoE; it does not change the agents.
 
     Attributes:
-        growth: How many times as many responses as in the last round each agent is asked for, rounded up; at least 1.
+        growth: The factor on the number of responses of the last round, for each agent, rounded up; at least 1.
         most: The most responses an agent is asked for in a round, at most 500.
 
     Raises:
-        ValueError: If an option cannot work.
+        ValueError: If an option is out of range.
 
     Example:
         >>> Resample(growth=1.5).n_samples(5)
@@ -32,11 +32,11 @@ class Resample:
     def __post_init__(self) -> None:
         if not 1 <= self.growth < math.inf:
             raise ValueError(
-                f'"growth" of Resample must be at least 1; {self.growth!r} came. 2.0 doubles the responses each round'
+                f'"growth" of Resample must be at least 1; got {self.growth!r}. 2.0 doubles the responses each round'
             )
         if not 1 <= self.most <= MOST_SAMPLES:
             raise ValueError(
-                f'"most" of Resample must lie in 1..{MOST_SAMPLES}; {self.most!r} came. Leave it out for {MOST_SAMPLES}'
+                f'"most" of Resample must be in 1..{MOST_SAMPLES}; got {self.most!r}. Omit it for {MOST_SAMPLES}'
             )
 
     def __call__(self, context: RoundContext) -> RoundPlan:
@@ -49,5 +49,5 @@ class Resample:
         )
 
     def n_samples(self, n_former: int) -> int:
-        """Returns how many responses follow on `n_former`."""
+        """Returns the number of responses to ask for after `n_former`."""
         return min(math.ceil(n_former * self.growth), self.most)

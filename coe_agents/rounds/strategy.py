@@ -1,4 +1,4 @@
-"""Owns what a strategy is given and what it gives back."""
+"""Owns the interface of a strategy: `RoundContext` in, `RoundPlan` out."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, TypedDict
 from coe_agents.policy import Measurement
 
 MOST_SAMPLES = 500
-"""What a `ModelAgent` draws at most in a round."""
+"""The most responses that a `ModelAgent` samples in a round."""
 
 
 class Wishes(TypedDict, total=False):
-    """What one agent is asked otherwise than in the first round; see `coe_agents.types.AgentRequest`."""
+    """How the request to one agent differs from the first round's; see `coe_agents.types.AgentRequest`."""
 
     messages: list[dict[str, Any]]
     n_samples: int
@@ -21,13 +21,13 @@ class Wishes(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundContext:
-    """What a strategy may look at.
+    """What a strategy sees.
 
     Attributes:
         question: The question.
         messages: The conversation as OpenAI-style dictionaries, the question in it.
-        round: The round to be asked, from 1.
-        measurement: What the rounds before it came to; they stand in its `history`, but for the last.
+        round: The number of the next round, from 1.
+        measurement: The last measurement; the rounds before it are in its `history`.
         n_responses: How many responses each agent gave in the last round; 0 where it failed.
     """
 
@@ -44,13 +44,12 @@ class RoundContext:
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """How a round is asked.
+    """The plan of a round.
 
     Attributes:
-        wishes: What each agent is asked, by name; an agent that is not named is not asked.
-        replaces: The former responses no longer count: what comes now is not of the same kind.
-        shows_answers: The agents are shown what was answered before; who changes to the leading answer then has
-            given way, which counts as conformity.
+        wishes: The request to each agent, by name; an agent that is not named is not asked.
+        replaces: Whether the former responses no longer count, because the new ones are of another kind.
+        shows_answers: Whether the agents see former answers; a change to the leading answer then counts as conformity.
     """
 
     wishes: Mapping[str, Wishes]
@@ -59,21 +58,23 @@ class RoundPlan:
 
 
 Strategy: TypeAlias = Callable[[RoundContext], RoundPlan | Awaitable[RoundPlan]]
-"""Anything that plans a round; with a coroutine function only the graph's async methods work. Its `name`, if any, is
-what a policy calls it by, and what the trajectory calls it."""
+"""Anything that plans a round; with a coroutine function only the graph's async methods work.
+
+Policies and the trajectory use its `name`, if it has one."""
 
 
 def checked_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
-    """Returns a strategy's plan if it can be asked.
+    """Returns a strategy's plan if it can be carried out.
 
     Raises:
-        TypeError: If it is none, asks nobody or somebody who is not there, or wishes what no agent can do.
+        TypeError: If it is not a `RoundPlan`, names no agent or an unknown one, or holds a request that no agent can
+            fulfil.
     """
     asked: Any = plan.wishes if isinstance(plan, RoundPlan) else None
     if not isinstance(plan, RoundPlan) or not isinstance(asked, Mapping):
         raise _nonsense("a RoundPlan with wishes by agent", strategy, type(plan).__name__)
     if not asked or not set(asked) <= set(agents):
-        named = ", ".join(map(repr, asked)) or "nobody"
+        named = ", ".join(map(repr, asked)) or "no agent"
         raise _nonsense(f"a RoundPlan that asks some of {', '.join(agents)}", strategy, named)
     for name, wishes in asked.items():
         if not isinstance(wishes, Mapping) or not set(wishes) <= set(Wishes.__annotations__):
@@ -101,9 +102,9 @@ def rephrased(conversation: Sequence[Mapping[str, Any]], text: str) -> list[dict
     return messages
 
 
-def _nonsense(must: str, strategy: str, came: str) -> TypeError:
+def _nonsense(must: str, strategy: str, got: str) -> TypeError:
     return TypeError(
-        f'the strategy "{strategy}" must return {must}; it returned {came}. '
+        f'the strategy "{strategy}" must return {must}; got {got}. '
         "Return coe_agents.rounds.RoundPlan({agent: {...}})"
     )
 

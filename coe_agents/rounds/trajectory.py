@@ -1,4 +1,4 @@
-"""Owns what a round changed: whose leading answer, and whether towards what the others had said."""
+"""Owns the account of a round: whose leading answer changed, and whether towards the group's."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,11 +12,11 @@ from coe_agents.uncertainty.answers import TIE, shares_lead
 
 
 def leading_answers(measurement: Measurement) -> dict[str, str]:
-    """Returns what each agent holds most probable: its own leading cluster's representative.
+    """Returns the representative of each agent's own leading cluster.
 
-    Where several of its clusters tie, it is the one that the group supports most, and then the first by text. So an
-    agent that is torn between its own answer and the group's counts as one of the group before a debate, and has not
-    given way after it.
+    Among its tied clusters, it is the one with the most support in the group, then the first by text. So an agent that
+    is split between its own answer and the group's counts as agreeing before a debate, and has not changed its answer
+    after it.
     """
     support = dict(zip(measurement.representatives, measurement.support, strict=True))
 
@@ -35,7 +35,7 @@ def _led(measurement: Measurement) -> list[str]:
 
 
 def former_answers(former: RoundData | None) -> list[str]:
-    """Returns the distinct texts of the former round that the next one is compared with."""
+    """Returns the distinct texts of the former round with which the next one is compared."""
     return [] if former is None else list(dict.fromkeys([*former["led"], *sorted(former["leading"].values())]))
 
 
@@ -53,14 +53,14 @@ def round_data(
     """Returns the account of a round.
 
     Args:
-        measurement: What it came to; None if nothing was measured.
+        measurement: Its measurement; None if nothing was measured.
         round: The round, from 0.
         strategy: How it was asked.
-        shows_answers: Whether the agents saw the former round's answers.
+        shows_answers: Whether the agents saw the answers of the former round.
         former: The account of the round before; None for the first.
         former_labels: The cluster, among those of `measurement`, of each text of `former_answers`.
-        tokens: What it cost.
-        n_responses: What it brought.
+        tokens: Its cost, input and output.
+        n_responses: How many responses it added.
     """
     if measurement is None:
         return RoundData(
@@ -105,16 +105,16 @@ def round_data(
 
 
 def conformity(trajectory: Sequence[RoundData]) -> float | None:
-    """Returns the share of agents that gave way: that changed, in a round that showed them the answers, to what led.
+    """Returns the share of agents that changed to the leading answer in a round that showed them the answers.
 
     conformity = |agents that adopted in at least one such round| / |agents with a leading answer before and after one|
 
-    It is in [0, 1]; None where no such round can be compared. An epistemic part that falls with a conformity of 0 fell
-    by independent changes of mind; with a high one, the agents agree because they were told what to agree on.
+    It is in [0, 1]; None where no such round can be compared. If the epistemic part falls at a conformity of 0, the
+    agents changed their answers independently; at a high one, they agree because they were shown what to agree on.
 
     Args:
         trajectory: The rounds of one question, in order.
     """
     compared = {name for data in trajectory for name in data["adopted"]}
-    gave_way = {name for data in trajectory for name, adopted in data["adopted"].items() if adopted}
-    return len(gave_way) / len(compared) if compared else None
+    changed = {name for data in trajectory for name, adopted in data["adopted"].items() if adopted}
+    return len(changed) / len(compared) if compared else None

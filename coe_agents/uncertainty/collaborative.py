@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, FloatOrArray
-from coe_agents.uncertainty.divergences import Kernel, kernel
+from coe_agents.uncertainty.divergences import Divergence, Kernel, kernel
 from coe_agents.uncertainty.entropies import shannon
 
 
@@ -29,7 +29,7 @@ def collaborative_entropy(
     distributions: npt.ArrayLike,
     *,
     weights: npt.ArrayLike | None = None,
-    divergence: str = "kl",
+    divergence: Divergence = "kl",
     ground_metric: npt.ArrayLike | None = None,
 ) -> CollaborativeEntropy:
     """Collaborative Entropy, CoE = (1/K) sum_i SE_i + sum_i w_i D(p_i || p_bar), p_bar = sum_i w_i p_i (equation 5).
@@ -43,7 +43,9 @@ def collaborative_entropy(
         distributions: Shape `(n_agents, n_clusters)` or `(..., n_agents, n_clusters)`; rows sum to 1 within 1e-6.
         weights: Shape `(n_agents,)` or `(..., n_agents)`: at least 0, summing to 1; None: 1 / n_agents each. An agent
             of weight 0 adds nothing to U_E but still counts in U_A.
-        divergence: "kl" (the paper's), "js", "hellinger", "total_variation" or "wasserstein".
+        divergence: "kl" (the paper's), "js", "hellinger", "total_variation" or "wasserstein"; or a function `(p, q)` of
+            an agent's row and the mean, each of shape `(n_clusters,)`, to a finite number of at least 0, 0 for equal
+            rows. It is called once for each row.
         ground_metric: Distances between clusters, for "wasserstein" (`wasserstein_distance`); None: 1 between any two,
             which makes it "total_variation".
 

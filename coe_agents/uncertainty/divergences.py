@@ -1,7 +1,8 @@
-"""Owns the divergences between two cluster distributions, and the table that finds one by name."""
+"""Owns the divergences between two cluster distributions, by name or as a function of the user's."""
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,10 @@ from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, FloatOrArray
 
 Kernel = Callable[[FloatArray, FloatArray], FloatArray]
+Divergence: TypeAlias = str | Callable[[FloatArray, FloatArray], float]
+"""A name, or a function of two rows of shape `(n_clusters,)`: an agent's `p` and the mean `q`, above 0 where `p` is."""
+
+_ROUNDING = 1e-9
 
 
 def kl_divergence(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray:
@@ -137,12 +142,14 @@ def total_variation_distance(p: npt.ArrayLike, q: npt.ArrayLike) -> FloatOrArray
     return _checks.plain(_total_variation(*_pair(p, q)))
 
 
-def divergence_name(divergence: str) -> str:
+def divergence_name(divergence: Divergence) -> str:
     """The name under which a divergence is reported: without a ground metric "wasserstein" is "total_variation".
 
-    >>> divergence_name("wasserstein"), divergence_name("js")
-    ('total_variation', 'js')
+    >>> divergence_name("wasserstein"), divergence_name("js"), divergence_name(hellinger_distance)
+    ('total_variation', 'js', 'hellinger_distance')
     """
+    if not isinstance(divergence, str):
+        return str(getattr(divergence, "__name__", type(divergence).__name__))
     return "total_variation" if divergence == "wasserstein" else divergence
 
 
@@ -155,16 +162,44 @@ def unit_of(divergence: str) -> str:
     return "nats" if divergence in ("kl", "js") else ""
 
 
-def kernel(divergence: str, ground_metric: npt.ArrayLike | None, n_clusters: int) -> Kernel:
-    """Finds a divergence of checked rows by name; a ground metric goes with "wasserstein" only."""
-    if divergence not in _KERNELS:
+def check_divergence(divergence: Divergence) -> None:
+    """Checks a divergence before it is used: the name, or the values of a function on a few rows.
+
+    Raises:
+        TypeError: A function does not return a number.
+        ValueError: The name is unknown. Or a function has one of these names, or returns a value that is negative or
+            not finite, other than 0 for equal rows, or 0 for rows without a common cluster.
+    """
+    measure, name = kernel(divergence, None, 3), divergence_name(divergence)
+    if isinstance(divergence, str):
+        return
+    if name in _KERNELS:
+        raise ValueError(f'a "divergence" function must not have a built-in name; got {name!r}. Rename the function')
+    apart = np.eye(3)
+    mean = np.array([0.5, 0.5, 0.0])
+    equal = np.vstack([apart, mean])
+    if np.any(measure(equal, equal) > _ROUNDING):
+        raise ValueError(f'a "divergence" function must return 0 for equal rows; got more from {name!r}. Correct it')
+    if not np.all(measure(apart[:2], mean) > 0.0):
+        raise ValueError(
+            f'a "divergence" function must return more than 0 for rows that differ; got 0 from {name!r}. Correct it'
+        )
+
+
+def kernel(divergence: Divergence, ground_metric: npt.ArrayLike | None, n_clusters: int) -> Kernel:
+    """Returns a divergence of checked rows; a ground metric goes with "wasserstein" only."""
+    if not isinstance(divergence, str) and callable(divergence):
+        if ground_metric is None:
+            return partial(_each, function=divergence)
+    elif divergence not in _KERNELS:
         valid = ", ".join(f'"{name}"' for name in _KERNELS)
         raise ValueError(f'"divergence" must be a known name; got {divergence!r}. Choose one of {valid}')
-    if ground_metric is None:
+    elif ground_metric is None:
         return _KERNELS[divergence]
     if divergence != "wasserstein":
+        name = divergence_name(divergence)
         raise ValueError(
-            f'"ground_metric" must be used with divergence "wasserstein"; got divergence "{divergence}". Omit it'
+            f'"ground_metric" must be used with divergence "wasserstein"; got divergence "{name}". Omit it'
         )
     return partial(_transport, ground=_checks.ground_metric(ground_metric, n_clusters))
 
@@ -206,6 +241,27 @@ def _hellinger(p: FloatArray, q: FloatArray) -> FloatArray:
 
 def _total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
     return np.asarray(np.abs(p - q).sum(axis=-1) / 2.0)
+
+
+def _each(p: FloatArray, q: FloatArray, *, function: Callable[[FloatArray, FloatArray], float]) -> FloatArray:
+    """Calls a function for one pair of rows after the other, and checks what it returns."""
+    p, q = np.broadcast_arrays(p, q)
+    values = np.empty(p.shape[:-1])
+    for index in np.ndindex(*values.shape):
+        value = function(p[index], q[index])
+        try:
+            values[index] = float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f'a "divergence" function must return a number; got {type(value).__name__} from '
+                f"{divergence_name(function)!r}. Return one float for two rows"
+            ) from error
+        if not -_ROUNDING <= values[index] < np.inf:
+            raise ValueError(
+                f'a "divergence" function must return a finite value of at least 0; got {value!r} from '
+                f"{divergence_name(function)!r}. Correct it"
+            )
+    return np.maximum(values, 0.0)
 
 
 def _transport(p: FloatArray, q: FloatArray, *, ground: FloatArray) -> FloatArray:

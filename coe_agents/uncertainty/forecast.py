@@ -11,7 +11,7 @@ from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.collaborative import decompose, mean_of
 from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
-from coe_agents.uncertainty.divergences import kernel
+from coe_agents.uncertainty.divergences import Divergence, kernel
 from coe_agents.uncertainty.intervals import Interval
 
 _N_NEW = 8
@@ -50,7 +50,7 @@ def coe_forecast(
     *,
     log_probs: npt.ArrayLike | None = None,
     weights: npt.ArrayLike | None = None,
-    divergence: str = "kl",
+    divergence: Divergence = "kl",
     confidence: float = 0.95,
     own: float = 1.0,
     new: float = 1.0,

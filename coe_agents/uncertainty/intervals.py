@@ -13,7 +13,7 @@ from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
 from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
-from coe_agents.uncertainty.divergences import kernel
+from coe_agents.uncertainty.divergences import Divergence, kernel
 
 Interval = tuple[float, float]
 Split = Callable[[FloatArray], FloatArray]
@@ -59,7 +59,7 @@ def coe_interval(
     *,
     log_probs: npt.ArrayLike | None = None,
     weights: npt.ArrayLike | None = None,
-    divergence: str = "kl",
+    divergence: Divergence = "kl",
     ground_metric: npt.ArrayLike | None = None,
     confidence: float = 0.95,
     n_resamples: int = 1000,
@@ -268,7 +268,7 @@ def _spread(counts: IntArray) -> tuple[IntArray, IntArray]:
     return cells // counts.shape[1], cells % counts.shape[1]
 
 
-def _split(evidence: _Evidence, divergence: str, ground_metric: npt.ArrayLike | None) -> Split:
+def _split(evidence: _Evidence, divergence: Divergence, ground_metric: npt.ArrayLike | None) -> Split:
     """Returns the function that measures rows over the observed and the unseen clusters."""
     if divergence == "kl":
         return partial(_split_by_entropies, weights=evidence.weights)
@@ -298,7 +298,7 @@ def _entropy(rows: FloatArray) -> FloatArray:
     return np.asarray(0.0 - (rows * np.log(np.maximum(rows, _SMALLEST))).sum(axis=-2))
 
 
-def _most_epistemic(weights: FloatArray, divergence: str, ground_metric: npt.ArrayLike | None) -> float:
+def _most_epistemic(weights: FloatArray, divergence: Divergence, ground_metric: npt.ArrayLike | None) -> float:
     """Returns U_E of sure agents on clusters of their own."""
     if divergence == "kl":
         return float(_entropy(weights[:, None])[0])

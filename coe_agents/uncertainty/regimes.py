@@ -6,7 +6,7 @@ import numpy.typing as npt
 from coe_agents.types import Regime
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty.collaborative import decompose
-from coe_agents.uncertainty.divergences import kernel
+from coe_agents.uncertainty.divergences import Divergence, kernel
 
 _REGIMES: dict[tuple[bool, bool], Regime] = {
     (False, False): "consensus",
@@ -58,7 +58,7 @@ def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, ep
     return _REGIMES[u_a > most_a, u_e > most_e]
 
 
-def epistemic_scale(weights: npt.ArrayLike, divergence: str = "kl") -> float:
+def epistemic_scale(weights: npt.ArrayLike, divergence: Divergence = "kl") -> float:
     """The factor that takes U_E (equation 4) under a divergence to the range that it has under "kl".
 
     scale = max U_E(KL) / max U_E(divergence); each maximum is over agents with these weights that are each certain of a
@@ -68,7 +68,7 @@ def epistemic_scale(weights: npt.ArrayLike, divergence: str = "kl") -> float:
 
     Args:
         weights: Shape `(n_agents,)`: at least 0, summing to 1. An agent of weight 0 changes nothing.
-        divergence: A name that `collaborative_entropy` knows, without a ground metric.
+        divergence: As in `collaborative_entropy`, without a ground metric.
 
     Returns:
         Above 0; 1.0 for "kl", and where fewer than two agents have a weight above 0, so that U_E is always 0.

@@ -147,9 +147,9 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         (
             '"local"',
             '"served"',
-            "coe.toml:7: agents[1].name: the names of \"agents\" must differ; 'served' came twice.",
+            "coe.toml:7: agents[1].name: the names of \"agents\" must differ; got 'served' twice.",
         ),
-        ('"local"', '"cluster"', "coe.toml:2: agents[0].name: the name of an agent must not be a node"),
+        ('"local"', '"cluster"', 'coe.toml:2: agents[0].name: a name of "agents" must not be that of a node'),
         ('"tiny-llama"', '"gpt"', 'coe.toml:4: agents[0].model: "model" of agent "local" must be one of tiny-llama'),
         ('"openai"', '"opnai"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Unable to infer'),
         ('"openai"', '"anthropic"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Initializing'),
@@ -267,7 +267,7 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         (
             "epistemic_threshold = 0.3",
             "epistemic_threshold = 0.3\n[graph]\nmin_agents = 3",
-            'coe.toml:19: graph.min_agents: "min_agents" must lie in 1..2',
+            'coe.toml:19: graph.min_agents: "min_agents" must be in 1..2',
         ),
         (
             "epistemic_threshold = 0.3",

@@ -180,7 +180,7 @@ def test_a_model_that_tinyworld_lacks_is_said(tmp_path):
 
 
 def test_agents_that_do_not_fit_together_are_a_mistake_of_the_file(tmp_path):
-    with pytest.raises(ConfigurationError, match="'a' came twice"):
+    with pytest.raises(ConfigurationError, match="got 'a' twice"):
         assemble(load_config(written(tmp_path, GOOD.replace('name = "b"', 'name = "a"'))))
 
 
@@ -205,10 +205,10 @@ def test_what_would_fail_at_the_first_question_is_a_mistake_of_the_file(tmp_path
 def test_rounds_are_bound_and_planned_as_the_file_says(tmp_path, monkeypatch):
     given = {}
     monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))
-    rounds = 'token_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"'
+    rounds = 'token_budget = 9\ndeadline = 2.5\n[graph.strategies]\nconflict = "diversify"\nambiguous = "clarify"'
     assemble(load_config(written(tmp_path, GOOD.replace("max_rounds = 2", rounds))))
     assert (given["token_budget"], given["deadline"]) == (9, 2.5)
-    assert given["strategies"] == {"conflict": "diversify"}
+    assert given["strategies"] == {"conflict": "diversify", "ambiguous": "clarify"}
 
 
 def test_adaptive_sampling_is_as_the_file_says(tmp_path, monkeypatch):

@@ -132,7 +132,7 @@ class Rounds:
 
 
 def run(folder, given, *, rounds=1, asynchronous=False, dies_after=None, dies_in=None):
-    """Asks, or resumes where `given` is None, and writes what came of it to `result.json`."""
+    """Asks, or resumes where `given` is None, and writes the result to `result.json`."""
     diary = Diary(folder, dies_after=dies_after, dies_in=dies_in)
     agents = [NotedAgent(name, diary) for name in NAMES]
     graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=Rounds(), max_rounds=rounds, retries=0)

@@ -51,7 +51,7 @@ class Draws:
         return sum(said.n_responses for said in measurement.agents.values()) >= self.n_responses
 
 
-def test_agents_of_one_mind_stop_early():
+def test_agents_in_agreement_stop_early():
     agents = agents_of(["Paris"] * 8, ["Paris"] * 8, ["Paris"] * 8)
     result = both(graph(*agents, adaptive=AdaptiveSampling(start=3, step=2)), {"question": "Q?"})
     decision = result["decision"]

@@ -328,6 +328,6 @@ def test_where_nobody_answered_there_is_nothing_to_approve():
 
 
 def test_there_is_no_other_form():
-    with pytest.raises(ValueError, match="must be one of coe, agent_chat_ui; 'email' came"):
+    with pytest.raises(ValueError, match="must be one of coe, agent_chat_ui; got 'email'"):
         AskPerson("email")
     assert repr(AskPerson()) == "AskPerson('coe')"

@@ -1,11 +1,16 @@
 """Thresholds keep their meaning under every divergence, from the measure to the decision."""
 
+import math
+
+import numpy as np
 import pytest
 
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import FalseConsensusGuard, PolicyChain, measure
 from coe_agents.testing import ScriptedAgent, create_response
+from coe_agents.uncertainty import collaborative_entropy, jensen_shannon_divergence
+from coe_agents.uncertainty.divergences import check_divergence
 from tests.uncertainty.test_regimes import DIVERGENCES, splits
 
 REGIME = RegimePolicy(0.5, 0.3)
@@ -109,5 +114,70 @@ def test_sampling_does_not_end_on_an_answer_that_is_disputed(divergence, policy)
 
 def test_what_is_out_of_reach_is_said_under_every_divergence():
     for divergence in DIVERGENCES:
-        with pytest.warns(UserWarning, match="the regimes conflict, unknown are out of reach"):
+        with pytest.warns(UserWarning, match="can never see the regimes conflict, unknown"):
             decided(sure("yes", "no"), divergence=divergence, policy=RegimePolicy(0.5, 0.7))
+
+
+def squared(p, q):
+    """Half the squared Euclidean distance."""
+    return float(np.square(p - q).sum() / 2)
+
+
+def test_a_divergence_may_be_a_function():
+    # each row is (1, 0) against (1/2, 1/2): (1/4 + 1/4) / 2
+    assert collaborative_entropy(np.eye(2), divergence=squared).epistemic == 0.25
+    decision = decided(sure("yes", "no"), divergence=squared)
+    assert (decision["epistemic"], decision["divergence"], decision["regime"]) == (0.25, "squared", "conflict")
+    assert decision["interval"][0] <= decision["coe"] <= decision["interval"][1]
+    # rescaled by log 2 / 0.25, so that thresholds in nats keep their meaning
+    assert "rescaled to 0.693" in decision["reason"]
+    assert decided(sure("yes", "yes"), divergence=squared)["answer"] == "yes"
+
+
+def test_a_function_gives_what_the_name_gives():
+    said = [create_response(name, text, index=i) for name in "ab" for i, text in enumerate(["x", "y", name])]
+    labels = [["x", "y", "a", "b"].index(one["text"]) for one in said]
+    by_name, by_function = (measure(said, labels, divergence=one) for one in ("js", jensen_shannon_divergence))
+    assert (by_function.coe, by_function.regime) == (pytest.approx(by_name.coe), by_name.regime)
+    assert by_function.interval == pytest.approx(by_name.interval)
+    assert by_function.epistemic_scale == pytest.approx(by_name.epistemic_scale)
+    assert by_function.divergence == "jensen_shannon_divergence"
+
+
+def test_adaptive_sampling_takes_a_function():
+    agents = [ScriptedAgent(name, ["yes"] * 8, n_samples=8) for name in "abc"]
+    decision = decided(agents, divergence=squared, adaptive=AdaptiveSampling(), policy=ThresholdPolicy(0.9))
+    assert decision["answer"] == "yes"
+    assert sum(request["n_samples"] for request in agents[0].requests) < 8
+
+
+def kl(p, q):
+    return squared(p, q)
+
+
+@pytest.mark.parametrize(
+    ("divergence", "error", "message"),
+    [
+        (
+            lambda p, q: math.nan,
+            ValueError,
+            r"must return a finite value of at least 0; got nan from '<lambda>'\. Corr",
+        ),
+        (lambda p, q: -squared(p, q), ValueError, r"must return a finite value of at least 0; got -0\.25"),
+        (lambda p, q: 1.0, ValueError, "must return 0 for equal rows; got more"),
+        (lambda p, q: 0.0, ValueError, "must return more than 0 for rows that differ; got 0"),
+        (lambda p, q: np.square(p - q), TypeError, "must return a number; got ndarray"),
+        (lambda p, q: None, TypeError, "must return a number; got NoneType"),
+        (kl, ValueError, "must not have a built-in name; got 'kl'"),
+        ("nonsense", ValueError, '"divergence" must be a known name'),
+    ],
+)
+def test_a_wrong_divergence_is_refused_when_the_graph_is_built(divergence, error, message):
+    agents = sure("yes", "no")
+    with pytest.raises(error, match=message):
+        create_coe_graph(agents, clusterer=NormalizedMatch(), policy=REGIME, divergence=divergence)
+
+
+def test_the_named_divergences_pass_the_check():
+    for divergence in (*DIVERGENCES, jensen_shannon_divergence, squared):
+        check_divergence(divergence)

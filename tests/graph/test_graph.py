@@ -7,9 +7,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
-from coe_agents import ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import AskPerson, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
+from coe_agents.rounds import Debate
 from tests.doubles import CountingModel, ScriptedAgent
 
 ANSWER_ALL, ANSWER_SURE = ThresholdPolicy(100.0), ThresholdPolicy(0.0)
@@ -193,7 +194,7 @@ def test_how_each_round_was_sampled_is_told():
 
 def test_a_question_without_end_is_refused_before_anybody_is_asked():
     agent = ScriptedAgent("a", ["x"])
-    with pytest.raises(ValueError, match=r"at most 10 characters .* 11 came"):
+    with pytest.raises(ValueError, match=r"at most 10 characters .* got 11"):
         graph(agent, max_question_chars=10).compile().invoke({"question": "x" * 11})
     assert agent.requests == []
     graph(agent, max_question_chars=10).compile().invoke({"question": "x" * 10})
@@ -291,7 +292,7 @@ def test_an_empty_turn_does_not_ask_the_former_question_again():
     compiled = graph(*trio()).compile(checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "1"}}
     compiled.invoke({"messages": [("user", "First?")]}, thread)
-    with pytest.raises(ValueError, match="neither came"):
+    with pytest.raises(ValueError, match="got neither"):
         compiled.invoke({"messages": []}, thread)
 
 
@@ -333,7 +334,7 @@ def test_a_policy_that_returns_something_else_is_an_error():
         def decide(self, measurement, *, round, max_rounds):
             return "answer"
 
-    with pytest.raises(TypeError, match="must return a Decision; Wrong returned str"):
+    with pytest.raises(TypeError, match="must return a Decision; got str from Wrong"):
         graph(*trio(), policy=Wrong()).compile().invoke({"question": "Q?"})
 
 
@@ -387,11 +388,11 @@ def test_no_sample_is_streamed_before_the_gate():
         (["a"], {"divergence": "nonsense"}, "nonsense"),
         (["a"], {"coordination": "nonsense"}, "nonsense"),
         (["a"], {"weighting": "nonsense"}, "nonsense"),
-        (["a", "a"], {}, "'a' came twice"),
-        (["cluster"], {}, "'cluster' came"),
-        (["a:b"], {}, "'a:b' came"),
+        (["a", "a"], {}, "got 'a' twice"),
+        (["cluster"], {}, "got 'cluster'"),
+        (["a:b"], {}, "got 'a:b'"),
         (["a"], {"max_rounds": 0}, '"max_rounds" must be at least 1'),
-        (["a"], {"min_agents": 2}, r'"min_agents" must lie in 1..1'),
+        (["a"], {"min_agents": 2}, r'"min_agents" must be in 1..1'),
         (["a"], {"retries": -1}, '"retries" must be at least 0'),
         (["a"], {"max_question_chars": 0}, '"max_question_chars" must be at least 1'),
     ],
@@ -406,13 +407,47 @@ def test_a_bare_model_is_refused_with_what_to_do():
         graph(CountingModel())
 
 
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"clusterer": "normalized"}, r'"clusterer" must have the method "cluster"; got \'normalized\'\. Pass'),
+        ({"clusterer": NormalizedMatch}, r'"clusterer" must be an object, not a class; got NormalizedMatch\. Call it'),
+        ({"policy": 0.5}, r'"policy" must have the method "decide"; got 0\.5\. Pass'),
+        ({"policy": ThresholdPolicy}, r'"policy" must be an object, not a class; got ThresholdPolicy\. Call it'),
+        ({"adaptive": True}, r'"adaptive" must be an AdaptiveSampling; got True\. Pass'),
+        ({"escalation": AskPerson}, r'"escalation" must be an object, not a class; got AskPerson\. Call it'),
+        ({"strategies": {"conflict": Debate}}, r"a strategy must be an object, not a class; got Debate\. Call it"),
+        ({"canonicalize": "short"}, r'"canonicalize" must be a function .*; got \'short\'\. Pass'),
+    ],
+)
+def test_wrong_parts_are_refused_before_any_agent_is_paid_for(parts, message):
+    with pytest.raises(TypeError, match=message):
+        create_coe_graph(trio(), **{"clusterer": NormalizedMatch(), "policy": ANSWER_SURE, **parts})
+
+
+def test_an_agents_class_is_no_agent():
+    with pytest.raises(TypeError, match=r'"agents" must hold objects, not classes; got ScriptedAgent\. Call it'):
+        graph(ScriptedAgent)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\udcff"])
+def test_an_agents_name_that_cannot_be_encoded_is_refused(name):
+    with pytest.raises(ValueError, match=r'a name of "agents" must be text that UTF-8 can encode; got .*ud.*\. Rename'):
+        graph(ScriptedAgent("b", ["Paris"]), ScriptedAgent(name, ["Paris"]))
+
+
+def test_an_agents_name_is_text():
+    with pytest.raises(TypeError, match=r'a name of "agents" must be a string; got 3\. Rename'):
+        graph(ScriptedAgent(3, ["Paris"]))
+
+
 def test_only_untrusted_agents_are_refused():
     with pytest.raises(ValueError, match="weight above 0"):
         graph(ScriptedAgent("a", ["x"], weight=0.0))
 
 
 def test_a_regime_out_of_reach_is_said_at_build_time():
-    with pytest.warns(UserWarning, match="the regimes conflict, unknown are out of reach"):
+    with pytest.warns(UserWarning, match="can never see the regimes conflict, unknown"):
         graph(*trio()[:2], policy=RegimePolicy(0.5, 0.8))
 
 

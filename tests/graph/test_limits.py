@@ -125,8 +125,8 @@ def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"token_budget": 0}, '"token_budget" must be at least 1; 0 came'),
-        ({"deadline": 0}, '"deadline" must be above 0 seconds; 0 came'),
+        ({"token_budget": 0}, '"token_budget" must be at least 1; got 0'),
+        ({"deadline": 0}, '"deadline" must be above 0 seconds; got 0'),
         ({"deadline": float("nan")}, '"deadline" must be above 0 seconds'),
     ],
 )

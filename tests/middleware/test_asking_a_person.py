@@ -45,7 +45,7 @@ async def test_a_person_is_asked_in_langchains_form_and_the_group_is_not_asked_a
     assert asked.value["review_configs"] == [{"action_name": "transfer_money", "allowed_decisions": every_decision}]
     for part in (
         'transfer_money {"to": "Ann", "amount": 10}',
-        'the group is not sure: one of two agents says "approve", one says "reject"',
+        'the group is not confident: one of two agents says "approve", one says "reject"',
         "CoE 0.693 (aleatoric 0.000, epistemic 0.693)",
         "judge0: approve 100%\njudge1: reject 100%",
         '<arguments>{"to": "Ann", "amount": 10}</arguments>\nIs this call right',

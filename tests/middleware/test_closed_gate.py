@@ -112,8 +112,8 @@ def test_a_misspelt_tool_is_found_out_before_any_runs():
         ({"tools": "transfer_money"}, TypeError, "must be a list of names"),
         ({"tools": [print]}, TypeError, "must be a list of names"),
         ({"tools": []}, ValueError, "at least one tool"),
-        ({"tools": ["x"], "on_uncertain": "ask"}, ValueError, "'ask' came"),
-        ({"tools": ["x"], "on_error": "open"}, ValueError, "'open' came"),
+        ({"tools": ["x"], "on_uncertain": "ask"}, ValueError, "got 'ask'"),
+        ({"tools": ["x"], "on_error": "open"}, ValueError, "got 'open'"),
     ],
 )
 def test_options_that_do_not_fit(options, error, message):

@@ -51,9 +51,12 @@ async def test_a_sure_group_lets_the_tool_run_once(mode, saver):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (UNSURE, "the group is not sure: one of two agents says "),
-        (AGAINST, 'the group is sure and does not approve: both agents say "reject"; CoE 0.000 is at most 0.5 nats'),
-        (DECLINING, "the group is not sure: both agents decline to answer "),
+        (UNSURE, "the group is not confident: one of two agents says "),
+        (
+            AGAINST,
+            'the group is confident and does not approve: both agents say "reject"; CoE 0.000 is at most 0.5 nats',
+        ),
+        (DECLINING, "the group is not confident: both agents decline to answer "),
     ],
     ids=["unsure", "against", "declining"],
 )
@@ -66,7 +69,7 @@ async def test_otherwise_the_tool_never_runs(mode, saver, said, why):
     assert (reply.status, reply.tool_call_id, reply.name) == ("error", "c1", "transfer_money")
     assert reply.content.startswith(f"transfer_money was not run: {why}")
     assert f"(regime: {'conflict' if said is UNSURE else 'consensus'})" in reply.content
-    assert state["messages"][-1].content == "Done."  # the driving model goes on
+    assert state["messages"][-1].content == "Done."  # the driving model continues
 
 
 @every_mode

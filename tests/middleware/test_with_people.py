@@ -72,7 +72,9 @@ async def test_a_person_who_knows_the_verdict_decides(mode, interrupt_mode, said
     compiled = agent(None, bank, middleware=both)
     paused = await run(mode, compiled, PAY)
     wanted = (
-        "the group is not sure: one of two agents says " if said is UNSURE else "the group is sure and does not approve"
+        "the group is not confident: one of two agents says "
+        if said is UNSURE
+        else "the group is confident and does not approve"
     )
     shown = description(paused["__interrupt__"], interrupt_mode)
     assert shown.startswith(f'transfer_money {{"to": "Ann", "amount": 10}}\n{wanted}')

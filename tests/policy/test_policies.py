@@ -8,7 +8,10 @@ from coe_agents.policy import (
     Measurement,
     Policy,
     PolicyChain,
+    ReachableRegimes,
     RegimePolicy,
+    RegimeThresholds,
+    SettlingPolicy,
     ThresholdPolicy,
 )
 from coe_agents.uncertainty import CoEForecast
@@ -107,8 +110,46 @@ def test_a_chain_has_the_thresholds_of_its_first_policy_that_has_some():
     assert (PolicyChain(Passing()).aleatoric_threshold, PolicyChain(Passing()).epistemic_threshold) == (0.5, 0.3)
 
 
+def test_the_optional_hooks_of_a_policy_are_protocols():
+    class Plain:
+        def decide(self, measurement, *, round, max_rounds):
+            return Decision("abstain")
+
+    class Bounded(Plain):
+        aleatoric_threshold, epistemic_threshold = 0.1, 0.2
+
+        def is_settled(self, measurement):
+            return True
+
+    threshold, regime, plain, bounded = ThresholdPolicy(0.5), RegimePolicy(0.4, 0.7), Plain(), Bounded()
+    assert [isinstance(one, Policy) for one in (threshold, regime, plain, bounded)] == [True] * 4
+    assert [isinstance(one, SettlingPolicy) for one in (threshold, regime, plain, bounded)] == [True, True, False, True]
+    assert [isinstance(one, RegimeThresholds) for one in (threshold, regime, plain, bounded)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert [isinstance(one, ReachableRegimes) for one in (threshold, regime, plain, bounded)] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert PolicyChain(plain, bounded).aleatoric_threshold == 0.1
+
+
+def test_half_of_the_thresholds_is_refused():
+    class Half(Passing):
+        epistemic_threshold = 0.2
+
+    message = r'both thresholds or neither; got Half with "epistemic_threshold" only\. Add "aleatoric_threshold"'
+    with pytest.raises(TypeError, match=message):
+        PolicyChain(Half())
+
+
 def test_a_chain_says_which_policy_returned_nonsense():
-    with pytest.raises(TypeError, match="Passing returned str"):
+    with pytest.raises(TypeError, match="got str from Passing"):
         decide(PolicyChain(Passing("answer")), measurement())
 
 
@@ -177,7 +218,7 @@ def test_regimes_are_settled_where_all_in_reach_have_one_action():
     same = RegimePolicy(0.5, 0.3)
     assert settled(same, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6), lead=0.1)  # both abstain
     again = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "unknown"), "another_round"))
-    assert not settled(again, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6))  # the strategy hangs on the regime
+    assert not settled(again, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6))  # the strategy depends on the regime
     assert settled(again, aleatoric=(0.0, 0.4), epistemic=(0.4, 0.6))
 
 

@@ -27,7 +27,7 @@ def test_agents_see_each_answer_once_with_its_support():
         assert shown(plan, agent) in (prompts.debate("Q?", answers), prompts.debate("Q?", answers[::-1]))
 
 
-def test_the_order_hangs_on_seed_agent_round_and_question_and_on_nothing_else():
+def test_the_order_depends_on_seed_agent_round_and_question_only():
     said = measured(a=ANSWERS, b=ANSWERS)
     first = Debate()(context(measurement=said))
     assert Debate()(context(measurement=said)) == first
@@ -82,6 +82,24 @@ def test_control_tokens_of_a_planted_answer_are_only_text_to_the_model(name):
         return [token for token in prompt if token in special]
 
     assert special_in("Lyon" + "".join(loaded.tokenizer.all_special_tokens)) == special_in("Lyon")
+
+
+def test_the_prompt_may_be_worded_otherwise():
+    asked = context(measurement=measured(a=["Paris"], b=["Paris"]))
+    debate = Debate(prompt="Others: {answers} Now: {question}")
+    assert shown(debate(asked), "a") == 'Others: <answer support="100%">Paris</answer> Now: Q?'
+
+
+def test_a_question_that_holds_a_placeholder_stays_as_it_is():
+    asked = context(measurement=measured(a=["{question}"], b=["{question}"]), question="What is {answers}?")
+    listed = '<answer support="100%">{question}</answer>'
+    assert shown(Debate(prompt="{question}|{answers}")(asked), "a") == f"What is {{answers}}?|{listed}"
+
+
+@pytest.mark.parametrize("prompt", ["{question}", "{answers}", ""])
+def test_a_prompt_without_a_placeholder_is_refused(prompt):
+    with pytest.raises(ValueError, match=r'"prompt" of Debate must contain \{question\} and \{answers\}; got'):
+        Debate(prompt=prompt)
 
 
 def test_at_least_one_answer_is_shown():

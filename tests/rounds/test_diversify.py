@@ -52,7 +52,7 @@ def test_what_asks_nothing_is_no_wording_of_a_request_either(written):
 def test_the_original_is_kept_where_the_writer_fails_and_the_log_tells_no_key(caplog):
     failing = CountingModel(fails_at=1)
     assert Diversify(writer=failing).wording(QUESTION, round=1) == QUESTION
-    assert caplog.messages == ["no other wording could be written: ConnectionError"]
+    assert caplog.messages == ["the question could not be reworded: ConnectionError"]
     agent = ModelAgent("w", CountingModel(fails_at=1), n_samples=1, retries=0)
     assert Diversify(writer=agent).wording(QUESTION, round=1) == QUESTION
 

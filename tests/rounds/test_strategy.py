@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.rounds import Debate, RoundPlan, Strategies, checked_plan
+from coe_agents.rounds import Clarify, Debate, RoundPlan, Strategies, checked_plan
 from tests.rounds.contexts import context
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -34,13 +34,13 @@ def test_the_last_text_of_the_user_is_the_question_whatever_follows():
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (None, "must return a RoundPlan with wishes by agent; it returned NoneType"),
+        (None, "must return a RoundPlan with wishes by agent; got NoneType"),
         (RoundPlan(["a"]), "wishes by agent"),
-        (RoundPlan({}), "asks some of a, b; it returned nobody"),
-        (RoundPlan({"z": {}}), "asks some of a, b; it returned 'z'"),
+        (RoundPlan({}), "asks some of a, b; got no agent"),
+        (RoundPlan({"z": {}}), "asks some of a, b; got 'z'"),
         (RoundPlan({"a": None}), '"a" wishes among'),
         (RoundPlan({"a": {"n": 1}}), '"a" wishes among messages, n_samples, temperature'),
-        (RoundPlan({"a": {"n_samples": 501}}), r'whole "n_samples" in 1\.\.500; it returned 501'),
+        (RoundPlan({"a": {"n_samples": 501}}), r'whole "n_samples" in 1\.\.500; got 501'),
         (RoundPlan({"a": {"n_samples": 2.0}}), 'whole "n_samples"'),
         (RoundPlan({"a": {"temperature": float("nan")}}), '"temperature" of at least 0'),
         (RoundPlan({"a": {"messages": []}}), '"messages" with "role" and "content"'),
@@ -63,7 +63,7 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
     assert own.of("conflict") == ("mine", mine)
     assert own.of("unknown", wanted="mine") == ("mine", mine)
     assert own.of("unknown", wanted="diversify")[0] == "diversify"
-    with pytest.raises(ValueError, match="'mine' came"):
+    with pytest.raises(ValueError, match="got 'mine'"):
         default.of("conflict", wanted="mine")
 
 
@@ -76,10 +76,19 @@ def test_strategies_of_one_name_stay_apart():
     assert strategies.of("consensus", wanted="debate") == ("debate", short)
 
 
-def test_strategies_that_are_none_are_refused():
-    with pytest.raises(ValueError, match="must be one of resample, diversify, debate, clarify; 'argue' came"):
+def test_to_clarify_is_a_strategy_like_the_others():
+    assert Strategies().of("conflict", wanted="clarify") == ("clarify", Clarify())
+    assert not Strategies().may_clarify
+    for given in ("clarify", Clarify()):
+        strategies = Strategies({"ambiguous": given})
+        assert strategies.of("ambiguous") == ("clarify", Clarify())
+        assert strategies.may_clarify
+
+
+def test_wrong_strategies_are_refused():
+    with pytest.raises(ValueError, match="must be one of resample, diversify, debate, clarify; got 'argue'"):
         Strategies({"conflict": "argue"})
-    with pytest.raises(ValueError, match="'panic' came"):
+    with pytest.raises(ValueError, match="got 'panic'"):
         Strategies({"panic": "debate"})
-    with pytest.raises(TypeError, match="a name or a callable; int came"):
+    with pytest.raises(TypeError, match="a name or a callable; got int"):
         Strategies({"conflict": 3})

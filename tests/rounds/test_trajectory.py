@@ -44,7 +44,7 @@ def test_a_change_of_words_is_no_change_of_mind():
 
 
 def test_giving_way_is_changing_towards_what_led():
-    # Paris leads with (1 + 1 + 0 + 0) / 4; c gives way, d changes to something new
+    # Paris leads with (1 + 1 + 0 + 0) / 4; c changes to it, d to something new
     first = account(measured(a=["Paris"], b=["Paris"], c=["Lyon"], d=["Nice"]))
     second = account(
         measured(a=["Paris"], b=["Paris"], c=["Paris"], d=["Metz"]),
@@ -58,7 +58,7 @@ def test_giving_way_is_changing_towards_what_led():
 
 def test_who_gave_way_once_has_given_way():
     first = account(measured(a=["Paris", "Paris"], b=["Lyon", "Nice"], c=["Metz", "Metz"]))
-    # b gives way, then c; a never
+    # b changes to the leading answer, then c; a never
     second = account(
         measured(a=["Paris"], b=["Paris"], c=["Metz"]), former=first, labels={"Paris": 0, "Lyon": 2, "Metz": 1}
     )

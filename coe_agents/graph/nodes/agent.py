@@ -19,31 +19,31 @@ from coe_agents.redaction import prints_secret, redacted, secrets_of
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response
 
 _GRACE = 0.5
-"""Seconds that an agent has after the deadline to hand over what came by then, before it is cut off."""
+"""Seconds after the deadline in which an agent may still return what it has, before it is cut off."""
 
 
 def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
-    """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand.
+    """Returns the node that samples one agent; its last failure becomes a row, so that the other agents' answers count.
 
-    `graded` tells whether the agent may give probabilities of choices in place of samples.
+    `graded`: whether the agent may give probabilities of choices instead of samples.
     """
 
-    def said(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
+    def to_update(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
         spent = AgentTokens(agent=agent.name, usage=reply["usage"], sampling=reply.get("sampling"))
         if not reply["responses"]:
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
-        # numbered here as well, for an agent may not know of `first_index`
+        # numbered here too: an agent may not know `first_index`
         rows = enumerate(reply["responses"], start=request.get("first_index", 0))
         responses: list[Response] = [{**row, "index": index} for index, row in rows]
         return {"responses": responses, "usages": [spent]}
 
-    def failed(request: AskedRequest, error: Exception) -> dict[str, Any]:
+    def to_failure(request: AskedRequest, error: Exception) -> dict[str, Any]:
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
         secrets = secrets_of(agent)
-        said_wrong = redacted(f"{type(error).__name__}: {error}", secrets)
+        message = redacted(f"{type(error).__name__}: {error}", secrets)
         if may_retry and _attempt() < attempts:
             if prints_secret(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes
-                raise AgentError(said_wrong, retryable=True) from None
+                raise AgentError(message, retryable=True) from None
             raise error
         row = Response(
             agent=agent.name,
@@ -53,7 +53,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
             answer=None,
             logprob=None,
             n_tokens=None,
-            error=said_wrong,
+            error=message,
         )
         if (
             isinstance(error, IgnoredTemperatureError) and error.usage is not None
@@ -65,32 +65,32 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
             request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
-            return said(asked, agent.sample(request, unstreamed(config)))
+            return to_update(asked, agent.sample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
-            return failed(asked, error)
+            return to_failure(asked, error)
 
     async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
             request, seconds = in_time(asked, graded=graded)
             async with nullcontext() if seconds is None else cut_off(seconds):
-                return said(asked, await agent.asample(request, unstreamed(config)))
+                return to_update(asked, await agent.asample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
-            return failed(asked, error)
+            return to_failure(asked, error)
 
-    return TwoForms(events.told(sample, agent.name), events.atold(asample, agent.name), name=agent.name)
+    return TwoForms(events.with_events(sample, agent.name), events.awith_events(asample, agent.name), name=agent.name)
 
 
 def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float | None]:
     """Returns what the agent is asked, with the seconds that are left, and when to cut it off.
 
-    `graded` tells whether it may give probabilities where it must choose.
+    `graded`: whether it may give probabilities where it must choose.
 
     Raises:
-        AgentTimeoutError: If none are left.
+        AgentTimeoutError: If no time is left.
     """
     request = asked.copy()
     until = request.pop("until", None)
@@ -107,7 +107,7 @@ def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float |
 
 @asynccontextmanager
 async def cut_off(seconds: float) -> AsyncIterator[None]:
-    """Cancels what outlasts `seconds`, and raises `AgentTimeoutError` then."""
+    """Cancels the block after `seconds`, and raises `AgentTimeoutError`."""
     try:
         async with asyncio.timeout(seconds) as limit:
             yield

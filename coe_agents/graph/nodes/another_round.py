@@ -3,36 +3,38 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
-from langchain_core.runnables import Runnable, RunnableLambda
-from langgraph.constants import TAG_NOSTREAM
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import set_config_context
 from langgraph.types import Overwrite
 
+from coe_agents.graph.nodes.agent import unstreamed
 from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import _brought
+from coe_agents.graph.rounds import new_responses
+from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
-from coe_agents.rounds import RoundContext, Strategies, Strategy, checked_plan
+from coe_agents.rounds import RoundContext, RoundPlan, Strategies, Strategy, checked_plan
 
 
-def another_round_node(names: Sequence[str], strategies: Strategies) -> Runnable[CoEState, dict[str, Any]]:
+def another_round_node(names: Sequence[str], strategies: Strategies) -> TwoForms:
     """Returns the node that has a strategy plan the next round, and opens it."""
 
-    def chosen(state: CoEState) -> tuple[str, Strategy, RoundContext]:
+    def choose(state: CoEState) -> tuple[str, Strategy, RoundContext]:
         measurement = measurement_of(state)
         name, strategy = strategies.of(measurement.regime, wanted=state["verdict"]["strategy"])
-        came = [row["agent"] for row in _brought(state)]
+        responding = [row["agent"] for row in new_responses(state)]
         context = RoundContext(
             question=state["asked"],
             messages=state["conversation"],
             round=state["round"] + 1,
             measurement=measurement,
-            n_responses={agent: came.count(agent) for agent in names},
+            n_responses={agent: responding.count(agent) for agent in names},
         )
         return name, strategy, context
 
-    def opened(state: CoEState, name: str, plan: Any, started: float) -> dict[str, Any]:
+    def open_round(state: CoEState, name: str, plan: Any, started: float) -> dict[str, Any]:
         plan = checked_plan(plan, strategy=name, agents=names)
         update = {
             "round": state["round"] + 1,
@@ -45,23 +47,30 @@ def another_round_node(names: Sequence[str], strategies: Strategies) -> Runnable
             update |= {"former_responses": state["responses"], "responses": Overwrite([])}
         return update
 
-    def another_round(state: CoEState) -> dict[str, Any]:
+    def another_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
         started = time.time()
-        name, strategy, context = chosen(state)
-        plan = strategy(context)
+        name, strategy, round_context = choose(state)
+        with set_config_context(unstreamed(config)) as context:  # a strategy may ask a model
+            plan = context.run(strategy, round_context)
         if inspect.iscoroutine(plan):
             plan.close()
             raise TypeError(
-                f'the strategy "{name}" must be synchronous in a synchronous run; it is a coroutine function. '
+                f'the strategy "{name}" must be synchronous in a synchronous run; got a coroutine function. '
                 'Call the graph with "ainvoke"'
             )
-        return opened(state, name, plan, started)
+        return open_round(state, name, plan, started)
 
-    async def aanother_round(state: CoEState) -> dict[str, Any]:
+    async def aanother_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
         started = time.time()
-        name, strategy, context = chosen(state)
-        plan = await asyncio.to_thread(strategy, context)  # it may ask a model
-        return opened(state, name, await plan if inspect.isawaitable(plan) else plan, started)
+        name, strategy, round_context = choose(state)
+        with set_config_context(unstreamed(config)) as context:
+            plan = await asyncio.to_thread(context.run, strategy, round_context)
+            if inspect.isawaitable(plan):
+                plan = await asyncio.create_task(_resolve(plan), context=context)
+        return open_round(state, name, plan, started)
 
-    node = RunnableLambda(another_round, afunc=aanother_round, name="another_round")
-    return node.with_config(tags=[TAG_NOSTREAM])
+    return TwoForms(another_round, aanother_round, name="another_round")
+
+
+async def _resolve(plan: Awaitable[RoundPlan]) -> RoundPlan:
+    return await plan

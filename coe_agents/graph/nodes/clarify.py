@@ -1,4 +1,4 @@
-"""Owns "clarify": the user is asked what is meant, and the next round starts afresh on the clearer question."""
+"""Owns the node that asks the user what is meant; the next round starts afresh on the clarified question."""
 
 import time
 import uuid
@@ -21,7 +21,7 @@ _REPLY: TypeAdapter[str] = TypeAdapter(Spoken)
 def clarify_node(max_question_chars: int) -> StateNode:
     """Returns the node that asks the user what is meant and opens a round on the question with the reply.
 
-    What the agents said before does not count any more; what it cost does. Both texts join the conversation.
+    Earlier responses no longer count; their cost does. Both texts join the conversation.
     """
 
     def clarify(state: CoEState) -> dict[str, Any]:
@@ -38,12 +38,12 @@ def clarify_node(max_question_chars: int) -> StateNode:
             return question, reply
 
         question, reply = ask(lambda problem: person_request("clarify", case, asked, problem), _REPLY, read)
-        said = HumanMessage(reply, id=str(uuid.uuid4()))
+        answered = HumanMessage(reply, id=str(uuid.uuid4()))
         return {
             "asked": question,
             "conversation": rephrased(state["conversation"], question),
-            "messages": [AIMessage(asked), said],
-            "last_seen": said.id,
+            "messages": [AIMessage(asked), answered],
+            "last_seen": answered.id,
             "round": state["round"] + 1,
             "strategy": CLARIFY,
             "wishes": None,

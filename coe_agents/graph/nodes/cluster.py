@@ -32,7 +32,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         if state["allowed"] is not None:
             return cluster_choices(state, state["allowed"])
-        # an agent that is found out late, by a request for more, has said nothing before either
+        # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = counted(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
         responses = _with_answers(given, canonicalize)
@@ -56,7 +56,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
 def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
     """Gives each response the cluster of the choice that its raw text consists of; all others share one cluster.
 
-    An answer that an agent extracted by itself does not count.
+    An answer that an agent extracted itself does not count.
     """
     rows = usable(state["responses"])
     read = [parse_choice(row["text"], choices) for row in rows]
@@ -72,12 +72,12 @@ def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
 
 
 def _other(text: str, choices: Sequence[str]) -> str:
-    """Returns a reply that is no choice, in a form that nothing later can take for one: answers lose white space."""
+    """Returns a reply that is not a choice, changed if stripping white space would make it one."""
     return text if parse_choice(text.strip(), choices) is None else f"(not a choice: {text!r})"
 
 
 def graded_agents(state: CoEState) -> set[str]:
-    """Returns who gave probabilities of choices in this round."""
+    """Returns the agents that gave probabilities of choices in this round."""
     return {
         spent["agent"]
         for spent in state["usages"]
@@ -86,7 +86,7 @@ def graded_agents(state: CoEState) -> set[str]:
 
 
 def graded_options(state: CoEState) -> dict[str, Any]:
-    """Returns the options of `measure` for probabilities that were read: they have no sampling error to bootstrap."""
+    """Returns the options of `measure` for exact probabilities: they have no sampling error to bootstrap."""
     return {"n_resamples": 0} if graded_agents(state) else {}
 
 
@@ -94,13 +94,13 @@ def _clustered(
     state: CoEState, responses: Sequence[Response], labels: Sequence[int], former_labels: Mapping[str, int]
 ) -> dict[str, Any]:
     failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
-    events.emit(events.clustered(state["round"], labels))
+    events.emit(events.clustering_event(state["round"], labels))
     rows = Overwrite([*responses, *failures])
     return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
 
 
 def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
-    """Raises an error of a model's client, or one that tells its key, as ours; other errors stand."""
+    """Raises a `ClusteringError` for an error of a model's client, or one that reveals its key; returns for others."""
     secrets = secrets_of(clusterer)
     is_secret = prints_secret(error, secrets)
     of_a_model = isinstance(error, AgentError)
@@ -111,7 +111,7 @@ def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
 
 
 def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize | None) -> list[Response]:
-    """Returns the responses with the short answers of those that have none yet; equal texts are read once."""
+    """Returns the responses, with short answers for those without one; equal texts are read once."""
     if canonicalize is None:
         return list(responses)
     unread = dict.fromkeys(response["text"] for response in responses if response["answer"] is None)

@@ -1,4 +1,4 @@
-"""Owns the node that decides: by the policy, and by what no policy can overrule."""
+"""Owns the node that decides: by the policy, within what no policy can overrule."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -16,7 +16,7 @@ from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision, Measurement, Policy
 from coe_agents.policy.base import without_tie
 from coe_agents.policy.wording import who_says_what
-from coe_agents.rounds import CLARIFY, Strategies
+from coe_agents.rounds import Clarify, Strategies
 
 _NO_ANSWER = {"refusal": "a refusal is not an answer", "empty": "an empty response is not an answer"}
 
@@ -30,11 +30,11 @@ def coordinate_node(
     strategies: Strategies,
     routes: Collection[str],
 ) -> StateNode:
-    """Returns the node that decides, by the policy and by what no policy can overrule, and goes to one of `routes`."""
+    """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`."""
 
     def coordinate(state: CoEState) -> Command[str]:
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
-        who, regime = "", None  # without a quorum there is no group to be in one
+        who, regime = "", None  # without a quorum, no regime
         if len(answering) < min_agents:
             greedy = counted(state, "not")
             missing = [
@@ -52,8 +52,8 @@ def coordinate_node(
             measurement = measurement_of(state)
             decision, regime = _decide(policy, measurement, state, bounds), measurement.regime
             who = who_says_what(measurement, n_agents=len(names))
-        # an event holds nothing of a response, so who says what is left to the decision
-        events.emit(events.decided(state["round"], decision))
+        # an event holds nothing of a response: who says what is in the decision only
+        events.emit(events.decision_event(state["round"], decision))
         verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)
         return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
@@ -64,13 +64,13 @@ def coordinate_node(
 def _next_node(
     decision: Decision, measured: Mapping[str, Any] | None, strategies: Strategies, routes: Collection[str]
 ) -> str:
-    """Returns the node named like the action, or the one that stands before it."""
+    """Returns the node of the action, or the one that comes before it."""
     if decision.action == "escalate" and "escalation" in routes:
         return "escalation"
     if decision.action == "another_round" and measured is not None:
-        name, _ = strategies.of(measured["regime"], wanted=decision.strategy)
-        if name == CLARIFY and CLARIFY in routes:
-            return CLARIFY
+        _, strategy = strategies.of(measured["regime"], wanted=decision.strategy)
+        if isinstance(strategy, Clarify) and "clarify" in routes:
+            return "clarify"
     return decision.action
 
 
@@ -79,7 +79,7 @@ def _decide(policy: Policy, measurement: Measurement, state: CoEState, bounds: B
     decision = policy.decide(measurement, round=state["round"], max_rounds=bounds.max_rounds)
     if not isinstance(decision, Decision):
         raise TypeError(
-            f'"decide" of a policy must return a Decision; {type(policy).__name__} returned {type(decision).__name__}. '
+            f'"decide" of a policy must return a Decision; got {type(decision).__name__} from {type(policy).__name__}. '
             "Return coe_agents.policy.Decision(action, answer, reason)"
         )
     decision = without_tie(decision, measurement, policy)

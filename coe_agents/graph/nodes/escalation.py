@@ -1,4 +1,4 @@
-"""Owns the step that follows "escalate": the case is put to a model, a person or a node of the user's own."""
+"""Owns the node that follows "escalate": a model, a person or the user's own function decides the case."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from coe_agents.graph import events
 from coe_agents.graph.human_input import faults
 from coe_agents.graph.nodes.agent import unstreamed
 from coe_agents.graph.nodes.finish import GROUP
+from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, CoEState
 from coe_agents.policy.weighting import ranked
 from coe_agents.types import Candidate, EscalatedCase, Ruling, Usage
@@ -20,7 +21,7 @@ from coe_agents.types import Candidate, EscalatedCase, Ruling, Usage
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
 """What decides an escalated case: an `Arbiter`, an `AskPerson`, or any function or Runnable that returns a `Ruling`.
 
-One that calls LangGraph's `interrupt` says so by an attribute `interrupts = True`: its graph needs a checkpointer.
+One that calls LangGraph's `interrupt` must have the attribute `interrupts = True`: its graph needs a checkpointer.
 """
 
 
@@ -28,7 +29,7 @@ def candidates(given: Mapping[str, Any]) -> list[Candidate]:
     """Returns what the agents answered, the best supported first, then by text, without refusals and empty responses.
 
     Args:
-        given: A decision, or the state or the result of a run; of a state, what was measured last counts.
+        given: A decision, or the state or result of a run; of a state, the last measurement counts.
 
     Example:
         >>> decision = {"support": {"I don't know.": 0.5, "Lyon": 0.2, "Paris": 0.3},
@@ -58,7 +59,7 @@ def candidates(given: Mapping[str, Any]) -> list[Candidate]:
 
 
 def case_of(state: CoEState) -> EscalatedCase:
-    """Returns what is put to whoever decides; the state must have been measured."""
+    """Returns the case for whoever decides; the state must hold a measurement."""
     measured = state["measured"] or {}
     return EscalatedCase(
         question=state["asked"],
@@ -73,18 +74,18 @@ def case_of(state: CoEState) -> EscalatedCase:
     )
 
 
-def escalation_node(escalation: Escalation, agents: Collection[str]) -> RunnableLambda[CoEState, Command[str]]:
-    """Returns the node that puts the case to `escalation` and goes on by its ruling.
+def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms:
+    """Returns the node that passes the case to `escalation` and routes by its ruling.
 
     Raises:
         TypeError: If `escalation` cannot decide.
-        ValueError: If its name is an agent's, or "group".
+        ValueError: If it has the name of an agent, or "group".
     """
     decider = _decider(escalation)
     name = getattr(decider, "name", None) or "escalation"
     if name in agents or name == GROUP:
         raise ValueError(
-            f'the name of "escalation" must differ from "{GROUP}" and the agents\'; {name!r} came. Rename it'
+            f'the name of "escalation" must differ from "{GROUP}" and the agents\'; got {name!r}. Rename it'
         )
 
     def settle(state: CoEState, config: RunnableConfig) -> Command[str]:
@@ -93,10 +94,13 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> Runnable
     async def asettle(state: CoEState, config: RunnableConfig) -> Command[str]:
         return _settled(state, await decider.ainvoke(case_of(state), unstreamed(config)), name)
 
-    return RunnableLambda(settle, afunc=asettle, name="escalation")
+    return TwoForms(settle, asettle, name="escalation")
 
 
 def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
+    if isinstance(escalation, type):
+        name = escalation.__name__
+        raise TypeError(f'"escalation" must be an object, not a class; got {name}. Call it with its arguments')
     is_model = isinstance(escalation, BaseLanguageModel)
     if isinstance(escalation, Runnable) and not is_model:
         return escalation
@@ -104,7 +108,7 @@ def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
         return RunnableLambda(escalation)
     raise TypeError(
         '"escalation" must be an Arbiter, an AskPerson, or a function or Runnable from an EscalatedCase to a Ruling; '
-        f"{type(escalation).__name__} came. Wrap a chat model: Arbiter(model)"
+        f"got {type(escalation).__name__}. Wrap a chat model: Arbiter(model)"
     )
 
 
@@ -137,7 +141,7 @@ def _settled(state: CoEState, given: object, name: str) -> Command[str]:
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
         "decided_by": GROUP if action == "escalate" else by,
     }
-    events.emit(events.ruled(state["round"], verdict))
+    events.emit(events.ruling_event(state["round"], verdict))
     update: dict[str, Any] = {"verdict": verdict}
     if ruling.usage is not None:
         usage = Usage(

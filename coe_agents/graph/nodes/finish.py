@@ -1,4 +1,4 @@
-"""Owns the end of a run: the decision as data, and the message that says it."""
+"""Owns the end of a run: the decision as data, and as a message."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from coe_agents.rounds import conformity
 from coe_agents.types import Sampling, Usage
 
 GROUP = "group"
-"""`decided_by` of what the policy decided on what the agents said."""
+"""`decided_by` where the policy decided on the agents' responses."""
 _WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
 
 
 def finish(state: CoEState) -> dict[str, Any]:
-    """Carries the verdict out: the decision, and a message that says it."""
+    """Returns the decision, and a message with the answer or the refusal."""
     verdict, measured = state["verdict"], state["measured"] or {}
     tokens: dict[str, Usage] = {}
     for spent in state["usages"]:

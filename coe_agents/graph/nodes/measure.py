@@ -1,4 +1,4 @@
-"""Owns the node that measures the responses, and the measurement in the state: as plain data, and back."""
+"""Owns the node that measures the responses, and converts a measurement to plain data and back."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,26 +13,26 @@ from coe_agents.graph.rounds import account
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import AgentMeasurement, Measurement, Policy, Weighting, measure
-from coe_agents.policy.measurement import (
-    DEFAULT_ALEATORIC_THRESHOLD,
-    DEFAULT_EPISTEMIC_THRESHOLD,
-)
+from coe_agents.policy.base import regime_thresholds
 from coe_agents.rounds import conformity
+from coe_agents.uncertainty.divergences import Divergence
 
 
 def measure_node(
-    policy: Policy, weights: Mapping[str, float], *, weighting: Weighting, divergence: str, coordination: str | None
+    policy: Policy,
+    weights: Mapping[str, float],
+    *,
+    weighting: Weighting,
+    divergence: Divergence,
+    coordination: str | None,
 ) -> TwoForms:
     """Returns the node that computes Collaborative Entropy; None without a trusted agent."""
-    thresholds: dict[str, Any] = {
-        "aleatoric_threshold": getattr(policy, "aleatoric_threshold", DEFAULT_ALEATORIC_THRESHOLD),
-        "epistemic_threshold": getattr(policy, "epistemic_threshold", DEFAULT_EPISTEMIC_THRESHOLD),
-    }
+    aleatoric, epistemic = regime_thresholds(policy)
 
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
         if not any(weights[response["agent"]] > 0 for response in responses):
-            events.emit(events.measured(state["round"], None))
+            events.emit(events.measurement_event(state["round"], None))
             return {"measured": None, "trajectory": account(state, None)}
         measurement = measure(
             responses,
@@ -42,13 +42,14 @@ def measure_node(
             divergence=divergence,
             coordination=coordination,
             **graded_options(state),
-            **thresholds,
+            aleatoric_threshold=aleatoric,
+            epistemic_threshold=epistemic,
         )
-        events.emit(events.measured(state["round"], measurement))
+        events.emit(events.measurement_event(state["round"], measurement))
         return {"measured": to_plain(measurement), "trajectory": account(state, measurement)}
 
     async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        if coordination is None:  # about a millisecond: less than what a thread costs among many questions
+        if coordination is None and isinstance(divergence, str):  # about a millisecond: a thread would cost more
             return measure_responses(state, config)
         return await asyncio.to_thread(measure_responses, state, config)
 
@@ -56,14 +57,14 @@ def measure_node(
 
 
 def measurement_of(state: CoEState) -> Measurement:
-    """Returns the last round's measurement with the rounds before it: what a policy and a strategy look at."""
+    """Returns the last round's measurement with the earlier rounds, as policies and strategies see it."""
     trajectory = state["trajectory"]
     measured = _from_plain(state["measured"] or {})
     return replace(measured, conformity=conformity(trajectory), history=tuple(trajectory[:-1]))
 
 
 def to_plain(measurement: Measurement) -> dict[str, Any]:
-    """Returns the fields with lists for tuples, as a checkpointer would give them back."""
+    """Returns the fields, with lists for tuples, as a checkpointer would return them."""
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in _fields(measurement).items()}
     return plain | {"agents": {name: _fields(said) for name, said in measurement.agents.items()}}
 
@@ -77,5 +78,5 @@ def _from_plain(measured: Mapping[str, Any]) -> Measurement:
 
 
 def _fields(instance: Measurement | AgentMeasurement) -> dict[str, Any]:
-    """Returns what `dataclasses.asdict` does, without copying what the fields hold."""
+    """Returns the fields as `dataclasses.asdict` does, without copying the values."""
     return {field.name: getattr(instance, field.name) for field in fields(instance)}

@@ -1,4 +1,4 @@
-"""Owns the first node: it settles the question and the conversation, and clears what a former turn left behind."""
+"""Owns the first node: it determines the question and the conversation, and clears the former turn."""
 
 import time
 import uuid
@@ -12,13 +12,13 @@ from coe_agents.graph.runnables import StateNode
 from coe_agents.graph.state import CoEState
 
 MAX_QUESTION_CHARS = "max_question_chars"
-"""The option that the refusal of a long question names; a tool tells that refusal by it from other errors."""
+"""The option named in the refusal of a long question, by which a tool recognises that refusal."""
 
 
 def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = None) -> StateNode:
-    """Returns the node that settles the question and the conversation, and clears what a former turn left behind.
+    """Returns the node that determines the question and the conversation, and clears the former turn.
 
-    `check` is called first, and raises where the run must not start.
+    `check` is called first; it raises if the run must not start.
     """
 
     def prepare(state: CoEState) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
         if n_chars > max_question_chars:
             raise ValueError(
                 f"the question must have at most {max_question_chars} characters "
-                f'("{MAX_QUESTION_CHARS}" of the graph); {n_chars} came. '
+                f'("{MAX_QUESTION_CHARS}" of the graph); got {n_chars}. '
                 "Shorten it, or build the graph with a higher bound"
             )
         return settled
@@ -38,7 +38,7 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
 
 
 def opening() -> dict[str, Any]:
-    """Returns the state in which the first round of a question is asked; nothing of a former question is in it."""
+    """Returns the state for the first round of a question, without anything of a former question."""
     return {
         "round": 0,
         "strategy": None,
@@ -61,7 +61,7 @@ def _settled(state: CoEState) -> dict[str, Any]:
     question = given.strip() if given is not None else next((text for text in reversed(texts) if text), "")
     if not question:
         raise ValueError(
-            'the input must hold a "question", or "messages" with a text of the user; neither came. '
+            'the input must hold a "question", or "messages" with a text of the user; got neither. '
             'Call the graph with {"question": "..."}'
         )
     is_last = bool(added) and isinstance(added[-1], HumanMessage) and texts[-1] == question

@@ -81,7 +81,7 @@ def test_the_trajectory_tells_what_each_round_came_to():
     ("later", "conformity"),
     [
         ({"c": ["Lyon"]}, 0),  # nobody moves
-        ({"c": ["the paris!"]}, 1 / 3),  # c gives way, in words of its own
+        ({"c": ["the paris!"]}, 1 / 3),  # c changes to it, in words of its own
         ({"a": ["Lyon"], "b": ["Lyon"]}, 0),  # the majority follows the minority: no conformity
         ({"c": ["Nice"]}, 0),  # c moves, to where nobody was
     ],
@@ -134,7 +134,7 @@ def test_a_consensus_by_conformity_is_refused_and_one_by_conviction_is_not():
     assert (refused["action"], refused["answer"]) == ("abstain", None)
     assert refused["reason"] == (
         'all three agents say "Paris"; '
-        "false consensus: 33% of the agents gave way to the leading answer in a debate, more than 30%, and they did "
+        "false consensus: 33% of the agents changed to the leading answer in a debate, more than 30%, and they did "
         "not agree before (CoE 0.000 now)"
     )
     assert decision(0.4, *three(c=["Paris"]))["action"] == "answer"
@@ -188,12 +188,12 @@ def test_a_policy_may_name_the_strategy():
 
     decision = both(graph(*three(), policy=Naming("diversify")), {"question": "Q?"})["decision"]
     assert decision["trajectory"][1]["strategy"] == "diversify"
-    with pytest.raises(ValueError, match="'argue' came"):
+    with pytest.raises(ValueError, match="got 'argue'"):
         ask(graph(*three(), policy=Naming("argue")))
 
 
 def test_an_unknown_strategy_is_refused_at_build_time():
-    with pytest.raises(ValueError, match="'argue' came"):
+    with pytest.raises(ValueError, match="got 'argue'"):
         graph(*three(), strategies={"conflict": "argue"})
 
 
@@ -233,7 +233,7 @@ async def test_a_strategy_may_be_a_coroutine_function_in_an_async_run():
 
 
 def test_a_strategy_that_returns_nonsense_is_an_error():
-    with pytest.raises(TypeError, match=r'the strategy "<lambda>" must return a RoundPlan .* it returned str'):
+    with pytest.raises(TypeError, match=r'the strategy "<lambda>" must return a RoundPlan .* got str'):
         ask(graph(*three(), strategies={"conflict": lambda context: "debate"}))
 
 
@@ -270,7 +270,7 @@ def test_a_debate_follows_a_merged_round_and_counts_alone():
     assert [data["strategy"] for data in result["decision"]["trajectory"]] == [None, "resample", "debate"]
     assert [row["round"] for row in result["former_responses"]] == [0, 1, 0, 1]
     assert result["decision"]["support"] == {"Rome": 1.0}
-    # what a policy sees: the rounds before, and how many gave way
+    # what a policy sees: the rounds before, and how many conformed
     assert [len(measurement.history) for _, _, measurement in policy.seen] == [0, 1, 2]
     assert [measurement.conformity for _, _, measurement in policy.seen] == [None, None, 0]
 

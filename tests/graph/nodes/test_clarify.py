@@ -10,6 +10,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph import CoEInput, CoEOutput
 from coe_agents.policy import Decision
+from coe_agents.rounds import Clarify, RoundPlan
 from tests.doubles import ScriptedAgent
 
 THREAD = {"configurable": {"thread_id": "1"}}
@@ -72,10 +73,11 @@ def test_the_user_is_asked_and_the_next_round_starts_afresh(is_async):
     assert [message.content for message in result["messages"]] == ["Capital?", ASKED, "Of France.", "Metz"]
 
 
-def test_a_table_of_strategies_may_have_the_user_asked():
+@pytest.mark.parametrize("strategy", ["clarify", Clarify()])
+def test_a_table_of_strategies_may_have_the_user_asked(strategy):
     policy = RegimePolicy(0.5, 0.3, actions={"ambiguous": "another_round", "consensus": "answer"})
     agents = [ScriptedAgent(name, ["Lyon", "Paris"], ["Metz"]) for name in "ab"]
-    compiled = graph(agents, policy, clarify=False, strategies={"ambiguous": "clarify"})
+    compiled = graph(agents, policy, clarify=False, strategies={"ambiguous": strategy})
     compiled = compiled.compile(checkpointer=InMemorySaver())
     assert shown(compiled.invoke({"question": "Capital?"}, THREAD))["type"] == "clarify"
     decision = compiled.invoke(Command(resume="Of France."), THREAD)["decision"]
@@ -129,7 +131,7 @@ def test_an_empty_turn_does_not_take_the_clarification_for_its_question():
     compiled = graph(group()).compile(checkpointer=InMemorySaver())
     compiled.invoke({"question": "Capital?"}, THREAD)
     compiled.invoke(Command(resume="Of France."), THREAD)
-    with pytest.raises(ValueError, match="neither came"):
+    with pytest.raises(ValueError, match="got neither"):
         compiled.invoke({"messages": []}, THREAD)
 
 
@@ -147,6 +149,16 @@ def test_without_a_checkpointer_nobody_is_asked():
     with pytest.raises(ConfigurationError, match="may stop to ask a person"):
         graph(agents).compile().invoke({"question": "Capital?"})
     assert [agent.requests for agent in agents] == [[], []]
+
+
+def test_a_users_strategy_of_that_name_is_the_users():
+    def clarify(context):
+        return RoundPlan({"a": {}, "b": {"temperature": 0.5}}, replaces=True)
+
+    agents = group()
+    compiled = graph(agents, clarify=False, strategies={"ambiguous": clarify}).compile()
+    assert compiled.invoke({"question": "Capital?"})["decision"]["answer"] == "Metz"
+    assert [request.get("temperature") for request in agents[1].requests] == [None, 0.5]
 
 
 def test_a_graph_that_may_not_ask_says_so():

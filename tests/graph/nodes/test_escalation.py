@@ -189,7 +189,7 @@ def test_what_cannot_decide_is_refused_at_build_time(given):
 
 @pytest.mark.parametrize("name", ["a", "group"])
 def test_a_name_that_is_taken_is_refused_at_build_time(name):
-    with pytest.raises(ValueError, match=f"must differ from .* {name!r} came"):
+    with pytest.raises(ValueError, match=f"must differ from .* got {name!r}"):
         graph(Arbiter(CountingModel(), name=name))
 
 
@@ -197,7 +197,7 @@ def test_a_function_may_not_have_an_agents_name():
     def a(case):
         return Ruling(action="abstain", reason="x")
 
-    with pytest.raises(ValueError, match="'a' came"):
+    with pytest.raises(ValueError, match="got 'a'"):
         graph(a)
 
 

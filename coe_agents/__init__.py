@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.graph import AskPerson, candidates, create_coe_graph
+    from coe_agents.group_decision import GroupDecision, plot_regimes
     from coe_agents.middleware import CoEMiddleware
     from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, ThresholdPolicy
     from coe_agents.rounds import AdaptiveSampling
+    from coe_agents.shortcuts import aask, ask
     from coe_agents.tool import create_coe_tool
 
 __version__ = "0.1.0"
@@ -22,13 +24,17 @@ __all__ = [
     "CalibratedPolicy",
     "CoEMiddleware",
     "Decision",
+    "GroupDecision",
     "Measurement",
     "ModelAgent",
     "RegimePolicy",
     "ThresholdPolicy",
+    "aask",
+    "ask",
     "candidates",
     "create_coe_graph",
     "create_coe_tool",
+    "plot_regimes",
 ]
 
 _HOMES = {
@@ -36,10 +42,14 @@ _HOMES = {
     "Arbiter": "agents",
     "AskPerson": "graph",
     "CoEMiddleware": "middleware",
+    "GroupDecision": "group_decision",
     "ModelAgent": "agents",
+    "aask": "shortcuts",
+    "ask": "shortcuts",
     "candidates": "graph",
     "create_coe_graph": "graph",
     "create_coe_tool": "tool",
+    "plot_regimes": "group_decision",
 }
 
 

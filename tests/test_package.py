@@ -28,13 +28,17 @@ def test_exported_names():
         "CalibratedPolicy",
         "CoEMiddleware",
         "Decision",
+        "GroupDecision",
         "Measurement",
         "ModelAgent",
         "RegimePolicy",
         "ThresholdPolicy",
+        "aask",
+        "ask",
         "candidates",
         "create_coe_graph",
         "create_coe_tool",
+        "plot_regimes",
     ]
     for name in coe_agents.__all__:
         assert getattr(coe_agents, name).__name__ == name

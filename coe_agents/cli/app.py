@@ -5,9 +5,11 @@ Whatever is heavy is imported when a command runs.
 
 import io
 import sys
+from typing import Annotated
 
 import typer
 
+import coe_agents
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
 from coe_agents.cli.config_commands import config_app
@@ -19,13 +21,30 @@ from coe_agents.cli.reproduce import reproduce
 from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
 
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"coe-agents {coe_agents.__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="coe-agents",
-    help="Ask several language models at once, and answer only when Collaborative Entropy is low.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # "rich" would read "[clusterer]" as markup, and drop it
 )
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Ask several language models at once, and answer only when Collaborative Entropy is low."""
+
+
 app.command(epilog=EPILOG)(ask)
 app.command()(demo)
 app.command()(doctor)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,12 +30,14 @@ _DEMO = (
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="What to ask.")],
+    question: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
     config: ConfigOption = None,
     as_json: JsonOption = False,
     watched: WatchOption = False,
 ) -> None:
     """Ask the group: the answer or the refusal first, then why."""
+    if question == "-":
+        question = sys.stdin.read().strip()
     if not question.strip():
         raise typer.BadParameter("it is empty", param_hint="QUESTION")
     start = time.perf_counter()

@@ -10,7 +10,7 @@ from coe_agents.cli.options import Exit
 
 EXAMPLE = "coe.toml"
 
-config_app = typer.Typer(help="Write or check a configuration file.", no_args_is_help=True)
+config_app = typer.Typer(help="Write or check a configuration file.", no_args_is_help=True, rich_markup_mode="markdown")
 
 
 @config_app.command()

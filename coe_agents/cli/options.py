@@ -18,7 +18,8 @@ class Exit(IntEnum):
 
 
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="TOML file naming agents, clusterer and policy; default: tinyworld.")
+    Path | None,
+    typer.Option("--config", "-c", help="TOML file naming agents, clusterer and policy; default: tinyworld."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show on standard error how the run goes on.")]

@@ -39,7 +39,8 @@ ClustererOption = Annotated[
     typer.Option("--clusterer", help="normalized (the default) needs no model; tinyworld is for its own models."),
 ]
 ConfigFileOption = Annotated[
-    Path | None, typer.Option("--config", help="TOML file whose [clusterer] decides which responses mean the same.")
+    Path | None,
+    typer.Option("--config", "-c", help="TOML file whose [clusterer] decides which responses mean the same."),
 ]
 WeightingOption = Annotated[
     Literal["auto", "frequency", "probability"],

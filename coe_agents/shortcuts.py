@@ -1,0 +1,95 @@
+"""Owns the shortest way in: one call that builds a group, asks it, and returns a `GroupDecision`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+
+from coe_agents.agents import ModelAgent
+from coe_agents.clustering import Clusterer, NormalizedMatch
+from coe_agents.graph import create_coe_graph
+from coe_agents.group_decision import GroupDecision
+from coe_agents.policy import Policy, ThresholdPolicy
+from coe_agents.prompts import BRIEF_ANSWER
+from coe_agents.types import Agent
+
+DEFAULT_MAX_COE = 0.7
+"""Nats, a little above log 2: two confident agents outvote a third; a tie is never answered."""
+
+
+def ask(
+    question: str,
+    models: Sequence[str | BaseChatModel | Agent],
+    *,
+    n_samples: int = 5,
+    clusterer: Clusterer | None = None,
+    policy: Policy | None = None,
+) -> GroupDecision:
+    """Asks several models one question and returns the group's answer, or its refusal.
+
+    Args:
+        question: What to ask.
+        models: Names such as "openai:gpt-5-mini" (see LangChain's `init_chat_model`), chat models, or agents of your
+            own. Models are asked for one short sentence (`coe_agents.prompts.BRIEF_ANSWER`).
+        n_samples: Responses from each model; agents keep their own number.
+        clusterer: Decides which responses mean the same; by default `NormalizedMatch`, which suits short answers.
+        policy: Decides; by default `ThresholdPolicy(0.7)`.
+
+    Raises:
+        TypeError: If `models` holds something else, or is a single one.
+        ValueError: If it is empty.
+
+    Example:
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> ask("Capital of France?", models=[ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]).answer
+        'Paris'
+    """
+    return GroupDecision.from_state(_graph(models, n_samples, clusterer, policy).invoke({"question": question}))
+
+
+async def aask(
+    question: str,
+    models: Sequence[str | BaseChatModel | Agent],
+    *,
+    n_samples: int = 5,
+    clusterer: Clusterer | None = None,
+    policy: Policy | None = None,
+) -> GroupDecision:
+    """Asks the group without blocking the event loop; see `ask`."""
+    graph = _graph(models, n_samples, clusterer, policy)
+    return GroupDecision.from_state(await graph.ainvoke({"question": question}))
+
+
+def _graph(
+    models: Sequence[str | BaseChatModel | Agent], n_samples: int, clusterer: Clusterer | None, policy: Policy | None
+) -> Any:
+    if isinstance(models, str) or not isinstance(models, Sequence):
+        raise TypeError(
+            f'"models" must be a list of names, chat models or agents; got {models!r}. '
+            'Write models=["openai:gpt-5-mini", ...]'
+        )
+    agents: list[Agent] = []
+    for model in models:
+        if isinstance(model, str | BaseChatModel):
+            name = _free_name(model, {agent.name for agent in agents})
+            agents.append(ModelAgent(name, model, n_samples=n_samples, system_prompt=BRIEF_ANSWER))
+        else:
+            agents.append(model)
+    return create_coe_graph(
+        agents,
+        clusterer=NormalizedMatch() if clusterer is None else clusterer,
+        policy=ThresholdPolicy(DEFAULT_MAX_COE) if policy is None else policy,
+    ).compile()
+
+
+def _free_name(model: str | BaseChatModel, taken: set[str]) -> str:
+    """Returns the model's own name, as a graph can have it, with a number where it is taken."""
+    known = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
+    full = model if isinstance(model, str) else str(known)
+    name = full.partition(":")[2] or full
+    name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
+    number = 2
+    free = name
+    while free in taken:
+        free, number = f"{name}-{number}", number + 1
+    return free

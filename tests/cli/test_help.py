@@ -1,0 +1,57 @@
+"""Help texts are whole, and the options that every command-line tool has are there."""
+
+import re
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import coe_agents
+from coe_agents.cli.app import app
+
+runner = CliRunner()
+
+
+def commands(path: tuple[str, ...] = (), group: Any = None) -> list[tuple[tuple[str, ...], Any]]:
+    found = []
+    for name, command in (group or typer.main.get_command(app)).commands.items():
+        found.append(((*path, name), command))
+        if hasattr(command, "commands"):
+            found += commands((*path, name), command)
+    return found
+
+
+def letters(text: str) -> str:
+    """Returns the text without white space, frames and the back quotes of Markdown; line breaks do not count then."""
+    return re.sub(r"[\s│╭╮╰╯─`]", "", text)
+
+
+@pytest.mark.parametrize(("path", "command"), commands(), ids=[" ".join(path) for path, _ in commands()])
+def test_help_shows_every_character_of_every_text(path, command):
+    shown = runner.invoke(app, [*path, "--help"], env={"COLUMNS": "200"}, terminal_width=200).stdout
+    for parameter in command.params:
+        for word in (getattr(parameter, "help", None) or "").split():
+            assert letters(word) in letters(shown), f"{' '.join(path)} {parameter.name}: {word}"
+    for word in (command.help or "").split():
+        assert letters(word) in letters(shown)
+
+
+def test_version():
+    assert runner.invoke(app, ["--version"]).stdout == f"coe-agents {coe_agents.__version__}\n"
+
+
+def test_completion_can_be_installed():
+    assert "--install-completion" in runner.invoke(app, ["--help"]).stdout
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_an_empty_question_on_standard_input_is_refused(text):
+    result = runner.invoke(app, ["ask", "-"], input=text)
+    assert result.exit_code == 2
+
+
+def test_a_question_comes_from_standard_input(tmp_path):
+    result = runner.invoke(app, ["ask", "-", "--json"], input="What is the capital of France?\n")
+    assert result.exit_code == 0
+    assert '"What is the capital of France?"' in result.stdout

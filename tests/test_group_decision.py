@@ -1,0 +1,109 @@
+"""What a `GroupDecision` shows of an outcome, and `ask`, which returns one."""
+
+from html.parser import HTMLParser
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langgraph.checkpoint.memory import InMemorySaver
+
+import coe_agents
+from coe_agents import AskPerson, GroupDecision, ThresholdPolicy, aask, ask, create_coe_graph, plot_regimes
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.testing import ScriptedAgent
+
+HOSTILE = '<script>alert("x")</script> $\\frac{1}{$ \x1b[31m'
+
+
+def decided(*answers: str, **options: object) -> GroupDecision:
+    agents = [ScriptedAgent(f"agent {place}", [answer]) for place, answer in enumerate(answers)]
+    return ask("Capital of <b>Australia</b>?", agents, **options)  # type: ignore[arg-type]
+
+
+def test_the_module_ask_does_not_exist():
+    assert callable(coe_agents.ask)
+    with pytest.raises(ModuleNotFoundError):
+        __import__("coe_agents.ask")
+
+
+def test_attributes_are_those_of_the_decision():
+    decision = decided("Canberra", "canberra", "Sydney", policy=ThresholdPolicy(0.3))
+    assert (decision.action, decision.answer, decision.is_answer) == ("abstain", None, False)
+    assert decision.question == "Capital of <b>Australia</b>?"
+    assert decision.coe == pytest.approx(0.6365, abs=1e-4)  # H(1/3)
+    assert decision.agents["agent 2"] == {"Sydney": 1.0}
+    assert decision.data["coe"] == decision.coe
+    with pytest.raises(AttributeError):
+        decision.answer = "Sydney"  # type: ignore[misc]
+
+
+def test_the_default_policy_answers_a_majority_of_three():
+    assert decided("Canberra", "Canberra", "Sydney").answer == "Canberra"
+
+
+def test_explain_says_the_outcome_first():
+    assert decided("Canberra", "Canberra").explain().startswith("Answer: Canberra\n")
+    assert decided("Canberra", "Sydney", policy=ThresholdPolicy(0.5)).explain().startswith("No answer.\n")
+
+
+def test_a_failed_agent_is_named_in_every_view():
+    group = [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"]), ScriptedAgent("c", OSError("down"))]
+    decision = ask("?", group)
+    assert "c" in decision.failed_agents
+    assert "c did not answer: " in decision.explain()
+    assert "down" in decision._repr_html_()
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.seen.add(tag)
+
+
+def test_html_shows_text_of_models_as_text():
+    decision = decided(HOSTILE, "Sydney", "Sydney", policy=ThresholdPolicy(9))
+    page = decision._repr_html_()
+    tags = Tags()
+    tags.feed(page)
+    assert tags.seen <= {"div", "table", "tr", "th", "td", "svg", "g", "rect", "path", "circle", "text"}
+    assert "&lt;script&gt;" in page
+    assert "\x1b" not in page
+
+
+def test_plots_draw_hostile_text_and_leave_out_what_was_not_measured(tmp_path):
+    nothing = ask("?", [ScriptedAgent("a", OSError("down"))])
+    assert nothing.coe is None
+    both = [decided(HOSTILE, "Sydney", "Sydney"), decided("x", "x"), nothing]
+    for name, figure in {"one": both[0].plot(), "none": nothing.plot(), "all": plot_regimes(both)}.items():
+        figure.savefig(tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").stat().st_size > 5_000
+    drawn = plot_regimes(both).axes[0].collections
+    assert sum(len(points.get_offsets()) for points in drawn) == 2
+
+
+def test_a_run_that_waits_for_a_person_has_no_decision_yet():
+    graph = create_coe_graph(
+        [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["y"])],
+        clusterer=NormalizedMatch(),
+        policy=ThresholdPolicy(0.1, otherwise="escalate"),
+        escalation=AskPerson(),
+    ).compile(checkpointer=InMemorySaver())
+    result = graph.invoke({"question": "?"}, {"configurable": {"thread_id": "1"}})
+    with pytest.raises(ValueError, match="waits for a person"):
+        GroupDecision.from_state(result)
+
+
+async def test_models_are_named_after_themselves_and_asked_n_times():
+    replies = ["Paris"] * 3
+    models = [FakeListChatModel(responses=replies), FakeListChatModel(responses=replies)]
+    for decision in (ask("?", models, n_samples=3), await aask("?", models, n_samples=3)):
+        assert list(decision.agents) == ["FakeListChatModel", "FakeListChatModel-2"]
+        assert decision.data["agents"]["FakeListChatModel"]["n_responses"] == 3
+
+
+@pytest.mark.parametrize("models", ["openai:gpt-5-mini", 3])
+def test_models_must_be_a_list(models):
+    with pytest.raises(TypeError, match="must be a list"):
+        ask("?", models)

@@ -1,4 +1,4 @@
-"""Owns what the documentation needs beyond Sphinx: the role of single backticks, formulas, and the command's reference."""
+"""Owns what the documentation needs beyond Sphinx: single backticks, formulas, docstrings, the command's reference."""
 
 import re
 from typing import Any

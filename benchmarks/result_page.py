@@ -33,7 +33,7 @@ def add_write_option(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def result_page(path: Path | None) -> Iterator[None]:
-    """Writes what the block prints into `path`, as Markdown, once it has ended without an error; None writes nothing."""
+    """Writes what the block prints into `path`, as Markdown when it ends without an error; None writes nothing."""
     if path is None:
         yield
         return

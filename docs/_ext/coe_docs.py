@@ -1,15 +1,23 @@
 """Owns what the documentation needs beyond Sphinx: single backticks, formulas, docstrings, the command's reference."""
 
+import os
 import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
 from sphinx.domains.python import PyXRefRole
-from sphinx.util.docutils import SphinxRole
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
+ROOT = Path(__file__).parents[2]
+ENDED_WELL = (0, 3, 4)  # an answer, an abstention, an escalation
 COMMAND_PAGE, COMMAND_MARK = "command", "<!-- the command's reference -->"
 
 
@@ -21,6 +29,30 @@ class CodeRole(SphinxRole):
             link = PyXRefRole()
             return link("py:obj", self.rawtext, self.text, self.lineno, self.inliner)
         return [nodes.literal(self.rawtext, self.text, classes=["code"])], []
+
+
+class RunDirective(SphinxDirective):
+    """Runs a command of the package when the site is built, and shows it with what it printed."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        program, *arguments = shlex.split(self.arguments[0])
+        if program != "coe-agents":
+            raise self.error(f'"run" must run coe-agents; got {program!r}. Show other commands as text')
+        done = subprocess.run(
+            [sys.executable, "-m", "coe_agents", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tempfile.gettempdir(),
+            env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
+        )
+        if done.returncode not in ENDED_WELL:
+            raise self.error(f"{self.arguments[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
+        shown = "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+        return [nodes.literal_block(shown, f"$ {self.arguments[0]}\n{shown}", language="text")]
 
 
 def skip_plain_attributes(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:
@@ -89,6 +121,7 @@ def command_reference() -> str:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Registers all of it."""
     app.add_role("code", CodeRole(), override=True)
+    app.add_directive("run", RunDirective)
     app.add_html_math_renderer("mathml", (math_to_html, None), (math_to_html, None))
     app.connect("autodoc-process-docstring", translate_docstring, priority=400)  # before napoleon's
     app.connect("autodoc-skip-member", skip_plain_attributes)

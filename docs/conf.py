@@ -32,12 +32,12 @@ html_theme_options = {"navigation_with_keys": True}
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-nb_execution_mode = "force"
+nb_execution_mode = os.environ.get("COE_NOTEBOOKS", "force")  # "off" to work on other pages
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True
 
-autodoc_default_options = {"members": True, "undoc-members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True, "undoc-members": True}
 autodoc_member_order = "alphabetical"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

@@ -12,7 +12,7 @@ from typing import Any
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
-from sphinx.domains.python import PyXRefRole
+from sphinx.domains.python import PyObject, PyXRefRole
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
@@ -55,11 +55,10 @@ class RunDirective(SphinxDirective):
         return [nodes.literal_block(shown, f"$ {self.arguments[0]}\n{shown}", language="text")]
 
 
-def skip_plain_attributes(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:
-    """Leaves out a class's fields without a docstring of their own: its "Attributes:" describe them."""
-    if what in {"class", "exception"} and not callable(obj) and not getattr(obj, "__doc__", None):
-        return True
-    return None
+def skip_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:
+    """Leaves out the fields of a class: its "Attributes:" describe them."""
+    is_field = not callable(obj) and not isinstance(obj, property | classmethod | staticmethod)
+    return True if what in {"class", "exception"} and is_field else None
 
 
 def translate_docstring(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
@@ -115,15 +114,21 @@ def command_reference() -> str:
     command = typer.main.get_command(app)
     with command.make_context("coe-agents", [], resilient_parsing=True) as context:
         text = get_docs_for_click(obj=command, ctx=context, indent=1, name="coe-agents", title="All commands")
+    for name, one in command.commands.items():  # the list of commands shows the first words of each only
+        summary = (one.help or "").strip().partition("\n\n")[0]
+        text = re.sub(rf"^\* `{name}`:.*$", lambda _, s=summary, n=name: f"* `{n}`: {s}", text, count=1, flags=re.M)
     return text.replace("```console", "```text")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Registers all of it."""
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":
+            field.label = "Attributes"
     app.add_role("code", CodeRole(), override=True)
     app.add_directive("run", RunDirective)
     app.add_html_math_renderer("mathml", (math_to_html, None), (math_to_html, None))
     app.connect("autodoc-process-docstring", translate_docstring, priority=400)  # before napoleon's
-    app.connect("autodoc-skip-member", skip_plain_attributes)
+    app.connect("autodoc-skip-member", skip_fields)
     app.connect("source-read", insert_command_reference)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

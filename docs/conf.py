@@ -33,6 +33,8 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"
 myst_heading_anchors = 3
 
 nb_execution_mode = os.environ.get("COE_NOTEBOOKS", "force")  # "off" to work on other pages
+if nb_execution_mode == "off":
+    suppress_warnings = ["misc.highlighting_failure"]  # only a kernel says that "%" begins a command
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True

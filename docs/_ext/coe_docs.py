@@ -61,6 +61,15 @@ def skip_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, opti
     return True if what in {"class", "exception"} and is_field else None
 
 
+def shorten_signature(
+    app: Sphinx, what: str, name: str, obj: object, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Writes the defaults that a dataclass makes anew as "...", so that the signature can be read as Python."""
+    if signature and "<factory>" in signature:
+        signature = re.sub(r"~[\w.]+\.", "", signature.replace("<factory>", "..."))
+    return signature, returns
+
+
 def translate_docstring(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
     """Turns what docstrings take from Markdown into reStructuredText: tables, indented blocks, and bars in formulas."""
     translated: list[str] = []
@@ -130,5 +139,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (math_to_html, None), (math_to_html, None))
     app.connect("autodoc-process-docstring", translate_docstring, priority=400)  # before napoleon's
     app.connect("autodoc-skip-member", skip_fields)
+    app.connect("autodoc-process-signature", shorten_signature)
     app.connect("source-read", insert_command_reference)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

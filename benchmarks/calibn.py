@@ -2,16 +2,32 @@
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from coe_agents.evaluation import Samples
+import numpy as np
 
+from coe_agents.evaluation import Judged, Samples
+from coe_agents.uncertainty.answers import shares_lead
+
+# chosen by the models' own accuracies, which `learned_gate.py` prints: one of 70 billion parameters beside two of 2
+# and 7 billion that are right about half as often, and three that differ by a few hundredths
 EQUALS = ("Llama-3-70B-Instruct", "Qwen2-72B-Instruct", "Mixtral-8x7B-Instruct-v0.1")
 UNEQUALS = ("Llama-3-70B-Instruct", "gemma-2-2b-it", "Llama-2-7b-chat")
 SETS = ("nq_calibn", "triviaqa_calibn", "nq_calibn_train", "triviaqa_calibn_train")
+
+
+def own_accuracies(rows: Iterable[Judged]) -> dict[str, float]:
+    """How often each agent is right by itself: the mean share of its own leading clusters that is right."""
+    right: dict[str, list[float]] = {}
+    for row in rows:
+        verdicts = np.array(row.verdicts)
+        for name, agent in row.measurement.agents.items():
+            mine = np.array([agent.distribution.get(text, 0.0) for text in row.measurement.representatives])
+            right.setdefault(name, []).append(float(verdicts[shares_lead(mine)].mean()))
+    return {name: float(np.mean(shares)) for name, shares in right.items()}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Prints what the measure costs: 100,000 questions at once, and bootstrap intervals of one question; README shows it.
+"""Prints what the measure costs: 100,000 questions at once, and intervals of one question; README shows it.
 
     python benchmarks/core.py [QUESTIONS]
 

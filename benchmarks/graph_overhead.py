@@ -38,7 +38,7 @@ PARTS = {
     ("graph/rounds.py", "ask_all"): "preparing",
     ("graph/clusters.py", "cluster"): "short answers, clustering",
     ("policy/measurement.py", "measure"): "the measure",
-    ("uncertainty/intervals.py", "coe_interval"): "its bootstrap interval",
+    ("uncertainty/intervals.py", "coe_interval"): "its interval",
     ("graph/nodes.py", "measure_responses"): "the measure in the state",
     ("graph/nodes.py", "coordinate"): "the policy",
     ("graph/outcome.py", "finish"): "the decision and its message",

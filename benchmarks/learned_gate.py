@@ -1,80 +1,91 @@
-"""Prints what a learned gate adds to CoE, for models of unequal and of equal strength.
+"""Prints what a learned gate and learned weights add to CoE, for models of unequal and of equal strength.
 
     python benchmarks/learned_gate.py FOLDER
 
-FOLDER holds the four `gen_*_calibn*.dev.jsonl.gz`. The gate and the agents' weights are fitted on the other folds.
+FOLDER holds the four `gen_*_calibn*.dev.jsonl.gz`. Gates and weights are fitted on the other four of five folds, and
+AUROCs are means over folds: scores of differently fitted gates are never compared. Ties count by their expected value.
 """
 
 import sys
 from pathlib import Path
 
 import numpy as np
-from calibn import EQUALS, SETS, UNEQUALS, samples
+from calibn import EQUALS, SETS, UNEQUALS, own_accuracies, samples
+from sklearn.metrics import roc_auc_score
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, measured
-from coe_agents.evaluation.bootstrap import estimate_all
-from coe_agents.evaluation.calibration import choose_threshold
-from coe_agents.evaluation.learned import agent_weights, cluster_verdicts, cross_fitted, folds
-from coe_agents.evaluation.metrics import auroc
-from coe_agents.uncertainty import leading_cluster
+from coe_agents.evaluation import calibrate, judged
+from coe_agents.evaluation.learned import fit_gate, to_folds
+from coe_agents.policy.gate import distributions_of
+from coe_agents.uncertainty.answers import shares_lead
 
-RISK, CONFIDENCE, N_FOLDS, DEALINGS = 0.35, 0.9, 10, 5
+RISKS, CONFIDENCE, DEALINGS = (0.3, 0.4), 0.9, 5
 
 
 def main() -> None:
+    print(f"mean over {DEALINGS} dealings into 5 folds; coverage: share answered of all questions, calibrated on them")
     for title, models in (("unequal", UNEQUALS), ("equal", EQUALS)):
-        print(f"{title}: {', '.join(models)}")
         for name in SETS:
-            with samples(Path(sys.argv[1]), name, models) as questions:
-                show(name, list(measured(questions, clusterer=NormalizedMatch())))
+            rows = judged_rows(Path(sys.argv[1]), name, models)
+            own = ", ".join(f"{model} {share:.3f}" for model, share in own_accuracies(rows).items())
+            print(f"{title} {name}, {len(rows)} questions; right by itself: {own}")
+            show(rows)
 
 
-def show(name, statistics):
-    verdicts = [cluster_verdicts(each, CRITERIA["reference_or_label"]) for each in statistics]
-    correct = np.array([own[each.leading] for own, each in zip(verdicts, statistics, strict=True)])
-    measurements = [each.measurement for each in statistics]
-    dealings = [cross_fitted(measurements, correct, n_folds=N_FOLDS, seed=seed) for seed in range(DEALINGS)]
-    gate = dealings[0]
-    coe = np.array([m.coe for m in measurements]).round(10)  # so that equal ones tie
-    figures, differences = estimate_all(correct, {"coe": coe, "gate": gate})
-    plus, low, high = differences["gate"]["auroc"]
-    print(
-        f"  {name:22} AUROC of CoE {figures['coe']['auroc'][0]:.3f}, of the gate {figures['gate']['auroc'][0]:.3f}: "
-        f"{plus:+.3f} [{low:+.3f}, {high:+.3f}]"
+def judged_rows(folder, name, models):
+    with samples(folder, name, models) as questions:
+        return judged(questions, clusterer=NormalizedMatch(), every_cluster=True)
+
+
+def show(rows):
+    equal, trusted = (
+        np.mean([figures(rows, trust=trust, salt=str(salt)) for salt in range(DEALINGS)], axis=0)
+        for trust in (False, True)
     )
-    gains = [auroc(correct=correct, uncertainty=each) - figures["coe"]["auroc"][0] for each in dealings]
-    print(
-        f"  {'':22} over {DEALINGS} dealings into folds: mean {np.mean(gains):+.4f}, "
-        f"{min(gains):+.4f} to {max(gains):+.4f}"
-    )
-    grids = {"coe": np.arange(0, 2.6, 0.05), "gate": np.arange(0, 1.0025, 0.005)}
-    found = {
-        score: choose_threshold(
-            correct=correct, uncertainty=values, grid=grids[score], risk=RISK, confidence=CONFIDENCE
-        ).n_answered
-        / correct.size
-        for score, values in (("coe", coe), ("gate", gate))
-    }
-    print(f"  {'':22} coverage at risk {RISK}: CoE {found['coe']:.3f}, gate {found['gate']:.3f}")
-    weighted = weighted_verdicts(statistics, verdicts, correct)
-    print(f"  {'':22} accuracy: equal weights {correct.mean():.3f}, learned weights {weighted.mean():.3f}")
+    for title, (coe, gate, accuracy) in (("equal weights", equal), ("learned weights", trusted)):
+        print(
+            f"  answer by {title:16} accuracy {accuracy:.3f}   AUROC of CoE {coe:.3f}, of the gate {gate:.3f}: "
+            f"{gate - coe:+.4f}"
+        )
+    for risk in RISKS:
+        threshold, learned = (coverage(rows, risk, gate) for gate in ("threshold", "learned"))
+        print(f"  coverage at risk {risk}: threshold on CoE {threshold:.3f}, learned gate {learned:.3f}")
 
 
-def weighted_verdicts(statistics, verdicts, correct):
-    """Whether the answer is right when the mean that picks it has weights learned on the other folds."""
-    own = np.array(
-        [
-            [verdict[row.argmax()] for row in each.distributions]
-            for each, verdict in zip(statistics, verdicts, strict=True)
-        ]
+def coverage(rows, risk, gate):
+    policy = calibrate(
+        rows, risk=risk, confidence=CONFIDENCE, gate=gate, clusterer="NormalizedMatch", correctness="reference_or_label"
     )
-    right = np.empty(len(own), dtype=bool)
-    for outside, inside in folds(correct, n_folds=N_FOLDS, seed=0):
-        weights = agent_weights(own[outside])
-        for i in inside:
-            right[i] = verdicts[i][leading_cluster(statistics[i].distributions, weights=weights)]
-    return right
+    return policy.calibration.n_answered / policy.calibration.n_questions
+
+
+def figures(rows, *, trust, salt=""):
+    """The mean over folds of the AUROC of CoE and of the gate, and of the accuracy; of the same answers."""
+    fold = to_folds([row.id for row in rows], [1.0 - row.correct for row in rows], salt=salt)
+    found = []
+    for number in range(5):
+        outside = [row for row, own in zip(rows, fold, strict=True) if own != number]
+        inside = [row for row, own in zip(rows, fold, strict=True) if own == number]
+        gate = fit_gate([row.measurement for row in outside], [row.verdicts for row in outside], trust=trust)
+        right = np.array([share_right(row, gate) for row in inside])
+        coe = [row.measurement.coe for row in inside]
+        own = [gate.uncertainty(row.measurement) for row in inside]
+        found.append((auroc(right, coe), auroc(right, own), right.mean()))
+    return np.mean(found, axis=0)
+
+
+def share_right(row, gate):
+    """The share of the leading clusters under the gate's weights that is right."""
+    mean = np.array(gate.weights) @ distributions_of(row.measurement, gate.agents)
+    return np.array(row.verdicts)[shares_lead(mean)].mean()
+
+
+def auroc(right, uncertainty):
+    """Of answers of which a share is right; scores that are equal to nine digits tie."""
+    wrong = np.repeat([1, 0], len(right))
+    return roc_auc_score(
+        wrong, np.tile(np.round(uncertainty, 9), 2), sample_weight=np.concatenate([1.0 - right, right])
+    )
 
 
 if __name__ == "__main__":

@@ -18,9 +18,10 @@ from coe_agents.evaluation import report, score
 
 RUNS = [(name, weighting) for name in ("nq_calibn", "triviaqa_calibn") for weighting in ("frequency", "probability")]
 SHOWN = (
-    "coe", "coe_js", "coe_hellinger", "coe_wasserstein", "aleatoric", "epistemic", "pooled_semantic_entropy",
-    "vote_share", "pooled_disagreement", "graph_eigenvalues", "kernel_language_entropy", "self_consistency",
-    "regular_entropy", "length_normalised_entropy", "divergence_subset", "verbal_confidence", "best_single_model",
+    "coe", "coe_js", "coe_hellinger", "coe_wasserstein", "renyi3", "aleatoric", "epistemic", "pooled_semantic_entropy",
+    "vote_share", "pooled_disagreement", "graph_eigenvalues", "eccentricity", "kernel_language_entropy",
+    "self_consistency", "regular_entropy", "length_normalised_entropy", "divergence_subset", "verbal_confidence",
+    "best_single_model",
 )  # fmt: skip
 
 
@@ -40,6 +41,7 @@ def main() -> None:
     for shown in SHOWN:
         show(shown, [interval(found["scores"][shown]["auroc"]) for found in reports])
     show("questions", [str(found["n_scored"]) for found in reports])
+    show("ties", [str(found["n_ties"]) for found in reports])
     show("accuracy", [f"{found['accuracy']:.3f}" for found in reports])
     show("seconds", [f"{each:.1f}" for each in seconds])
 

@@ -46,7 +46,13 @@ class Replay:
         _, agents, weights = weighed_agents(rows, None)
         log_probs, _ = log_probabilities(rows, "auto")
         found = coe_interval(
-            labels, agents, log_probs=log_probs, weights=weights, confidence=confidence, n_resamples=200
+            labels,
+            agents,
+            log_probs=log_probs,
+            weights=weights,
+            confidence=confidence,
+            n_resamples=200,
+            method="percentile",
         )
         return CoEForecast(found.total, found.aleatoric, found.epistemic, 1.0, confidence)
 

@@ -18,10 +18,13 @@
         ├── RateLimitError          a server that is asked too often
         ├── ServerError             a server that fails
         ├── InvalidRequestError     a request that the server does not take
+        ├── IgnoredTemperatureError a model whose responses are copies of one, whatever its temperature
         └── InvalidReplyError       a reply that cannot be read, or that holds no response
 
 Wrong arguments raise the built-in `ValueError` and `TypeError`.
 """
+
+from typing import Any
 
 
 class CoEError(Exception):
@@ -136,6 +139,22 @@ class InvalidRequestError(AgentError):
     """
 
     option: str | None = None
+
+
+class IgnoredTemperatureError(AgentError):
+    """A model whose responses are copies of one, whatever its temperature.
+
+    Args:
+        message: What happened.
+        hint: What to do about it.
+        usage: What the responses cost and what finding out cost, a `coe_agents.types.Usage`.
+        sampling: How the responses came about, a `coe_agents.types.Sampling`.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", usage: Any = None, sampling: Any = None) -> None:
+        super().__init__(message, hint=hint)
+        self.usage = usage
+        self.sampling = sampling
 
 
 class InvalidReplyError(AgentError):

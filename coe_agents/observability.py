@@ -13,6 +13,8 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
+from coe_agents.uncertainty.divergences import unit_of
+
 try:
     from opentelemetry import metrics, trace
     from opentelemetry.context import Context
@@ -58,8 +60,9 @@ class CoETelemetry(BaseCallbackHandler):
     interrupt is none.
 
     Metrics, one addition for each decision: `coe.decisions` by action and regime ("none" if nothing was measured);
-    `coe.collaborative_entropy`, a histogram in nats by action; `coe.tokens` by agent and direction; `coe.failures` by
-    agent and `error.type`, one for each round in which the agent failed.
+    `coe.collaborative_entropy`, a histogram by action, in nats under "kl" and "js" (`coe.divergence` names another
+    divergence, which has no unit); `coe.tokens` by agent and direction; `coe.failures` by agent and `error.type`, one
+    for each round in which the agent failed.
 
     No question, response, reason or error message is exported unless `content` is true. One handler serves any number
     of runs at a time, synchronous and asynchronous.
@@ -92,8 +95,8 @@ class CoETelemetry(BaseCallbackHandler):
         self._tokens = meter.create_counter("coe.tokens", "{token}", "Tokens by agent and direction")
         self._coe = meter.create_histogram(
             "coe.collaborative_entropy",
-            "nat",
-            "CoE of what was decided",
+            "1",
+            "CoE of what was decided, in nats unless coe.divergence names a divergence without a unit",
             explicit_bucket_boundaries_advisory=_BUCKETS,
         )
 
@@ -215,7 +218,9 @@ class CoETelemetry(BaseCallbackHandler):
         action = decision["action"]
         self._decisions.add(1, {"coe.action": action, "coe.regime": decision["regime"] or "none"})
         if decision["coe"] is not None:
-            self._coe.record(decision["coe"], {"coe.action": action})
+            named = decision.get("divergence") or "kl"
+            unitless = {} if unit_of(named) else {"coe.divergence": named}
+            self._coe.record(decision["coe"], {"coe.action": action, **unitless})
         for agent, usage in decision["tokens"].items():
             for direction in ("input", "output"):
                 self._tokens.add(usage[f"{direction}_tokens"], {"coe.agent": agent, "coe.direction": direction})

@@ -3,12 +3,13 @@
 from typing import Annotated, Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import AfterValidator, BaseModel, Field
 
 from coe_agents.errors import CoEError
 from coe_agents.graph import DecisionData
 from coe_agents.graph.compiled import check_compiled
+from coe_agents.graph.nodes import MAX_QUESTION_CHARS
 
 _DESCRIPTION = (
     "Asks several language models the same question and returns their answer if they are sure of it and agree. "
@@ -29,10 +30,11 @@ class _Arguments(BaseModel):
 def create_coe_tool(
     graph: Runnable[Any, Any], *, name: str = "ask_the_group", description: str | None = None
 ) -> BaseTool:
-    """Returns a tool that puts a question to the group.
+    """Returns a tool that asks the group a question.
 
     What it returns is the answer or, where the group withholds one, a text that says so and why. The whole decision
-    (`coe_agents.graph.DecisionData`) is the artifact of the tool message.
+    (`coe_agents.graph.DecisionData`) is the artifact of the tool message. A question that is empty or longer than the
+    graph takes is an error of the tool, for the calling model to correct.
 
     Args:
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
@@ -49,16 +51,27 @@ def create_coe_tool(
         >>> from coe_agents.testing import ScriptedAgent
         >>> agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
         >>> graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
-        >>> create_coe_tool(graph).invoke({"question": "Capital of France?"})
-        'The group withholds an answer: CoE 0.693 (aleatoric 0.000, epistemic 0.693) exceeds 0.5 nats.'
+        >>> withheld = create_coe_tool(graph).invoke({"question": "Capital of France?"})
+        >>> print(withheld.partition(";")[0])
+        The group withholds an answer: one of two agents says "Lyon", one says "Paris": a tie
     """
     group = check_compiled(graph)
 
     def ask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
-        return _told(group.invoke({"question": question}, config))
+        try:
+            return _read(group.invoke({"question": question}, config))
+        except ValueError as error:
+            if not _is_too_long(error):
+                raise
+            raise ToolException(str(error)) from error
 
     async def aask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
-        return _told(await group.ainvoke({"question": question}, config))
+        try:
+            return _read(await group.ainvoke({"question": question}, config))
+        except ValueError as error:
+            if not _is_too_long(error):
+                raise
+            raise ToolException(str(error)) from error
 
     return StructuredTool.from_function(
         ask,
@@ -67,10 +80,16 @@ def create_coe_tool(
         description=description or _DESCRIPTION,
         args_schema=_Arguments,
         response_format="content_and_artifact",
+        handle_tool_error=True,
     )
 
 
-def _told(result: dict[str, Any]) -> tuple[str, DecisionData]:
+def _is_too_long(error: ValueError) -> bool:
+    """Tells the refusal of a question that is too long, which the calling model can correct, from other errors."""
+    return f'"{MAX_QUESTION_CHARS}" of the graph' in str(error)
+
+
+def _read(result: dict[str, Any]) -> tuple[str, DecisionData]:
     if "decision" not in result:  # it waits for a person, and nothing here could go on with it later
         raise CoEError(
             "the group came to no decision", hint="a graph that asks a person needs an agent with a checkpointer"

@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_check
 Action = Literal["answer", "abstain", "escalate", "another_round"]
 AnswerKind = Literal["answer", "refusal", "empty"]
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
-Rung = Literal["n-logprobs", "n", "each-logprobs", "each"]
+Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
 
 class Response(TypedDict):
@@ -46,7 +46,8 @@ class Sampling(TypedDict):
     Attributes:
         round: The round, from 0.
         rung: "n-logprobs": all in one request, with log-probabilities; "n": all in one, without; "each-logprobs" and
-            "each": a request for each response, with and without. Without, responses count by frequency.
+            "each": a request for each response, with and without. Without, responses count by frequency. "choice": each
+            choice's probability was read instead of sampled, and the responses are the choices.
         n_requested: How many responses were asked for.
         n_received: How many came; fewer if the model failed in between, and `error` says how.
         n_requests: How many requests were sent and answered.
@@ -61,6 +62,11 @@ class Sampling(TypedDict):
             (n_received - 1). Near 1 the model is sure; near 0 the samples are none. None where `identical` is false, no
             log-probabilities are known, or the temperature is below 1, where they say too little.
         refused: Options that the model does not take, and that were left out.
+        ignores_temperature: Whether equal responses are copies of one, since the temperature has no effect; None where
+            nothing was found out.
+        probe: How that was found out, or why not: what the model gave when asked for random characters. None if it was
+            not asked. It is asked once in the process; its tokens are in the usage of the reply that asked.
+        counted: "each" response counts; where the temperature is ignored, copies count "once" or do "not".
         error: What ended the sampling early; None if nothing did.
     """
 
@@ -76,6 +82,9 @@ class Sampling(TypedDict):
     identical: bool
     identical_chance: float | None
     refused: list[str]
+    ignores_temperature: bool | None
+    probe: str | None
+    counted: Literal["each", "once", "not"]
     error: str | None
 
 
@@ -85,14 +94,15 @@ class RoundData(TypedDict):
     Attributes:
         round: The round, from 0.
         strategy: How it was asked; None for the first.
-        coe: Collaborative Entropy after it, in nats, over all responses that count then; this, the next three and
-            `answer` are None if nothing was measured.
-        aleatoric: Its first part.
-        epistemic: Its second part.
+        coe: Collaborative Entropy after it, over all responses that count then; this, the next three and `answer` are
+            None if nothing was measured.
+        aleatoric: Its first part, in nats.
+        epistemic: Its second part, in the unit of the graph's divergence.
         regime: The regime after it.
         answer: The leading cluster's most probable response.
-        led: The representative of the leading cluster; of each one, on a tie.
-        leading: What each agent itself holds most probable, by name.
+        led: The representative of the leading cluster; of each one, by text, on a tie.
+        leading: What each agent itself holds most probable, by name; of what it holds equally probable, the one that
+            the group supports most, and then the first by text.
         flips: Whether that has another meaning than after the round before, for each agent that has both.
         adopted: Whether an agent changed to what led the round before, for each agent that has both; empty unless the
             round showed the agents what had been answered.
@@ -127,8 +137,11 @@ class AgentRequest(TypedDict):
         timeout: The seconds that are left for this round.
         first_index: The `index` of the first response: how many of this round's the agent has given already, 0 where it
             is left out. Seeds go on from there, so that it makes no difference in how many requests responses come.
+        choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
+        graded: Whether the agent may give each choice's probability in place of samples: one response for each choice,
+            its probability as `logprob`, of one token.
 
-    A `ModelAgent` minds the last four; an agent that does not know them may leave them unread.
+    A `ModelAgent` honours the last six; an agent that does not know them may leave them unread.
     """
 
     question: str
@@ -138,6 +151,8 @@ class AgentRequest(TypedDict):
     temperature: NotRequired[float]
     timeout: NotRequired[float]
     first_index: NotRequired[int]
+    choices: NotRequired[list[str]]
+    graded: NotRequired[bool]
 
 
 class AgentReply(TypedDict):
@@ -180,8 +195,8 @@ class Candidate(TypedDict):
     """One meaning that the agents' responses have; refusals and empty responses are none.
 
     Attributes:
-        number: Its place, from 1, the best supported first.
-        answer: The first response with this meaning.
+        number: Its place, from 1, the best supported first; equal support goes by text.
+        answer: The most probable response with this meaning.
         support: Its part of the ensemble mean, in [0, 1].
         agents: The probability that each agent gives it, by name; agents that never said it are left out.
     """
@@ -200,10 +215,11 @@ class EscalatedCase(TypedDict):
         conversation: What the agents saw, as OpenAI-style dictionaries; its last message asks the question.
         candidates: What the agents answered, the best supported first.
         regime: "consensus", "conflict", "ambiguous" or "unknown".
-        coe: Collaborative Entropy in nats, the sum of the next two.
-        aleatoric: Mean semantic entropy of the agents.
-        epistemic: Weighted divergence of the agents from their mean.
-        reason: Why the policy escalates.
+        coe: Collaborative Entropy, the sum of the next two.
+        aleatoric: Mean semantic entropy of the agents, in nats.
+        epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
+        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Left out, it is "kl".
+        reason: Who says what, and why the policy escalates.
     """
 
     question: str
@@ -213,6 +229,7 @@ class EscalatedCase(TypedDict):
     coe: float
     aleatoric: float
     epistemic: float
+    divergence: NotRequired[str]
     reason: str
 
 

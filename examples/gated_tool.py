@@ -4,6 +4,8 @@ The driving model is scripted, since the tinyworld models call no tools: it book
 tinyworld's real models. They cannot judge a booking, but they can tell whether a city is the capital, so that is asked.
 """
 
+from textwrap import indent
+
 from langchain.agents import create_agent
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -53,6 +55,7 @@ if __name__ == "__main__":
         thread = {"configurable": {"thread_id": wish}}
         state = agent.invoke({"messages": [("user", wish)]}, thread)
         for asked in state.get("__interrupt__", ()):
-            print(f"{wish}\n  a person is asked: {asked.value['verdict']['reason']}")
-            state = agent.invoke(Command(resume={"type": "approve"}), thread)
+            (request,) = asked.value["action_requests"]  # one for each call that the group is not sure of
+            print(f"{wish}\n  a person is asked:\n{indent(request['description'], '    ')}")
+            state = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread)
         print(f"{wish}\n  {state['messages'][-1].text}")

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from langchain_openai import ChatOpenAI
 
+from coe_agents.prompts import RANDOM_CHARACTERS
+
 Reply = tuple[int, dict[str, Any]]
 TOKENS = [
     {"token": "", "bytes": [240], "logprob": -0.5, "top_logprobs": []},
@@ -24,6 +26,7 @@ class Served:
         texts: What it says, in turn.
         ignores_n: Gives one choice, whatever `n` is.
         ignores_logprobs: Gives none.
+        ignores_temperature: Says its first text always, and something else, always the same, for random characters.
         refuses: Options that it answers with an error.
         seconds: How long it takes.
     """
@@ -34,11 +37,12 @@ class Served:
         *,
         ignores_n: bool = False,
         ignores_logprobs: bool = False,
+        ignores_temperature: bool = False,
         refuses: tuple[str, ...] = (),
         seconds: float = 0.0,
     ) -> None:
         self.texts, self.ignores_n, self.ignores_logprobs = texts, ignores_n, ignores_logprobs
-        self.refuses, self.seconds = refuses, seconds
+        self.ignores_temperature, self.refuses, self.seconds = ignores_temperature, refuses, seconds
         self.requests: list[dict[str, Any]] = []
         self.url = ""
         self.offers: list[dict[str, Any]] = [{"id": "served", "object": "model", "created": 1, "owned_by": "us"}]
@@ -97,11 +101,26 @@ class Served:
 
     def answer(self, body: dict[str, Any]) -> Reply:
         n = 1 if self.ignores_n else body.get("n", 1)
-        texts = [self.texts[(body.get("seed", 0) + index) % len(self.texts)] for index in range(n)]
+        texts = [self.says(body, index) for index in range(n)]
         return completion(*texts, tokens=TOKENS if body.get("logprobs") and not self.ignores_logprobs else None)
+
+    def says(self, body: dict[str, Any], index: int) -> str:
+        if is_probe(body):
+            return "aZ3" if self.ignores_temperature else f"{len(self.requests)}x{index}"
+        return self.texts[0 if self.ignores_temperature else (body.get("seed", 0) + index) % len(self.texts)]
+
+    @property
+    def probes(self) -> list[dict[str, Any]]:
+        """The requests for random characters."""
+        return [body for body in self.requests if is_probe(body)]
 
     def chat(self, **options: Any) -> ChatOpenAI:
         return ChatOpenAI(model="served", base_url=self.url, api_key="none", max_retries=0, **options)
+
+
+def is_probe(body: dict[str, Any]) -> bool:
+    """Whether random characters are asked for."""
+    return any(message["content"] == RANDOM_CHARACTERS for message in body.get("messages", ()))
 
 
 def completion(*texts: str, tokens: list[dict[str, Any]] | None = None, top: dict[str, float] | None = None) -> Reply:

@@ -72,7 +72,8 @@ def test_the_deployed_agent_books_only_what_its_group_is_sure_of():
     for wish in ("Paris, France", "Lyon, France", "Canberra, Australia"):
         thread = {"configurable": {"thread_id": wish}}
         state = graph.invoke({"messages": [("user", f"Book {wish}.")]}, thread)
-        asked = [one.value["args"]["city"] for one in state.get("__interrupt__", ())]
+        requests = [one for asked in state.get("__interrupt__", ()) for one in asked.value["action_requests"]]
+        asked = [request["args"]["city"] for request in requests]
         outcomes[wish] = asked or state["messages"][-1].text.partition(":")[0]
     assert outcomes == {
         "Paris, France": "Booked",

@@ -110,11 +110,21 @@ def test_runs_at_the_same_time_do_not_mix():
     assert (dict(attributes), point.value) == ({"coe.action": "abstain", "coe.regime": "conflict"}, 2 * n_runs)
 
 
+@pytest.mark.parametrize(("divergence", "named"), [("js", {}), ("wasserstein", {"coe.divergence": "total_variation"})])
+def test_a_divergence_without_a_unit_is_named(divergence, named):
+    recorded = Recorded()
+    graph(divergence=divergence).compile().invoke({"question": "Q?"}, recorded.config)
+    (attributes,) = recorded.points("coe.collaborative_entropy")
+    assert dict(attributes) == {"coe.action": "abstain", **named}
+
+
 def test_decisions_tokens_and_entropy_are_counted():
     recorded = Recorded()
     graph().compile().invoke({"question": "Q?"}, recorded.config)
     (entropy,) = recorded.points("coe.collaborative_entropy").values()
     assert (entropy.count, entropy.sum) == (1, pytest.approx(0.6931, abs=1e-4))
+    (attributes,) = recorded.points("coe.collaborative_entropy")
+    assert dict(attributes) == {"coe.action": "abstain"}
     tokens = {
         (dict(key)["coe.agent"], dict(key)["coe.direction"]): p.value
         for key, p in recorded.points("coe.tokens").items()

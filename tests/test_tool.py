@@ -14,7 +14,10 @@ from coe_agents.testing.driver import ScriptedDriver
 from tests.doubles import ScriptedAgent
 
 AGREED, SPLIT = (["Paris"], ["Paris."]), (["Paris"], ["Lyon"])
-WITHHELD = "The group withholds an answer: CoE 0.693 (aleatoric 0.000, epistemic 0.693) exceeds 0.5 nats."
+WITHHELD = (
+    'The group withholds an answer: one of two agents says "Lyon", one says "Paris": a tie; '
+    "CoE 0.693 (aleatoric 0.000, epistemic 0.693) exceeds 0.5 nats."
+)
 CALL = {"name": "ask_the_group", "args": {"question": "Capital of France?"}, "id": "c1", "type": "tool_call"}
 
 
@@ -81,6 +84,21 @@ def test_an_empty_question_is_the_calling_models_to_mend():
     state = create_agent(driver, [tool(*AGREED)]).invoke({"messages": [("user", "Go.")]})
     assert "the question must not be empty" in state["messages"][2].content
     assert state["messages"][-1].text == "Oh."
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_question_too_long_is_the_calling_models_to_correct(mode):
+    agents = [ScriptedAgent("a", ["Paris"])]
+    short = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), max_question_chars=10)
+    asked = create_coe_tool(short.compile())
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Oh.")])
+    given = {"messages": [("user", "Go.")]}
+    agent = create_agent(driver, [asked])
+    state = await agent.ainvoke(given) if mode == "async" else agent.invoke(given)
+    assert state["messages"][2].status == "error"
+    assert 'at most 10 characters ("max_question_chars" of the graph); 18 came' in state["messages"][2].content
+    assert state["messages"][-1].text == "Oh."
+    assert agents[0].requests == []
 
 
 def test_tracing_reaches_the_agents():

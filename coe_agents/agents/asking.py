@@ -18,7 +18,7 @@ from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
 from coe_agents.agents.failures import is_outage, status_of, to_agent_error
 from coe_agents.agents.ladder import ModelCall
 from coe_agents.agents.limits import Deadline, call_within
-from coe_agents.agents.replicas import Replica, Replicas, Visit
+from coe_agents.agents.replicas import Answered, Replica, Replicas, Visit
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError
 from coe_agents.redaction import is_told
 
@@ -47,7 +47,7 @@ class Asker:
 
     def ask(
         self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
-    ) -> LLMResult | CoEError:
+    ) -> Answered | CoEError:
         """Returns the model's reply, or what went wrong.
 
         Args:
@@ -56,40 +56,60 @@ class Asker:
             observed: Callbacks, tags and metadata.
             deadline: Of the agent, all attempts and waits included.
         """
-        failed = list[Replica]()
 
-        def attempt() -> LLMResult:
-            with self.replicas.taken(deadline, failed) as visit:
-                seconds, model = deadline.left(self.request_timeout), call.on(visit.replica.model)
-                arguments = {**observed, **call.arguments(seconds)}
-                try:
-                    result = self._spoken(call_within(seconds, lambda: model.generate([messages], **arguments)))
-                except Exception as error:
-                    failed.append(visit.replica)
-                    self._fail(error, visit, call.refusable)
-                    raise
-                visit.answered()
-                return result
+        def send(model: BaseChatModel, seconds: float | None) -> Answered:
+            arguments = {**observed, **call.arguments(seconds)}
+            result = self._spoken(call.on(model).generate([messages], **arguments))
+            return Answered(result, self.replicas.of(model))
 
         try:
-            result: LLMResult = Retrying(**self._rules(deadline, failed))(attempt)
+            return self.try_(send, deadline, call.refusable)
         except CoEError as error:
-            return _final(error)
-        return result
+            return error
 
     async def aask(
         self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
-    ) -> LLMResult | CoEError:
+    ) -> Answered | CoEError:
         """Returns the model's reply, or what went wrong; see `ask`."""
 
-        async def send(model: BaseChatModel, seconds: float | None) -> LLMResult:
+        async def send(model: BaseChatModel, seconds: float | None) -> Answered:
             arguments = {**observed, **call.arguments(seconds)}
-            return self._spoken(await call.on(model).agenerate([messages], **arguments))
+            result = self._spoken(await call.on(model).agenerate([messages], **arguments))
+            return Answered(result, self.replicas.of(model))
 
         try:
             return await self.atry(send, deadline, call.refusable)
         except CoEError as error:
             return error
+
+    def try_(
+        self, send: Callable[[BaseChatModel, float | None], _T], deadline: Deadline, options: Collection[str] = ()
+    ) -> _T:
+        """Calls `send` with a server's model and the seconds that an attempt has; again if it may yet succeed.
+
+        Raises:
+            CoEError: What went wrong in the end.
+        """
+        failed = list[Replica]()
+
+        def attempt() -> _T:
+            with self.replicas.taken(deadline, failed) as visit:
+                seconds = deadline.left(self.request_timeout)
+                try:
+                    result = call_within(seconds, lambda: send(visit.replica.model, seconds))
+                except Exception as error:
+                    failed.append(visit.replica)
+                    self._fail(error, visit, options)
+                    raise
+                visit.answered()
+                return result
+
+        try:
+            result: _T = Retrying(**self._rules(deadline, failed))(attempt)
+        except CoEError as error:
+            _final(error)
+            raise
+        return result
 
     async def atry(
         self,
@@ -97,11 +117,7 @@ class Asker:
         deadline: Deadline,
         options: Collection[str] = (),
     ) -> _T:
-        """Calls `send` with a server's model and the seconds that an attempt has; again if it may yet succeed.
-
-        Raises:
-            CoEError: What went wrong in the end.
-        """
+        """Calls `send`; see `try_`."""
         failed = list[Replica]()
 
         async def attempt() -> _T:

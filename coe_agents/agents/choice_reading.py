@@ -10,6 +10,9 @@ from langchain_core.outputs import Generation
 
 from coe_agents.clustering import strip_reasoning
 
+_MASKED = 1e-30
+"""A masked token has a log-probability of -100 or less, as servers write minus infinity."""
+
 MAX_DOUBT = 0.01
 """How much a list of first tokens may leave open, as a share of what it gives to the choices."""
 
@@ -28,11 +31,13 @@ class FirstToken:
         seen: The probability of each choice that a listed token begins; some choices may be missing.
         ambiguous: The probability of tokens that begin more than one choice.
         unlisted: The most that a token outside the list can have.
+        others: The probability of the listed tokens that begin no choice.
     """
 
     seen: Mapping[str, float]
     ambiguous: float
     unlisted: float
+    others: float = 0.0
 
     @property
     def mass(self) -> float:
@@ -43,6 +48,13 @@ class FirstToken:
         """Tells whether what the list leaves open is at most `MAX_DOUBT` of what it gives to the choices."""
         doubt = self.ambiguous + self.unlisted * (len(choices) - len(self.seen))
         return self.mass > 0 and doubt <= MAX_DOUBT * self.mass
+
+    def is_held(self, choices: Sequence[str]) -> bool:
+        """Tells whether the reply was held to the choices: all are listed, and no other token has any probability.
+
+        A mask leaves nothing to other tokens; a server that ignores it leaves them little, where the model is sure.
+        """
+        return self.is_settled(choices) and set(self.seen) == set(choices) and self.others <= _MASKED
 
     def probabilities(self, choices: Sequence[str]) -> dict[str, float]:
         """Returns probabilities that sum to 1; a choice that was not seen gets the most that it can have."""
@@ -78,7 +90,7 @@ def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstTok
     if any(probability is None for _, probability in listed):
         return None
     seen: dict[str, float] = {}
-    ambiguous = total = 0.0
+    ambiguous = total = others = 0.0
     for token, probability in listed:
         value = probability or 0.0
         total += value
@@ -87,8 +99,10 @@ def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstTok
             seen[begun[0]] = seen.get(begun[0], 0.0) + value
         elif begun:
             ambiguous += value
+        else:
+            others += value
     least = min(probability or 0.0 for _, probability in top)
-    return FirstToken(seen, ambiguous, min(least, max(0.0, 1.0 - total)))
+    return FirstToken(seen, ambiguous, min(least, max(0.0, 1.0 - total)), others)
 
 
 def read_choice(text: str, choices: Sequence[str]) -> str | None:

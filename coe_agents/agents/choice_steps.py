@@ -8,8 +8,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents.agents.choice_reading import FirstToken, read_choice, read_first_token
-from coe_agents.agents.replies import text_of
+from coe_agents.agents.replies import text_of, usage_of
 from coe_agents.errors import AgentError, NoChoiceError
+from coe_agents.types import Usage
 
 ChoiceMethod = Literal["exact", "top_logprobs", "constrained", "sampled"]
 CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)
@@ -31,6 +32,8 @@ class ChoiceProbabilities:
             model would rather say something else. None for "constrained", which allows nothing else.
         unseen: The choices that no listed token began; they have the most that they can have.
         n_samples: The replies that were counted, for "sampled"; else 0.
+        input_tokens: What the request that settled it cost; 0 for "exact" and "sampled".
+        output_tokens: See `input_tokens`.
     """
 
     probabilities: dict[str, float]
@@ -38,6 +41,8 @@ class ChoiceProbabilities:
     mass: float | None
     unseen: tuple[str, ...] = ()
     n_samples: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,16 @@ def steps(
     fields = type(model).model_fields
     lists_tokens = "top_logprobs" in fields
     if lists_tokens and "top_logprobs" in methods:
-        found = yield from _first_token(model, choices, {"max_tokens": 1})
+        found, usage = yield from _first_token(model, choices, {"max_tokens": 1})
         if found and found.is_settled(choices):
-            return _from_first_token(found, choices, "top_logprobs")
+            return _from_first_token(found, choices, "top_logprobs", usage)
         lists_tokens = found is not None
     if lists_tokens and "constrained" in methods and "extra_body" in fields:
         own = getattr(model, "extra_body", None) or {}
         held = {"extra_body": {**own, "structured_outputs": {"choice": list(choices)}}}
-        found = yield from _first_token(model, choices, {"max_tokens": 1, **held})
-        # a server that did not hold the reply to the choices leaves mass elsewhere
-        if found and found.is_settled(choices) and found.mass > 0.99:
-            return _from_first_token(found, choices, "constrained")
+        found, usage = yield from _first_token(model, choices, {"max_tokens": 1, **held})
+        if found and found.is_held(choices):
+            return _from_first_token(found, choices, "constrained", usage)
     if "sampled" in methods:
         return (yield from _sampled(model, choices, n_samples))
     raise NoChoiceError(
@@ -79,15 +83,17 @@ def steps(
 
 def _first_token(
     model: BaseChatModel, choices: Sequence[str], options: Mapping[str, Any]
-) -> Generator[Request, LLMResult, FirstToken | None]:
+) -> Generator[Request, LLMResult, tuple[FirstToken | None, Usage]]:
     try:
         result = yield Request({**_plain(model), **options, "logprobs": True, "top_logprobs": _N_TOP})
     except Exception as error:
         if not _is_refusal(error):
             raise
-        return None
+        return None, Usage(input_tokens=0, output_tokens=0)
     generations = _flat(result)
-    return read_first_token(generations[0], choices) if generations else None
+    if not generations:
+        return None, Usage(input_tokens=0, output_tokens=0)
+    return read_first_token(generations[0], choices), usage_of(result)
 
 
 def _sampled(
@@ -123,12 +129,16 @@ def _sampled(
     return ChoiceProbabilities(shares, "sampled", mass=n_clear / wanted, n_samples=wanted)
 
 
-def _from_first_token(found: FirstToken, choices: Sequence[str], method: ChoiceMethod) -> ChoiceProbabilities:
+def _from_first_token(
+    found: FirstToken, choices: Sequence[str], method: ChoiceMethod, usage: Usage
+) -> ChoiceProbabilities:
     return ChoiceProbabilities(
         found.probabilities(choices),
         method,
         mass=None if method == "constrained" else found.mass,
         unseen=tuple(choice for choice in choices if choice not in found.seen),
+        input_tokens=usage["input_tokens"],
+        output_tokens=usage["output_tokens"],
     )
 
 

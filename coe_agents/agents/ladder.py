@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.outputs import LLMResult
 
+from coe_agents.agents.replicas import Answered
 from coe_agents.errors import CoEError
 
 _CALL_ONLY = {"ChatHuggingFace": ("logprobs", "seed")}
@@ -51,13 +51,13 @@ class ModelCall:
 class Drawn:
     """What a model gave: replies that count, replies that do not, and what ended it early."""
 
-    results: list[LLMResult] = field(default_factory=list)
-    unused: list[LLMResult] = field(default_factory=list)
+    results: list[Answered] = field(default_factory=list)
+    unused: list[Answered] = field(default_factory=list)
     failure: CoEError | None = None
 
     @property
     def n_received(self) -> int:
-        return sum(len(result.generations[0]) for result in self.results)
+        return sum(answered.n_received for answered in self.results)
 
 
 class Ladder:
@@ -154,7 +154,7 @@ def _longest_timeout(model: BaseChatModel) -> float | None:
 
 def draw(
     ladder: Ladder, n_samples: int, seed_of: Callable[[int], int | None], temperature: float | None = None
-) -> Generator[list[ModelCall], list[LLMResult | CoEError], Drawn]:
+) -> Generator[list[ModelCall], list[Answered | CoEError], Drawn]:
     """Yields requests to be sent at once and is sent their outcomes, until all responses are there or one failed.
 
     A single response to a request for several is not used: it may be all of them run together, as a client that streams
@@ -179,7 +179,7 @@ def draw(
                     ladder.refuse(option)
                 continue
             ladder.proven()
-            n_given = len(outcome.generations[0])
+            n_given = outcome.n_received
             if call.n > 1 and n_given == 1:
                 ladder.ignores_n()
                 drawn.unused.append(outcome)

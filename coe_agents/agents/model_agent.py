@@ -5,28 +5,48 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, MessageLikeRepresentation, SystemMessage, convert_to_messages
-from langchain_core.outputs import LLMResult
+from langchain_core.messages import (
+    BaseMessage,
+    HumanMessage,
+    MessageLikeRepresentation,
+    SystemMessage,
+    convert_to_messages,
+)
 
 from coe_agents.agents.asking import Asker, observing
 from coe_agents.agents.choice import achoice_probability
 from coe_agents.agents.choice_steps import ChoiceProbabilities
-from coe_agents.agents.ladder import Drawn, Ladder, draw
+from coe_agents.agents.grading import MIN_MASS, agrade, grade, is_gradable, to_graded_reply
+from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, late, may_be_probed
+from coe_agents.agents.ladder import Drawn, Ladder, ModelCall, draw
 from coe_agents.agents.limits import Deadline, places_at
 from coe_agents.agents.preparation import address_of, check_models, create_model, prepare, without_input
-from coe_agents.agents.replicas import Replica, Replicas
+from coe_agents.agents.replicas import Answered, Replica, Replicas
 from coe_agents.agents.replies import to_reply
-from coe_agents.errors import CoEError
+from coe_agents.errors import AgentTimeoutError, CoEError
+from coe_agents.prompts import RANDOM_CHARACTERS
 from coe_agents.redaction import secrets_of
 from coe_agents.types import AgentReply, AgentRequest
 
 _LOG = logging.getLogger(__name__)
 _MOST_SAMPLES = 500
 """Seeds of two requests are 1,024 apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """Requests to be sent at once."""
+
+    asker: Asker
+    calls: list[ModelCall]
+    messages: list[BaseMessage]
 
 
 class ModelAgent:
@@ -60,6 +80,13 @@ class ModelAgent:
             none, for all agents and graph runs of the process together; the smallest of theirs counts. Unless given, 16
             at an address, and 64 at a model object, which joins what comes together.
         max_response_chars: A longer response is cut, and says so at its end.
+        on_greedy: What becomes of responses that are copies, because the temperature has no effect: the server decodes
+            greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
+            that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
+            model with a field `temperature` that gave at least three equal responses at a temperature above 0, which
+            its log-probabilities do not explain, is asked for 40 random characters as often, without the system prompt:
+            once in the process for each server and its settings. If those are equal, too, the temperature has no
+            effect. A model that has no such field, and may take its temperature by `bind`, is never asked.
 
     Raises:
         TypeError: If `model` is neither a chat model nor a string, nor chat models of one class.
@@ -83,6 +110,7 @@ class ModelAgent:
         retries: int = 2,
         max_concurrency: int | None = None,
         max_response_chars: int = 20_000,
+        on_greedy: OnGreedy = "exclude",
     ) -> None:
         _check(bool(name.strip()), '"name" must not be empty', name, "Give each agent a name of its own")
         _check(
@@ -114,6 +142,12 @@ class ModelAgent:
         _check(
             max_response_chars >= 1, '"max_response_chars" must be at least 1', max_response_chars, "20,000 are usual"
         )
+        _check(
+            on_greedy in get_args(OnGreedy),
+            f'"on_greedy" must be one of {", ".join(get_args(OnGreedy))}',
+            on_greedy,
+            'Leave it out for "exclude"',
+        )
         models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else [*model]
         check_models(models, model_options or {})
         self.name = name
@@ -128,9 +162,11 @@ class ModelAgent:
         self.retries = retries
         self.max_concurrency = max_concurrency
         self.max_response_chars = max_response_chars
+        self.on_greedy: OnGreedy = on_greedy
         self._given: list[BaseChatModel | str] = models
         self._model_options = dict(model_options or {})
         self._ready: BaseChatModel | None = None
+        self._may_grade = True
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -145,40 +181,62 @@ class ModelAgent:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
 
         The request may wish for another number (500 at most), for another temperature (with one response at 0), or for
-        less time.
+        less time. Where it asks for one of a few `choices`, may be `graded`, and the model gives their probabilities
+        exactly (`choice_probability`: scored in this process, or held to the choices by the server), these are the
+        responses: one request, no samples. Where the choices hold less than half of a model's probability, it is
+        sampled.
 
         Raises:
-            AgentError: If the model gives none; or another of our errors, which the model raised.
+            AgentError: If the model gives none, or copies of one (`on_greedy`); or another of our errors, which the
+                model raised.
             ImportError: If a package that the model needs is not installed.
             ValueError: If "provider:model" cannot be made of its options.
         """
         ladder, asker, messages, observed = self._prepared(request, config)
         deadline, n_samples, temperature = self._wanted(request)
-        drawing = draw(ladder, n_samples, self._seeds(request), temperature)
-        try:
-            calls = next(drawing)
-            while True:
-                outcomes = list[LLMResult | CoEError]()
-                for call in calls:
-                    outcomes.append(asker.ask(call, messages, observed, deadline))
-                    if isinstance(outcomes[-1], CoEError):
-                        break
-                calls = drawing.send(outcomes)
-        except StopIteration as done:
-            return self._reply(request, ladder, done.value, n_samples, temperature)
+        if self._grades(request):
+            found = asker.try_(lambda model, _: grade(model, messages, request["choices"], observed), deadline)
+            if (graded := self._graded(request, found)) is not None:
+                return graded
+        with closing(
+            self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
+        ) as steps:
+            try:
+                step = next(steps)
+                while True:
+                    if isinstance(step, Future):
+                        step = steps.send(_result(step, deadline))
+                        continue
+                    outcomes = list[Answered | CoEError]()
+                    for call in step.calls:
+                        outcomes.append(step.asker.ask(call, step.messages, observed, deadline))
+                        if isinstance(outcomes[-1], CoEError):
+                            break
+                    step = steps.send(outcomes)
+            except StopIteration as done:
+                return _returned(done)
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
         ladder, asker, messages, observed = await asyncio.to_thread(self._prepared, request, config)
         deadline, n_samples, temperature = self._wanted(request)
-        drawing = draw(ladder, n_samples, self._seeds(request), temperature)
-        try:
-            calls = next(drawing)
-            while True:
-                asking = [asker.aask(call, messages, observed, deadline) for call in calls]
-                calls = drawing.send(await asyncio.gather(*asking))
-        except StopIteration as done:
-            return self._reply(request, ladder, done.value, n_samples, temperature)
+        if self._grades(request):
+            found = await asker.atry(lambda model, _: agrade(model, messages, request["choices"], observed), deadline)
+            if (graded := self._graded(request, found)) is not None:
+                return graded
+        with closing(
+            self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
+        ) as steps:
+            try:
+                step = next(steps)
+                while True:
+                    if isinstance(step, Future):
+                        step = steps.send(await _aresult(step, deadline))
+                        continue
+                    asking = [step.asker.aask(call, step.messages, observed, deadline) for call in step.calls]
+                    step = steps.send(await asyncio.gather(*asking))
+            except StopIteration as done:
+                return _returned(done)
 
     async def achoice(
         self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
@@ -226,7 +284,8 @@ class ModelAgent:
         }
         address = address_of(made)
         places = places_at(address or id(given), self.max_concurrency or (16 if address else 64))
-        return Replica(prepare(made, wanted), address, places)
+        identity = (type(made), given) if isinstance(given, str) and not address else None
+        return Replica(prepare(made, wanted), address, places, identity or identity_of(made, address))
 
     def _prepared(
         self, request: AgentRequest, config: Mapping[str, Any] | None
@@ -268,14 +327,63 @@ class ModelAgent:
             return Deadline(left, setting="`deadline` of the graph"), n_samples, temperature
         return Deadline(self.timeout), n_samples, temperature
 
-    def _reply(
-        self, request: AgentRequest, ladder: Ladder, drawn: Drawn, n_samples: int, temperature: float
-    ) -> AgentReply:
+    def _grades(self, request: AgentRequest) -> bool:
+        return self._may_grade and bool(request.get("graded")) and is_gradable(request.get("choices", ["", ""]))
+
+    def _graded(self, request: AgentRequest, found: ChoiceProbabilities | None) -> AgentReply | None:
+        """Returns the probabilities as a reply; None where samples must tell."""
+        if found is None:
+            self._may_grade = False  # a property of the model and its server, which is not asked again
+        if found is None or (found.mass is not None and found.mass < MIN_MASS):
+            return None
+        first_index = request.get("first_index", 0)
+        return to_graded_reply(found, agent=self.name, round=request["round"], first_index=first_index)
+
+    def _steps(
+        self,
+        request: AgentRequest,
+        ladder: Ladder,
+        asker: Asker,
+        messages: list[BaseMessage],
+        *,
+        n_samples: int,
+        temperature: float,
+    ) -> Generator[_Requests | Future[Finding | None], Any, AgentReply]:
+        """Yields the requests to send, and what others ask and is to be waited for; returns the reply. Does no I/O."""
+
+        def drawing(
+            asker: Asker, request: AgentRequest, messages: list[BaseMessage]
+        ) -> Generator[_Requests, Any, Drawn]:
+            steps = draw(ladder, n_samples, self._seeds(request), temperature)
+            try:
+                calls = next(steps)
+                while True:
+                    calls = steps.send((yield _Requests(asker, calls, messages)))
+            except StopIteration as done:
+                drawn: Drawn = done.value
+                return drawn
+
+        def probing(replica: Replica) -> Generator[_Requests, Any, AgentReply]:
+            alone = replace(asker, replicas=Replicas([replica]))
+            probe = AgentRequest(question=RANDOM_CHARACTERS, messages=[], round=request["round"])
+            drawn = yield from drawing(alone, probe, [HumanMessage(RANDOM_CHARACTERS)])
+            return self._reply(probe, ladder, drawn, n_samples, temperature)
+
+        drawn = yield from drawing(asker, request, messages)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
             had = (self.name, drawn.n_received, n_samples, drawn.failure)
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
+        reply = self._reply(request, ladder, drawn, n_samples, temperature)
+        if not may_be_probed(self.model(), request, self.on_greedy, temperature):
+            return reply
+        replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
+        return (yield from examine(reply, replicas, probing, on_greedy=self.on_greedy, temperature=temperature))
+
+    def _reply(
+        self, request: AgentRequest, ladder: Ladder, drawn: Drawn, n_samples: int, temperature: float
+    ) -> AgentReply:
         return to_reply(
             drawn,
             ladder,
@@ -285,7 +393,28 @@ class ModelAgent:
             n_samples=n_samples,
             temperature=temperature,
             max_chars=self.max_response_chars,
+            marks_truncated="choices" in request,
         )
+
+
+def _result(future: Future[Finding | None], deadline: Deadline) -> Finding | None:
+    try:
+        return future.result(deadline.left())
+    except (TimeoutError, AgentTimeoutError) as error:
+        return late(error)
+
+
+async def _aresult(future: Future[Finding | None], deadline: Deadline) -> Finding | None:
+    try:
+        async with asyncio.timeout(deadline.left()):
+            return await asyncio.wrap_future(future)
+    except (TimeoutError, AgentTimeoutError) as error:
+        return late(error)
+
+
+def _returned(done: StopIteration) -> AgentReply:
+    reply: AgentReply = done.value
+    return reply
 
 
 def _check(holds: bool, must: str, came: object, remedy: str) -> None:

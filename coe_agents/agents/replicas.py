@@ -1,12 +1,13 @@
 """Owns which server of a model is asked: of those that can be reached, the one with the fewest requests."""
 
 import threading
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.outputs import LLMResult
 
 from coe_agents.agents.limits import Deadline, Places
 from coe_agents.errors import CoEError
@@ -23,15 +24,29 @@ class Replica:
         model: Its client, set up for sampling.
         address: For errors; "" for a model in this process.
         places: At the endpoint, with what is known of its being reached.
+        identity: The same for all replicas of the process that are the same model at the same server.
     """
 
     model: BaseChatModel
     address: str
     places: Places
+    identity: Hashable = None
 
     @property
     def is_set_aside(self) -> bool:
         return self.places.outage.is_set_aside
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a request brought, and the server that answered it."""
+
+    result: LLMResult
+    replica: Replica
+
+    @property
+    def n_received(self) -> int:
+        return len(self.result.generations[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,10 @@ class Replicas:
                 if not (visit.is_outdated and self._in_service()):
                     yield visit
                     return
+
+    def of(self, model: BaseChatModel) -> Replica:
+        """Returns the replica that has this model."""
+        return next(replica for replica in self.all if replica.model is model)
 
     def is_another_ready(self, failed: Replica) -> bool:
         """Returns whether a server that was just set aside need not be waited for."""

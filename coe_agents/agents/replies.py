@@ -10,7 +10,8 @@ from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 from coe_agents.agents.ladder import Drawn, Ladder
 from coe_agents.types import AgentReply, Response, Rung, Sampling, Usage
 
-_FEWEST_IDENTICAL = 3
+FEWEST = 3
+"""How many equal responses are a reason to look closer."""
 _ROUNDING = 1e-3
 """How far above 0 a log-probability may be by rounding."""
 
@@ -25,17 +26,21 @@ def to_reply(
     n_samples: int,
     temperature: float,
     max_chars: int,
+    marks_truncated: bool = False,
 ) -> AgentReply:
-    """Returns what an agent says: the responses, their cost, and how they came about."""
-    generations = [generation for result in drawn.results for generation in result.generations[0]][:n_samples]
+    """Returns what an agent says: the responses, their cost, and how they came about.
+
+    With `marks_truncated`, a reply that the model did not finish says so at its end: it must not pass for a whole one.
+    """
+    generations = [generation for one in drawn.results for generation in one.result.generations[0]][:n_samples]
     responses = [
-        _response(generation, agent, round, index, max_chars)
+        _response(generation, agent, round, index, max_chars, marks_truncated=marks_truncated)
         for index, generation in enumerate(generations, start=first_index)
     ]
     answered = [*drawn.results, *drawn.unused]
-    usages = [_usage(result) for result in answered]
+    usages = [usage_of(one.result) for one in answered]
     known = [response["logprob"] is not None for response in responses]
-    identical = temperature > 0 and len(responses) >= _FEWEST_IDENTICAL and _are_identical(responses)
+    identical = temperature > 0 and len(responses) >= FEWEST and _are_identical(responses)
     sampling = Sampling(
         round=round,
         rung=_rung(several=ladder.takes_several, logprobs=any(known)),
@@ -49,6 +54,9 @@ def to_reply(
         identical=identical,
         identical_chance=_chance(responses) if identical and temperature >= 1 else None,
         refused=list(ladder.refused),
+        ignores_temperature=None,
+        probe=None,
+        counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
     cost = Usage(
@@ -58,13 +66,18 @@ def to_reply(
     return AgentReply(responses=responses, usage=cost, sampling=sampling)
 
 
-def _response(generation: Generation, agent: str, round: int, index: int, max_chars: int) -> Response:
+def _response(
+    generation: Generation, agent: str, round: int, index: int, max_chars: int, *, marks_truncated: bool
+) -> Response:
+    text = _cut(text_of(generation), max_chars)
+    if marks_truncated and _is_truncated(generation):
+        text += "… [cut off by the model's limit]"
     logprob, n_tokens = _log_probability(generation)
     return Response(
         agent=agent,
         round=round,
         index=index,
-        text=_cut(text_of(generation), max_chars),
+        text=text,
         answer=None,
         logprob=logprob,
         n_tokens=n_tokens,
@@ -128,7 +141,7 @@ def _chance(responses: Sequence[Response]) -> float | None:
     return None if logprob is None else math.exp(logprob * (len(responses) - 1))
 
 
-def _usage(result: LLMResult) -> Usage:
+def usage_of(result: LLMResult) -> Usage:
     """Returns the request's tokens, once: each message of a request repeats the request's total."""
     totals = (result.llm_output or {}).get("token_usage") or {}
     if "prompt_tokens" in totals:

@@ -28,6 +28,13 @@ def calibrate(
     gate: Annotated[
         Literal["threshold", "learned"], typer.Option(help="A threshold on CoE, or on a learned probability of error.")
     ] = "threshold",
+    halves: Annotated[
+        bool,
+        typer.Option(
+            "--halves",
+            help="Fit a learned gate on one half and choose its threshold on the other: a guarantee, less data.",
+        ),
+    ] = False,
     clusterer: ClustererOption = None,
     config: ConfigFileOption = None,
     weighting: WeightingOption = "auto",
@@ -36,18 +43,28 @@ def calibrate(
     """Choose the threshold with the most coverage that keeps a risk, on saved and labelled samples."""
     from coe_agents.evaluation import Samples, judged
     from coe_agents.evaluation import calibrate as calibrate_rows
+    from coe_agents.policy.gate import LearnedGate
 
     for name, share in (("--risk", risk), ("--confidence", confidence)):
         if not 0.0 < share < 1.0:
             raise typer.BadParameter("it must be above 0 and below 1", param_hint=name)
+    if halves and gate != "learned":
+        raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
     setting = to_setting(clusterer, config, correctness)
     with Samples(samples) as questions:
-        rows = judged(questions, clusterer=setting.clusterer, weighting=weighting, criterion=setting.criterion)
+        rows = judged(
+            questions,
+            clusterer=setting.clusterer,
+            weighting=weighting,
+            criterion=setting.criterion,
+            every_cluster=gate == "learned",
+        )
     policy = calibrate_rows(
         rows,
         risk=risk,
         confidence=confidence,
         gate=gate,
+        halves=halves,
         clusterer=type(setting.clusterer).__name__,
         correctness=setting.criterion.name,
     )
@@ -61,10 +78,22 @@ def calibrate(
     else:
         unit = "nats of CoE" if found.gate is None else "of the gate's score"
         print(
-            f"Answer up to {found.threshold:.2f} {unit}: {found.n_answered} of {found.n_questions} questions "
+            f"Answer up to {found.threshold:.3g} {unit}: {found.n_answered} of {found.n_questions} questions "
             f"({found.n_answered / found.n_questions:.1%}), {found.n_wrong} wrong "
             f"({found.n_wrong / found.n_answered:.1%}; at most {found.bound:.1%} with confidence {confidence:g})."
         )
+    if isinstance(found.gate, LearnedGate):
+        trust = ", ".join(
+            f"{name} {weight:.2f}" for name, weight in zip(found.gate.agents, found.gate.weights, strict=True)
+        )
+        print(f"The answer is chosen with these weights: {trust}.")
+    if found.fit == "folds" and found.threshold is not None:
+        print(
+            "The bound is empirical: five gates chose the threshold on questions that they were not fitted on, and the "
+            "final gate is fitted on all. For a guarantee: --halves."
+        )
+    if found.n_ties:
+        print(f"{found.n_ties} questions whose leading answers tie are never answered.")
     unjudged = sum(row.correct is None for row in rows)
     if unjudged:
         print(f"{unjudged} questions without a verdict were left out.")
@@ -83,11 +112,18 @@ def drift(
     """Check on new samples whether a calibrated policy still fits."""
     from coe_agents.evaluation import Samples, check_drift, judged
     from coe_agents.policy import CalibratedPolicy
+    from coe_agents.policy.gate import LearnedGate
 
     setting = to_setting(clusterer, config, correctness)
     calibrated = CalibratedPolicy.load(policy)
     with Samples(samples) as questions:
-        rows = judged(questions, clusterer=setting.clusterer, weighting=weighting, criterion=setting.criterion)
+        rows = judged(
+            questions,
+            clusterer=setting.clusterer,
+            weighting=weighting,
+            criterion=setting.criterion,
+            every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
+        )
     found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
     if as_json:
         print(json.dumps({**asdict(found), "holds": found.holds}, allow_nan=False))
@@ -103,6 +139,8 @@ def drift(
                 f"risk: {found.n_wrong} of {found.n_judged} answers are wrong, {low:.1%} to {high:.1%} by one-sided "
                 f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_SAID[found.risk]}"
             )
+        if found.n_ties:
+            print(f"{found.n_ties} questions whose leading answers tie are never answered")
         if found.n_unmeasurable:
             print(f"{found.n_unmeasurable} questions lack an agent that the learned gate needs")
         for mismatch in found.mismatches:

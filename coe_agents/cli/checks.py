@@ -64,7 +64,7 @@ def _no_folder(model: str) -> str:
 
 def _out_of_reach(config: Config) -> Iterator[str]:
     policy, n_agents = config.policy, len(config.agents)
-    if not isinstance(policy, RegimeConfig) or config.graph.divergence != "kl":
+    if not isinstance(policy, RegimeConfig):
         return
     regimes = RegimePolicy(policy.aleatoric_threshold, policy.epistemic_threshold).unreachable(n_agents=n_agents)
     if regimes and n_agents == 1:

@@ -78,6 +78,7 @@ class AgentConfig(ModelSection):
     retries: int = Field(default=2, ge=0)
     max_concurrency: int = Field(default=16, ge=1)
     max_response_chars: int = Field(default=20_000, ge=1)
+    on_greedy: Literal["exclude", "count_once", "trust"] = "exclude"
 
 
 class EntailmentClusterer(_Section):
@@ -163,7 +164,7 @@ class GraphConfig(_Section):
     min_agents: int | None = Field(default=None, ge=1)
     coordination: str | None = None
     weighting: Literal["auto", "frequency", "probability"] = "auto"
-    divergence: Literal["kl", "js", "hellinger", "wasserstein"] = "kl"
+    divergence: Literal["kl", "js", "hellinger", "total_variation", "wasserstein"] = "kl"
     max_question_chars: int = Field(default=100_000, ge=1)
 
 

@@ -18,7 +18,9 @@ def doctor(
 ) -> None:
     """Call each agent once, and what clusters on obvious cases: what works, what does not, and what to do.
 
-    Exit status: 0 all is well, 1 something needed is broken, 2 a mistake in the configuration.
+    An agent whose temperature has no effect is broken, too, unless its `on_greedy` says how its responses count.
+
+    Exit status: 0 nothing is broken, 1 something needed is, 2 a mistake in the configuration.
     """
     settings = load_quietly(config)
     from coe_agents.cli.examination import examine

@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import Any
 
 from coe_agents import ModelAgent, __version__
+from coe_agents.agents.greedy_decoding import REMEDY
 from coe_agents.cli import probes
 from coe_agents.cli.assemble import create_agents, create_clusterer
 from coe_agents.cli.checks import check
@@ -48,6 +49,11 @@ class Examination:
     problems: list[Problem]
     notes: list[str]
     late: bool
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is broken, and all agents sample."""
+        return not self.problems and not any(report and report.ignores_temperature for report in self.agents.values())
 
     def to_json(self) -> dict[str, Any]:
         """Returns what `doctor --json` prints."""
@@ -153,6 +159,8 @@ def _problems(place: str, result: Any, *, needs_logprobs: bool) -> Iterator[Prob
     elif isinstance(result, EmbeddingReport):
         yield from _embedding_problems(place, result)
     else:
+        if result.ignores_temperature and result.on_greedy == "exclude":
+            yield Problem(part=place, error=f"{_copies(result)}, so its responses do not count", remedy=REMEDY)
         if result.n_empty == result.n_returned:
             yield Problem(
                 part=place,
@@ -215,8 +223,19 @@ def _notes(part: str, result: Any) -> Iterator[str]:
         return
     if result.n_returned < result.n_asked:
         yield f"{part}: gave {result.n_returned} of {result.n_asked} responses"
-    if result.temperature > 0 and result.n_returned > 1 and result.n_distinct == 1:
+    if result.ignores_temperature and result.on_greedy != "exclude":
+        counts = "its responses count as one" if result.on_greedy == "count_once" else "all its responses count"
+        yield f'{part}: {_copies(result)}; by on_greedy = "{result.on_greedy}" {counts}'
+    unclear = result.ignores_temperature is None
+    if unclear and result.temperature > 0 and result.n_returned > 1 and result.n_distinct == 1:
         yield (
             f"{part}: said the same {result.n_returned} times at temperature {result.temperature:g}; "
-            "it is sure, or a cache or an ignored temperature is at work"
+            f"it is sure, or a cache or an ignored temperature is at work{f'; {result.probe}' if result.probe else ''}"
         )
+
+
+def _copies(report: AgentReport) -> str:
+    return (
+        f"its temperature of {report.temperature:g} has no effect: it said the same {report.n_returned} times, and "
+        f"{report.probe}"
+    )

@@ -18,6 +18,7 @@ from coe_agents.clustering import (
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Sample, SampledQuestion, Samples
 from coe_agents.experiments import Setting
+from coe_agents.experiments.groups import ordered_by_responses
 from coe_agents.tinyworld import beliefs, load_facts
 from coe_agents.tinyworld.correctness import answer_span
 
@@ -264,9 +265,12 @@ def twins_of(agents: Sequence[str]) -> tuple[str, ...]:
 
 
 def without_twins(questions: Sequence[SampledQuestion]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the agents of saved samples, and the second instances of those where all of them have one."""
-    names = dict.fromkeys(response["agent"] for question in questions for response in question.responses)
-    agents = tuple(name for name in names if not name.endswith(_TWIN))
+    """Returns the agents of saved samples, and the second instances of those where all of them have one.
+
+    Their order is one that only their responses decide, so that names choose no group.
+    """
+    names = {response["agent"] for question in questions for response in question.responses}
+    agents = tuple(ordered_by_responses((name for name in names if not name.endswith(_TWIN)), questions))
     twins = twins_of(agents)
     return agents, twins if all(twin in names for twin in twins) else ()
 

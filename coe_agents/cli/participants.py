@@ -132,5 +132,14 @@ def create_group(
 
 
 def _sampling(agent: ModelAgent) -> dict[str, Any]:
-    names = ("name", "n_samples", "temperature", "seed", "max_tokens", "system_prompt", "max_response_chars")
+    names = (
+        "name",
+        "n_samples",
+        "temperature",
+        "seed",
+        "max_tokens",
+        "system_prompt",
+        "max_response_chars",
+        "on_greedy",
+    )
     return {name: getattr(agent, name) for name in names}

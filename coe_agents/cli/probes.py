@@ -1,19 +1,17 @@
 """Owns asking each agent once for a few samples, all parts at the same time, and what to do about what fails."""
 
+import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from threading import Lock, Thread
+from dataclasses import dataclass
+from threading import Thread
 from typing import Any, Literal, TypeVar
-
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.outputs import LLMResult
 
 from coe_agents.agents import ModelAgent
 from coe_agents.cli.render import clean
-from coe_agents.errors import CoEError
+from coe_agents.errors import CoEError, IgnoredTemperatureError
 from coe_agents.redaction import redacted, secrets_of
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.types import AgentRequest
 
 QUESTION = "What is the capital of France?"
 N_SAMPLES = 3
@@ -36,12 +34,18 @@ class AgentReport:
 
     Attributes:
         seconds: From the request to the last sample; `load_seconds` before it where the model runs in this process.
-        n_requests: How many it took; 1 where n is honoured.
+        on_greedy: What becomes of its responses where its temperature has no effect.
+        ignores_temperature: Whether that is so; None where nothing was found out.
+        probe: What it gave when it was asked for random characters; None if it was not.
+        n_requests: How many it took, without those for random characters; 1 where n is honoured.
         logprobs: How many of the responses have log-probabilities.
         n_distinct: How many different texts there are among the responses.
     """
 
     temperature: float
+    on_greedy: str
+    ignores_temperature: bool | None
+    probe: str | None
     n_asked: int
     seconds: float
     load_seconds: float | None
@@ -61,20 +65,40 @@ class AgentReport:
 
 
 def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
-    """Asks an agent's model once, for as many samples as the agent takes."""
-    seen, start = _Requests(), time.perf_counter()
+    """Asks an agent's model once, for as many samples as the agent takes; and for random characters, if it must."""
+    start = time.perf_counter()
+    examined = copy.copy(agent)
+    examined.on_greedy = "exclude"  # whatever becomes of its responses, it is to be known
     try:
-        load = getattr(agent.model(), "load", None)
+        load = getattr(examined.model(), "load", None)
         loaded = load() if load is not None else None
         ready = time.perf_counter()
         request = AgentRequest(question=QUESTION, messages=[{"role": "user", "content": QUESTION}], round=0)
-        reply = agent.sample(request, {"callbacks": [seen]})
+        try:
+            reply = examined.sample(request)
+            sampling, usage = reply["sampling"], reply["usage"]
+            n_distinct = len({response["text"].strip() for response in reply["responses"]})
+        except IgnoredTemperatureError as error:
+            sampling, usage, n_distinct = error.sampling, error.usage, 1
     except Exception as error:
         return to_failure(error, secrets_of(agent))
-    seconds = time.perf_counter() - ready
-    load_seconds = None if loaded is None else ready - start
-    return _report(
-        agent, reply, n_requests=seen.count, seconds=seconds, load_seconds=load_seconds, device=device_of(loaded)
+    n_received, n_without = sampling["n_received"], sampling["logprobs_missing"]
+    return AgentReport(
+        temperature=agent.temperature,
+        on_greedy=agent.on_greedy,
+        ignores_temperature=sampling["ignores_temperature"],
+        probe=None if sampling["probe"] is None else clean(sampling["probe"]),
+        n_asked=agent.n_samples,
+        seconds=round(time.perf_counter() - ready, 3),
+        load_seconds=None if loaded is None else round(ready - start, 3),
+        n_returned=n_received,
+        n_requests=sampling["n_requests"],
+        logprobs="all" if n_without == 0 else "none" if n_without == n_received else "some",
+        n_distinct=n_distinct,
+        n_empty=sampling["n_empty"],
+        input_tokens=usage["input_tokens"],
+        output_tokens=usage["output_tokens"],
+        device=device_of(loaded),
     )
 
 
@@ -93,46 +117,6 @@ def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> di
         thread.join(max(0.0, deadline - time.monotonic()))
     done = dict(results)
     return {name: done.get(name) for name in tasks}
-
-
-@dataclass
-class _Requests(BaseCallbackHandler):
-    """Counts the requests that bring samples, whatever the agent does to get them."""
-
-    count: int = 0
-    lock: Any = field(default_factory=Lock)
-
-    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
-        with self.lock:
-            self.count += 1
-
-
-def _report(
-    agent: ModelAgent,
-    reply: AgentReply,
-    *,
-    n_requests: int,
-    seconds: float,
-    load_seconds: float | None,
-    device: str | None,
-) -> AgentReport:
-    responses = reply["responses"]
-    n_with = sum(response["logprob"] is not None for response in responses)
-    texts = [response["text"].strip() for response in responses]
-    return AgentReport(
-        temperature=agent.temperature,
-        n_asked=agent.n_samples,
-        seconds=round(seconds, 3),
-        load_seconds=None if load_seconds is None else round(load_seconds, 3),
-        n_returned=len(responses),
-        n_requests=n_requests,
-        logprobs="none" if n_with == 0 else "all" if n_with == len(responses) else "some",
-        n_distinct=len(set(texts)),
-        n_empty=texts.count(""),
-        input_tokens=reply["usage"]["input_tokens"],
-        output_tokens=reply["usage"]["output_tokens"],
-        device=device,
-    )
 
 
 def to_failure(error: Exception, secrets: set[str]) -> Failure:

@@ -44,7 +44,11 @@ def reproduce(
         list[Path] | None, typer.Option(help="Files of saved responses; nobody is asked. May be given several times.")
     ] = None,
     agents: Annotated[
-        str | None, typer.Option(help="Of the saved responses, with commas, in the order in which they join a group.")
+        str | None,
+        typer.Option(
+            help="Of the saved responses, with commas, in the order in which they join a group; default: an order that "
+            "does not depend on their names."
+        ),
     ] = None,
     limit: LimitOption = 200,
     seed: SeedOption = 0,

@@ -23,6 +23,7 @@ def show_report(report: Mapping[str, Any], *, console: Console | None = None) ->
             for key, what in (("n_unanswered", "without a response"), ("n_unjudged", "without a verdict"))
             if details[key]
         )
+        + (f", {_ties(report['n_ties'])}" if report["n_ties"] else "")
     )
     for name, agent in details["agents"].items():
         failed = f", {agent['n_failures']} failures" if agent["n_failures"] else ""
@@ -49,6 +50,10 @@ def show_report(report: Mapping[str, Any], *, console: Console | None = None) ->
     absent = ", ".join(f"{name} ({n} of {report['n_scored']} questions)" for name, n in details["absent"].items())
     if absent:
         console.print(Text(f"not computable: {absent}", style="dim"))
+    if report["n_ties"]:
+        console.print(
+            Text("A tie: several answers share the lead. The share of them that is right counts.", style="dim")
+        )
     console.print(
         Text(
             f"[low, high]: 95 % intervals, {details['n_resamples']} paired bootstrap resamples. - is undefined: all "
@@ -56,6 +61,10 @@ def show_report(report: Mapping[str, Any], *, console: Console | None = None) ->
             style="dim",
         )
     )
+
+
+def _ties(count: int) -> str:
+    return "1 tie" if count == 1 else f"{count} ties"
 
 
 def _table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:

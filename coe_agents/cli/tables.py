@@ -81,8 +81,10 @@ def show_examination(examination: Examination, *, console: Console | None = None
     console.print()
     if problems:
         console.print(Text(f"{_plural(len(problems), 'problem')}.", style="bold red"))
-    else:
+    elif examination.is_well:
         console.print(Text("All is well.", style="bold green"))
+    else:
+        console.print(Text("Nothing is broken, but not every agent samples: see the notes.", style="bold yellow"))
 
 
 def show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:
@@ -182,16 +184,17 @@ def _served(section: ModelSection) -> str:
 
 def _policy(config: Config) -> str:
     chosen = config.policy
+    unit = "nats" if config.graph.divergence == "kl" else "on the scale of kl"
     if isinstance(chosen, RegimeConfig):
         policy = RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
         actions = ", ".join(f"{regime} -> {action}" for regime, action in policy.actions.items())
         return (
-            f"regime, at {chosen.aleatoric_threshold:g} nats (aleatoric) and {chosen.epistemic_threshold:g} "
+            f"regime, at {chosen.aleatoric_threshold:g} {unit} (aleatoric) and {chosen.epistemic_threshold:g} "
             f"(epistemic): {actions}"
         )
     if isinstance(chosen, CalibratedConfig):
         return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
-    return f"threshold: answer while CoE is at most {chosen.max_coe:g} nats, otherwise {chosen.otherwise}"
+    return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
 
 
 def _escalation(config: Config) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from coe_agents.cli.render import clean
 from coe_agents.graph import Clustered, Event, Measured
+from coe_agents.policy.wording import decomposition
 
 _BAR = 30
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
@@ -108,5 +109,6 @@ def _clusters(event: Clustered) -> Text:
 def _numbers(event: Measured) -> Text:
     if event["coe"] is None:
         return Text("nothing to measure", style="yellow")
-    split = f"aleatoric {event['aleatoric']:.3f} + epistemic {event['epistemic']:.3f} nats"
-    return Text.assemble(("CoE ", "bold"), f"{event['coe']:.3f} = {split}: ", (str(event["regime"]), "bold"))
+    parts = {name: float(event[name] or 0.0) for name in ("coe", "aleatoric", "epistemic")}
+    split = decomposition(**parts, divergence=event.get("divergence") or "kl")
+    return Text.assemble(("CoE ", "bold"), f"{split}: ", (str(event["regime"]), "bold"))

@@ -1,6 +1,6 @@
 """Owns the way from responses to clusters of meaning: canonical answers, clusterers, refusals and empty responses."""
 
-from coe_agents.clustering.answers import canonical_answer, strip_reasoning
+from coe_agents.clustering.answers import canonical_answer, parse_choice, strip_reasoning
 from coe_agents.clustering.bidirectional import BidirectionalEntailment
 from coe_agents.clustering.caching import CachedEntailment
 from coe_agents.clustering.cluster import cluster_many, cluster_responses
@@ -24,5 +24,6 @@ __all__ = [
     "cluster_many",
     "cluster_responses",
     "normalize_answer",
+    "parse_choice",
     "strip_reasoning",
 ]

@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 _MARK = re.compile(r"[<\\#:：=(\[\n]|answer|guess", re.IGNORECASE)
 """One of these is in every text that holds anything of what follows."""
 _REASONING_TAG = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
+_LEADING_REASONING = re.compile(
+    r"\s*<(think|thinking|reasoning|thought)>(?:(?!</?(?:think|thinking|reasoning|thought)>)[\s\S])*+</\1>", re.I | re.A
+)
 _SPECIAL_TOKENS = re.compile(r"</s>|<\|[a-zA-Z_]{1,30}\|>|<(?:eos|end_of_turn)>")
 _ROLE_HEADER = re.compile(r"\A\s*assistant\s*\n(?=[\s\S]*?\S)")
 _OTHER_TURN = re.compile(r"^(?:User|Human)[ \t]*:", re.MULTILINE)
@@ -124,6 +127,31 @@ def strip_reasoning(text: str) -> str:
     if not inside:
         spoken.append(text[start:])
     return "".join(spoken).strip()
+
+
+def parse_choice(text: str, choices: Sequence[str]) -> str | None:
+    """Returns the choice that a reply consists of, or None where it holds anything else.
+
+    The whole reply, behind at most one `<think>` block that opens it and is closed, must be the choice in any case,
+    with white space around it and at most one full stop; or a JSON object whose only field, "verdict" or "decision", is
+    the choice. Nothing is searched for: what a reply quotes, negates or makes conditional is no choice.
+
+    Example:
+        >>> [parse_choice(reply, ("approve", "reject")) for reply in (" Approve.", '{"verdict": "reject"}')]
+        ['approve', 'reject']
+        >>> [parse_choice(reply, ("approve", "reject")) for reply in ("Approve it.", '{"approve": true}')]
+        [None, None]
+    """
+    block = _LEADING_REASONING.match(text)
+    reply = text[block.end() :] if block else text
+    words = "|".join(map(re.escape, choices))
+    # ASCII alone: case folding would let other letters pass for these
+    form = rf'\s*(?:({words})\.?|\{{\s*"(?:verdict|decision)"\s*:\s*"({words})"\s*\}})\s*'
+    found = re.fullmatch(form, reply, re.IGNORECASE | re.ASCII)
+    if not found:
+        return None
+    said = (found[1] or found[2]).lower()
+    return next((choice for choice in choices if choice.lower() == said), None)
 
 
 def _own_turn(text: str) -> str:

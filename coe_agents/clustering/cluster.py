@@ -1,6 +1,13 @@
-"""Owns the entry points: responses in, labels out, with refusals and empty responses in clusters of their own."""
+"""Owns the entry points: responses in, labels out, with refusals and empty responses in clusters of their own.
+
+A greedy clusterer's result depends on the order of the responses, and theirs on the agents' names. So the clusterer is
+given each question's answers in an order of their own: the most frequent first, then the shortest, then by text. The
+commonest wording represents its cluster, which settles most answers with the first comparisons, and a short wording
+says little that a paraphrase does not. Equal texts share a cluster.
+"""
 
 import operator
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -13,13 +20,13 @@ def cluster_responses(responses: Sequence[str], *, question: str, clusterer: Clu
     """Clusters the responses to one question by meaning.
 
     Args:
-        responses: The responses of all agents in canonical order: by agent, round and index.
+        responses: The responses of all agents. Their order changes only the numbers of the clusters.
         question: What was asked; "" where it has no text.
         clusterer: Decides which answers mean the same.
 
     Returns:
-        One label per response, 0..n_clusters-1 by first appearance. All refusals share one cluster and all empty
-        responses another; the clusterer is not asked about them. No responses give no labels.
+        One label per response, 0..n_clusters-1 by first appearance. Equal responses share a cluster. All refusals share
+        one and all empty responses another; the clusterer is not asked about them. No responses give no labels.
 
     Raises:
         TypeError: Where `responses` is not a sequence of strings, or `question` no string.
@@ -62,21 +69,68 @@ def cluster_many(
         [[0, 0, 1], []]
     """
     batch, asked = checked_batch(responses, questions)
-    kinds = [{text: answer_kind(text) for text in set(texts)} for texts in batch]
-    answers = [[text for text in texts if kind[text] == "answer"] for texts, kind in zip(batch, kinds, strict=True)]
+    return _clustered(batch, [[] for _ in batch], asked, clusterer)
+
+
+def cluster_with_former(
+    responses: Sequence[str], former: Sequence[str], *, question: str, clusterer: Clusterer
+) -> tuple[list[int], list[int]]:
+    """Clusters the responses to one question, and finds the clusters of texts of a former round among them.
+
+    The former texts come last, so that they represent no cluster that a response could join.
+
+    Args:
+        responses: As in `cluster_responses`.
+        former: The texts to compare.
+        question: As in `cluster_responses`.
+        clusterer: As in `cluster_responses`.
+
+    Returns:
+        The labels of the responses, and those of the former texts.
+
+    Raises:
+        TypeError: As `cluster_responses`.
+        ValueError: As `cluster_responses`.
+
+    Example:
+        >>> from coe_agents.clustering import NormalizedMatch
+        >>> cluster_with_former(["Paris", "Lyon"], ["LYON", "Nice"], question="Where?", clusterer=NormalizedMatch())
+        ([0, 1], [1, 2])
+    """
+    batch, asked = checked_batch([responses], [question])
+    labels = _clustered(batch, [list(former)], asked, clusterer)[0]
+    return labels[: len(responses)], labels[len(responses) :]
+
+
+def _clustered(
+    batch: Sequence[Sequence[str]], last: Sequence[Sequence[str]], questions: Sequence[str], clusterer: Clusterer
+) -> list[list[int]]:
+    """Returns the labels of each question's texts and then of those that come last."""
+    kinds = [{text: answer_kind(text) for text in {*texts, *more}} for texts, more in zip(batch, last, strict=True)]
+    answers = [
+        [text for text in [*_in_own_order(texts), *more] if kind[text] == "answer"]
+        for texts, more, kind in zip(batch, last, kinds, strict=True)
+    ]
     answered = [i for i, texts in enumerate(answers) if texts]
-    found: dict[int, list[int]] = {}
+    found: dict[int, dict[str, int]] = {}
     if answered:
         expected = [answers[i] for i in answered]
-        returned = clusterer.cluster(expected, [asked[i] for i in answered])
-        found = dict(zip(answered, _checked_labels(returned, expected, clusterer), strict=True))
-    labels = []
-    for i, texts in enumerate(batch):
-        own = iter(found.get(i, ()))
-        labels.append(
-            _by_first_appearance([next(own) if kinds[i][text] == "answer" else kinds[i][text] for text in texts])
+        returned = clusterer.cluster(expected, [questions[i] for i in answered])
+        for i, labels in zip(answered, _checked_labels(returned, expected, clusterer), strict=True):
+            # reversed, so that the first of equal texts decides
+            found[i] = dict(zip(reversed(answers[i]), reversed(labels), strict=True))
+    return [
+        _by_first_appearance(
+            [found[i][text] if kinds[i][text] == "answer" else kinds[i][text] for text in [*texts, *more]]
         )
-    return labels
+        for i, (texts, more) in enumerate(zip(batch, last, strict=True))
+    ]
+
+
+def _in_own_order(texts: Sequence[str]) -> list[str]:
+    """Returns the texts by how often they occur, the most frequent first, then by length, then by text."""
+    counts = Counter(texts)
+    return sorted(texts, key=lambda text: (-counts[text], len(text), text))
 
 
 def _by_first_appearance(clusters: Sequence[Hashable]) -> list[int]:

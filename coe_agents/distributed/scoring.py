@@ -23,7 +23,8 @@ from coe_agents.policy import Weighting
 
 _COLUMNS = {
     "id": "string",
-    "correct": "bool",
+    "correct": "double",
+    "tied": "bool",
     **dict.fromkeys(ESTIMATORS, "double"),
     "agents": "string",  # JSON: entropy, number of responses, whether by probability, by name
     "failures": "string",  # JSON: how many, by name
@@ -142,7 +143,7 @@ def _question(told: Mapping[str, Any]) -> SampledQuestion:
 
 def _to_row(scored: ScoredQuestion) -> dict[str, Any]:
     lists = {"agents": json.dumps(scored.agents), "failures": json.dumps(scored.failures)}
-    return {"id": scored.id, "correct": scored.correct, **scored.scores, **lists}
+    return {"id": scored.id, "correct": scored.correct, "tied": scored.tied, **scored.scores, **lists}
 
 
 def _from_row(row: Mapping[str, Any]) -> ScoredQuestion:
@@ -151,6 +152,7 @@ def _from_row(row: Mapping[str, Any]) -> ScoredQuestion:
         json.loads(row["failures"]),
         {name: AgentScore(*agent) for name, agent in json.loads(row["agents"]).items()},
         row["correct"],
+        row["tied"],
         {name: row[name] for name in ESTIMATORS} if row["correct"] is not None else {},
     )
 

@@ -5,15 +5,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.evaluation.tallies import BoolArray, FloatArray
+from coe_agents.evaluation.tallies import BoolArray, FloatArray, join_ties
+from coe_agents.uncertainty.answers import TIE
 
 
-def best_single_model(entropies: Mapping[str, FloatArray], correct: BoolArray, halves: BoolArray) -> FloatArray:
+def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, halves: BoolArray) -> FloatArray:
     """The semantic entropy of the agent whose entropy told wrong answers from right ones best on the *other* half.
 
+    Where several agents tie as the best, it is the mean of their entropies, so that no name and no order chooses.
+
     Args:
-        entropies: Each agent's semantic entropies, shape `(n,)`; NaN where it did not respond, which rules it out.
-        correct: Shape `(n,)`: whether the group's answer was right.
+        entropies: By agent, shape `(n,)` each; NaN where it did not respond, which rules it out.
+        correct: Shape `(n,)`, in [0, 1]: whether the group's answer was right.
         halves: Shape `(n,)`: the half that each question belongs to.
 
     Returns:
@@ -21,11 +24,14 @@ def best_single_model(entropies: Mapping[str, FloatArray], correct: BoolArray, h
         right or only wrong answers, so that nothing can be chosen on it.
     """
     score = np.full(correct.size, np.nan)
-    whole = {name: values for name, values in entropies.items() if not np.isnan(values).any()}
+    whole = [join_ties(values) for values in entropies.values() if not np.isnan(values).any()]
     for half in (False, True):
         other = halves != half
-        if not whole or not other.any() or correct[other].all() or not correct[other].any():
+        if not whole or not other.any():
             return np.full(correct.size, np.nan)
-        rated = {name: auroc(correct=correct[other], uncertainty=values[other]) for name, values in whole.items()}
-        score[~other] = whole[max(rated, key=lambda name: rated[name])][~other]
+        rated = np.array([auroc(correct=correct[other], uncertainty=values[other]) for values in whole])
+        if np.isnan(rated).any():
+            return np.full(correct.size, np.nan)
+        best = [values for values, rate in zip(whole, rated, strict=True) if rate > rated.max() - TIE]
+        score[~other] = np.mean(best, axis=0)[~other]
     return score

@@ -1,26 +1,33 @@
 """Owns the choice of a threshold that keeps a stated risk with a stated confidence."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta
+from scipy.stats import beta, binom
 
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.correctness import CRITERIA, Criterion, with_verdicts
-from coe_agents.evaluation.learned import fit_gate
+from coe_agents.evaluation.learned import fit_gate, judge_clusters, to_folds
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring import in_second_half
 from coe_agents.evaluation.statistics import measured
-from coe_agents.evaluation.tallies import FloatArray, checked
+from coe_agents.evaluation.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
 from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration
+from coe_agents.policy.gate import LearnedGate
+from coe_agents.uncertainty.answers import TIE, shares_lead
 
-COE_STEP, GATE_STEP = 0.05, 0.005
-"""The distance of the thresholds that are tried: in nats, and as an estimated probability of error."""
+N_STEPS = 50
+"""How many thresholds are tested at most, at equal steps of the number of questions that they answer."""
+LIKELY = 0.9
+"""The probability with which an uncertainty that errs half as often as is allowed passes the first test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +37,24 @@ class Judged:
     Attributes:
         id: The question's id.
         measurement: What a policy would be shown.
-        correct: Whether the answer was right; None where that cannot be said.
+        correct: The share of the leading answer that is right, in [0, 1]: 1 or 0, or between them where the labels of
+            its cluster, or its tied clusters, differ; None where that cannot be said.
+        verdicts: The same for each cluster, in the order of `measurement.representatives`; () if not asked for.
     """
 
     id: str
     measurement: Measurement
-    correct: bool | None
+    correct: float | None
+    verdicts: tuple[float | None, ...] = ()
+
+    def verdict(self, policy: Calibration) -> float | None:
+        """Returns whether the answer that a calibrated policy chooses is right; None on a tie or if not known."""
+        chosen = policy.chosen(self.measurement)
+        if chosen is None:
+            return None
+        if self.verdicts:
+            return self.verdicts[chosen]
+        return self.correct if chosen == self.measurement.leading and not self.measurement.tied else None
 
 
 class Choice(NamedTuple):
@@ -44,7 +63,7 @@ class Choice(NamedTuple):
     Attributes:
         threshold: None if none keeps it.
         n_answered: How many questions it answers.
-        n_wrong: How many of these wrongly.
+        n_wrong: How many of these wrongly, shares added up and rounded up.
         bound: The upper confidence bound of its risk; None without a threshold.
     """
 
@@ -60,10 +79,33 @@ def judged(
     clusterer: Clusterer,
     weighting: Weighting = "auto",
     criterion: Criterion = CRITERIA["reference_or_label"],
+    every_cluster: bool = False,
 ) -> list[Judged]:
-    """Measures and judges every question that has a response, in the order of the questions."""
+    """Measures and judges every question that has a response, in the order of the questions.
+
+    Args:
+        questions: As `Samples` gives them.
+        clusterer: Decides which responses mean the same.
+        weighting: How responses count within their agent, as in `measure`.
+        criterion: Decides which answers are right.
+        every_cluster: Whether each cluster is judged, not only the leading ones; a learned gate needs it.
+    """
     statistics = measured(questions, clusterer=clusterer, weighting=weighting)
-    return [Judged(s.question.id, s.measurement, verdict) for s, verdict in with_verdicts(statistics, criterion)]
+    if not every_cluster:
+        return [
+            Judged(s.question.id, s.measurement, None if verdict is None else float(verdict))
+            for s, verdict in with_verdicts(statistics, criterion)
+        ]
+    return [
+        Judged(s.question.id, s.measurement, _lead_verdict(s.measurement, verdicts), verdicts)
+        for s, verdicts in judge_clusters(statistics, criterion)
+    ]
+
+
+def _lead_verdict(measurement: Measurement, verdicts: Sequence[float | None]) -> float | None:
+    leaders = np.flatnonzero(shares_lead(np.array(measurement.support))).tolist()
+    known = [verdict for i in leaders if (verdict := verdicts[i]) is not None]
+    return sum(known) / len(known) if len(known) == len(leaders) else None
 
 
 def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
@@ -80,50 +122,81 @@ def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
     return float(beta.ppf(confidence, n_wrong + 1, n_answered - n_wrong))
 
 
-def choose_threshold(
-    *,
-    correct: npt.ArrayLike,
-    uncertainty: npt.ArrayLike,
-    grid: npt.ArrayLike,
-    risk: float,
-    confidence: float,
-    first_coverage: float = 0.1,
-) -> Choice:
+@lru_cache(maxsize=1024)
+def first_count(n: int, *, risk: float, confidence: float) -> int | None:
+    """The number of answered questions at which the fixed sequence of tests starts, among `n`.
+
+    It is the larger of two counts k: the first at which floor(k risk / 2) errors pass `risk_bound`, or, where `n` is
+    too small for that, the first that passes with none; and the first at which an uncertainty that errs half as often
+    as is allowed passes with probability 0.9, at most n / 4. The former alone starts at 12 questions at risk 0.3, where
+    two errors end the search: on saved answers of real models it left most of the coverage unused.
+
+    Returns:
+        None where not even `n` right answers pass: (1 - risk)^n > 1 - confidence.
+
+    >>> first_count(100, risk=0.1, confidence=0.9), first_count(10, risk=0.1, confidence=0.9)
+    (38, None)
+    """
+    counts = np.arange(1, n + 1)
+    # the most errors that pass; -1: none do. The tolerance keeps (1 - risk)^n == 1 - confidence on this side of it.
+    level = (1.0 - confidence) * (1.0 + 1e-9)
+    most = binom.ppf(level, counts, risk)
+    most = np.where(binom.cdf(most, counts, risk) <= level, most, most - 1.0)
+    passes = np.floor(counts * risk / 2.0 + 1e-9) <= most
+    if not passes.any():
+        passes = most >= 0.0
+    if not passes.any():
+        return None
+    likely = binom.cdf(most, counts, risk / 2.0) >= LIKELY
+    ahead = int(counts[likely.argmax()]) if likely.any() else n
+    return max(int(counts[passes.argmax()]), min(ahead, n // 4))
+
+
+def choose_threshold(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float, confidence: float) -> Choice:
     """Chooses the highest threshold whose risk is shown to be at most `risk`, testing so that the choice is paid for.
 
-    Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021): the thresholds of `grid`, fixed before the
-    data are seen, are tested in rising order, each at level 1 - confidence by `risk_bound`, and the last one before the
-    first failure is chosen. Since the first threshold whose true risk is too high must be passed to go wrong, the
-    chosen risk exceeds `risk` with probability at most 1 - confidence, however many thresholds there are. Thresholds
-    that answer less than `first_coverage` of the questions are passed over untested, as they fail for want of data;
-    skipping by how many (not which) are answered keeps the guarantee where the risk rises with the threshold, which is
-    what a useful uncertainty does.
+    Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021) over numbers of answered questions: the k
+    least uncertain questions are tested at level 1 - confidence by `risk_bound`, for k from `first_count` in steps of
+    n / 50 to n, and the last k before the first failure is chosen. Which k are tested depends on n alone. Where the
+    risk rises with the uncertainty, which is what a useful uncertainty does, let u be where the risk of answering up to
+    it passes `risk`. To go wrong, the first tested k whose threshold lies beyond u must pass; its errors are at least
+    those of k draws at `risk`, whatever the other k are, so that this happens with probability at most 1 - confidence.
+
+    The threshold is the uncertainty of the k-th question, so that it never lies beyond what was seen, and no strictly
+    increasing transformation of the uncertainty changes which questions are answered. Uncertainties within 1e-9 of it
+    are answered, too. A partly right answer (mixed labels) counts by its share that is wrong, and the sum is rounded
+    up: a sum of values in [0, 1] varies no more than that of as many zeros and ones of the same mean (Hoeffding, 1963).
 
     Args:
-        correct: Shape `(n,)`: of the questions that can be answered at all.
+        correct: Shape `(n,)`, in [0, 1]: of the questions that can be answered at all, so of no tie.
         uncertainty: Shape `(n,)`; higher = less sure. A question is answered where it is at most the threshold.
-        grid: Shape `(n_thresholds,)`; sorted here.
         risk: In (0, 1).
         confidence: In (0, 1).
-        first_coverage: In [0, 1].
 
     Raises:
         ValueError: The arguments differ in length, are empty, or hold something else.
 
     >>> few, many = ([True] * n for n in (15, 50))
-    >>> choose_threshold(correct=few, uncertainty=[0.1] * 15, grid=[0.0, 0.5], risk=0.1, confidence=0.9).threshold
-    >>> choose_threshold(correct=many, uncertainty=[0.1] * 50, grid=[0.0, 0.5], risk=0.1, confidence=0.9).threshold
-    0.5
+    >>> choose_threshold(correct=few, uncertainty=[0.1] * 15, risk=0.1, confidence=0.9).threshold
+    >>> choose_threshold(correct=many, uncertainty=[0.1] * 50, risk=0.1, confidence=0.9).threshold
+    0.1
     """
-    right, scores = checked(correct, uncertainty, name="uncertainty")
+    right, scores = _checked(correct, uncertainty)
+    start = first_count(right.size, risk=risk, confidence=confidence)
     chosen = Choice(None, 0, 0, None)
-    for threshold in np.sort(np.asarray(grid, dtype=np.float64)).tolist():
-        answered = scores <= threshold + 1e-9
-        n_answered, n_wrong = int(answered.sum()), int((answered & ~right).sum())
-        if n_answered < max(1, first_coverage * right.size):
+    if start is None:
+        return chosen
+    order = np.argsort(scores, kind="stable")
+    rising, wrong = scores[order], np.cumsum(1.0 - right[order])
+    step = max(1, round(right.size / N_STEPS))
+    for count in (*range(start, right.size, step), right.size):
+        if count <= chosen.n_answered:
             continue
+        threshold = float(rising[count - 1])
+        n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
+        n_wrong = _rounded_up(float(wrong[n_answered - 1]))
         bound = risk_bound(n_wrong, n_answered, confidence=confidence)
-        if bound > risk:
+        if bound > risk * (1.0 + 1e-9):
             break
         chosen = Choice(threshold, n_answered, n_wrong, bound)
     return chosen
@@ -135,75 +208,168 @@ def calibrate(
     risk: float,
     confidence: float,
     gate: Literal["threshold", "learned"] = "threshold",
+    halves: bool = False,
     clusterer: str,
     correctness: str,
 ) -> CalibratedPolicy:
     """Calibrates a policy on judged questions.
 
-    A group that declines or says nothing abstains whatever its uncertainty, so such questions count as not answered.
-    The learned gate is fitted on one half of the questions (by a hash of their ids) and its threshold chosen on the
-    other, so that the promise holds for it as well; `n_questions` counts the other half.
+    A group that declines or says nothing abstains whatever its uncertainty, and so does a tie that no learned weights
+    break: such questions count as not answered, and are no part of the risk.
+
+    The learned gate chooses the answer by learned trust in the agents and estimates the probability that it is wrong.
+    With `halves`, it is fitted on one half of the questions (by a hash of their ids) and its threshold chosen on the
+    other, so that the promise holds for it as for a threshold on CoE; `n_questions` counts the other half. Without, it
+    is fitted on all. The threshold then comes from five gates, each fitted on four folds: the uncertainty of a question
+    is the share of all questions that the gate of the other folds finds at most as uncertain, and what passes the tests
+    as a share becomes a threshold of the final gate. `n_answered`, `n_wrong` and `bound` are of these held-out shares.
+    That promise is empirical, since five gates are not the final one: on random halves of real data the realised risk
+    seldom exceeded the stated one by more than sampling error. README and `benchmarks/calibration.py` have the figures.
 
     Args:
-        rows: From `judged`; those without a verdict are left out.
+        rows: From `judged`, with `every_cluster` for a learned gate; those without a verdict are left out.
         risk: The highest share of wrong answers among those given, in (0, 1).
         confidence: The probability with which it is kept, in (0, 1).
         gate: "threshold": on CoE; "learned": on the probability of a wrong answer that a logistic regression gives.
+        halves: Whether a learned gate is fitted on one half and its threshold chosen on the other.
         clusterer: What the clusterer is called, for the record.
         correctness: What the criterion is called, for the record.
 
     Raises:
-        ValueError: No question has a verdict, or the gate cannot be learned.
+        ImportError: A gate is to be learned and scikit-learn is not installed.
+        ValueError: No question has a verdict, the divergences differ, or the gate cannot be learned.
     """
-    known = [row for row in rows if row.correct is not None]
+    known = sorted((row for row in rows if row.correct is not None), key=lambda row: _hashed(row.id))
     if not known:
         raise ValueError('"rows" must hold questions with a verdict; none has one. Add references or labels')
-    linear = None
-    if gate == "learned":
-        fitted = [row for row in known if not in_second_half(row.id)]
-        linear = fit_gate([row.measurement for row in fitted], [bool(row.correct) for row in fitted])
-        agents = set(linear.agents)
-        known = [row for row in known if in_second_half(row.id) and agents <= row.measurement.agents.keys()]
-        if not known:
-            raise ValueError('"rows" must leave questions for the threshold; none is left. Add questions')
+    divergences = {row.measurement.divergence for row in known}
+    if len(divergences) > 1:
+        raise ValueError(
+            f'"rows" must be measured with one divergence; got {", ".join(sorted(divergences))}. Measure them again'
+        )
+    if halves and gate != "learned":
+        raise ValueError('"halves" needs a learned gate; got gate="threshold". Pass gate="learned", or omit "halves"')
     open_record = Calibration(
         risk=risk,
         confidence=confidence,
         threshold=None,
-        n_questions=len(known),
+        n_questions=0,
         n_answered=0,
         n_wrong=0,
         bound=None,
-        agents=_agents(row.measurement for row in known),
+        agents={},
         clusterer=clusterer,
         correctness=correctness,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         uncertainties=(),
-        gate=linear,
+        divergence=divergences.pop(),
     )
-    scores = np.array([open_record.uncertainty(row.measurement) for row in known])
-    willing = np.array([row.measurement.answer_kind == "answer" for row in known])
-    right = np.array([bool(row.correct) for row in known])
-    choice = Choice(None, 0, 0, None)
-    if willing.any():
-        grid = threshold_grid(known if linear is None else None)
-        share = {"first_coverage": 0.1 * len(known) / willing.sum()}
-        choice = choose_threshold(
-            correct=right[willing], uncertainty=scores[willing], grid=grid, risk=risk, confidence=confidence, **share
+    if gate == "threshold":
+        return CalibratedPolicy(_with_threshold(open_record, known))
+    complete = _with_all_agents(known)
+    if halves:
+        fitted = [row for row in complete if not in_second_half(row.id)]
+        held_out = [row for row in complete if in_second_half(row.id)]
+        if not held_out:
+            raise ValueError('"rows" must leave questions for the threshold; got none. Add questions')
+        record = replace(open_record, gate=_fit(fitted), fit="halves")
+        return CalibratedPolicy(_with_threshold(record, held_out))
+    return CalibratedPolicy(_from_folds(replace(open_record, fit="folds"), complete))
+
+
+def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
+    """Returns the record with the threshold that the rows allow, which its gate has not seen."""
+    scores = np.array([record.uncertainty(row.measurement) for row in rows])
+    right = [row.verdict(record) if record.can_answer(row.measurement) else None for row in rows]
+    return _completed(record, rows, scores, _choose(record, right, scores))
+
+
+def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
+    """Returns the record with a gate fitted on all rows, and the threshold that held-out shares allow."""
+    fold = to_folds([row.id for row in rows], [1.0 - (row.correct or 0.0) for row in rows])
+    shares = np.empty(len(rows))
+    right: list[float | None] = [None] * len(rows)
+    for number in range(fold.max() + 1):
+        outside = [row for row, own in zip(rows, fold, strict=True) if own != number]
+        scorer = replace(record, gate=_fit(outside))
+        scores = np.array([scorer.uncertainty(row.measurement) for row in rows])
+        inside = np.flatnonzero(fold == number)
+        shares[inside] = _to_shares(scores)[inside]
+        for i in inside.tolist():
+            right[i] = rows[i].verdict(scorer) if scorer.can_answer(rows[i].measurement) else None
+    choice = _choose(record, right, shares)
+    final = replace(record, gate=_fit(rows))
+    scores = np.array([final.uncertainty(row.measurement) for row in rows])
+    if choice.threshold is not None:
+        within = scores[_to_shares(scores) <= choice.threshold + TIE]
+        choice = choice._replace(threshold=float(within.max())) if within.size else Choice(None, 0, 0, None)
+    return _completed(final, rows, scores, choice)
+
+
+def _completed(record: Calibration, rows: Sequence[Judged], scores: FloatArray, choice: Choice) -> Calibration:
+    return replace(
+        record,
+        **choice._asdict(),
+        n_questions=len(rows),
+        agents=_agents(row.measurement for row in rows),
+        uncertainties=tuple(np.sort(scores).tolist()),
+        n_ties=sum(record.chosen(row.measurement) is None for row in rows),
+    )
+
+
+def _choose(record: Calibration, right: Sequence[float | None], scores: FloatArray) -> Choice:
+    answerable = [verdict is not None for verdict in right]
+    if not any(answerable):
+        return Choice(None, 0, 0, None)
+    return choose_threshold(
+        correct=[verdict for verdict in right if verdict is not None],
+        uncertainty=scores[answerable],
+        risk=record.risk,
+        confidence=record.confidence,
+    )
+
+
+def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
+    names = {name for row in rows for name in row.measurement.agents}
+    complete = [row for row in rows if names <= row.measurement.agents.keys()]
+    if not complete:
+        raise ValueError(f'"rows" must hold questions with all {len(names)} agents; got none. Add questions')
+    if not all(row.verdicts for row in complete):
+        raise ValueError(
+            'a learned gate needs a verdict on every cluster; "rows" lack them. Pass every_cluster=True to "judged"'
         )
-    uncertainties = tuple(np.sort(scores).tolist())
-    return CalibratedPolicy(replace(open_record, **choice._asdict(), uncertainties=uncertainties))
+    return complete
 
 
-def threshold_grid(rows: Sequence[Judged] | None) -> FloatArray:
-    """The thresholds to try, which hang on no verdict and no uncertainty: up to the highest possible one.
+def _fit(rows: Sequence[Judged]) -> LearnedGate:
+    return fit_gate([row.measurement for row in rows], [row.verdicts for row in rows])
 
-    CoE is at most log(number of responses) nats under uniform weights; None: probabilities, for a learned gate.
-    """
-    if rows is None:
-        return np.arange(0, 1 + GATE_STEP / 2, GATE_STEP)
-    most = max(sum(agent.n_responses for agent in row.measurement.agents.values()) for row in rows)
-    return np.arange(0, np.log(most) + COE_STEP, COE_STEP)
+
+def _to_shares(scores: FloatArray) -> FloatArray:
+    """The share of all scores that are at most each one; those within 1e-9 are equal."""
+    return np.searchsorted(np.sort(scores), scores + TIE, side="right") / scores.size
+
+
+def _hashed(identifier: str) -> bytes:
+    return sha256(identifier.encode("utf-8", "surrogatepass")).digest()
+
+
+def _rounded_up(n_wrong: float) -> int:
+    return math.ceil(n_wrong - 1e-9)
+
+
+def _checked(correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    right, scores = np.asarray(correct), np.asarray(uncertainty)
+    if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():
+        raise ValueError('"correct" must hold shares in [0, 1] only; got others. Omit, and count, unknown ones')
+    if scores.dtype.kind not in "biuf" or not np.isfinite(scores).all():
+        raise ValueError('"uncertainty" must hold finite numbers only; got others. Omit, and count, such rows')
+    if right.ndim != 1 or right.shape != scores.shape or right.size == 0:
+        raise ValueError(
+            f'"correct" and "uncertainty" must be equally long and not empty; got shapes {right.shape} and '
+            f"{scores.shape}. Pass one value of each per answer"
+        )
+    return right.astype(np.float64), scores.astype(np.float64)
 
 
 def _agents(measurements: Iterable[Measurement]) -> dict[str, CalibratedAgent]:

@@ -1,9 +1,14 @@
-"""Owns the criteria by which a group's answer counts as right. Every report names the one it used."""
+"""Owns the criteria by which a group's answer counts as right. Every report names the one it used.
+
+A verdict is a number in [0, 1]. True and False are 1 and 0; a cluster whose labels differ is right by the share of them
+that says so. A question whose lead several clusters share is right by the mean over these clusters.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from statistics import fmean
 from typing import Protocol, runtime_checkable
 
 from coe_agents.clustering import Clusterer, answer_kind, cluster_many, normalize_answer
@@ -12,13 +17,13 @@ from coe_agents.evaluation.statistics import BATCH, Statistics
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """An answer, and what it is judged by.
+    """A cluster's answer, and what it is judged by.
 
     Attributes:
         question: What was asked.
-        answer: The chosen cluster's most probable response.
+        answer: The cluster's most probable response.
         references: The accepted answers; may be empty.
-        verdicts: What came with the data about the responses of the chosen cluster; None where nothing did.
+        verdicts: What came with the data about the responses of the cluster; None where nothing did.
     """
 
     question: str
@@ -27,17 +32,16 @@ class Prediction:
     verdicts: tuple[bool | None, ...] = ()
 
     @classmethod
-    def of(cls, statistics: Statistics, *, cluster: int | None = None) -> "Prediction":
-        """Returns the group's prediction, or what it would be with another cluster chosen."""
-        chosen = statistics.leading if cluster is None else cluster
+    def of(cls, statistics: Statistics, *, cluster: int) -> "Prediction":
+        """Returns what the group's prediction is if this cluster is chosen."""
         return cls(
             statistics.question.text,
-            statistics.answer_of(chosen),
+            statistics.answer_of(cluster),
             statistics.question.references,
             tuple(
                 response["correct"]
                 for response, label in zip(statistics.responses, statistics.labels, strict=True)
-                if label == chosen
+                if label == cluster
             ),
         )
 
@@ -49,8 +53,8 @@ class Criterion(Protocol):
     @property
     def name(self) -> str: ...
 
-    def judge(self, predictions: Sequence[Prediction]) -> list[bool | None]:
-        """Returns for each whether it is right; None where that cannot be said."""
+    def judge(self, predictions: Sequence[Prediction]) -> Sequence[float | None]:
+        """Returns for each whether it is right, in [0, 1]; None where that cannot be said."""
         ...
 
 
@@ -60,16 +64,16 @@ def by_exact_match(prediction: Prediction) -> bool | None:
     return _any(normalize_answer(reference) == answer for reference in prediction.references)
 
 
-def by_label(prediction: Prediction) -> bool | None:
-    """Whether a response of the chosen cluster is labelled correct in the data."""
-    known = [verdict for verdict in prediction.verdicts if verdict is not None]
-    return any(known) if known else None
+def by_label(prediction: Prediction) -> float | None:
+    """The share of the cluster's labelled responses that the data label correct."""
+    return mean_verdict(prediction.verdicts)
 
 
-def by_reference_or_label(prediction: Prediction) -> bool | None:
-    """Whether either says so. A judge who knew one alias rejects others, so one yes outweighs a no."""
-    verdicts = [verdict for verdict in (by_exact_match(prediction), by_label(prediction)) if verdict is not None]
-    return any(verdicts) if verdicts else None
+def by_reference_or_label(prediction: Prediction) -> float | None:
+    """1 where a reference matches, else by label. A judge who knew one alias rejects others: a match outweighs a no."""
+    matches = by_exact_match(prediction)
+    labelled = by_label(prediction)
+    return matches if matches or labelled is None else labelled
 
 
 def by_token_f1(prediction: Prediction) -> bool | None:
@@ -109,13 +113,13 @@ class Rule:
 
     Args:
         name: What reports call it.
-        rule: Returns whether a prediction is right; None where that cannot be said.
+        rule: Returns whether a prediction is right, in [0, 1]; None where that cannot be said.
     """
 
-    def __init__(self, name: str, rule: Callable[[Prediction], bool | None]) -> None:
+    def __init__(self, name: str, rule: Callable[[Prediction], float | None]) -> None:
         self.name, self._rule = name, rule
 
-    def judge(self, predictions: Sequence[Prediction]) -> list[bool | None]:
+    def judge(self, predictions: Sequence[Prediction]) -> list[float | None]:
         """Returns the rule's verdicts."""
         return [self._rule(prediction) for prediction in predictions]
 
@@ -133,7 +137,7 @@ class SameMeaning:
     def __init__(self, clusterer: Clusterer, *, name: str = "entailment") -> None:
         self.name, self._clusterer = name, clusterer
 
-    def judge(self, predictions: Sequence[Prediction]) -> list[bool | None]:
+    def judge(self, predictions: Sequence[Prediction]) -> Sequence[float | None]:
         """Returns the verdicts; all comparisons go to the clusterer in one call."""
         places = [(place, ref) for place, prediction in enumerate(predictions) for ref in prediction.references]
         labels = cluster_many(
@@ -161,25 +165,48 @@ CRITERIA: Mapping[str, Criterion] = {
 """The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`."""
 
 
-def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[bool | None]:
-    """Returns the criterion's verdicts; a refusal or an empty answer is wrong wherever a verdict is possible."""
+def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float | None]:
+    """Returns the criterion's verdicts; a refusal or an empty answer is wrong wherever a verdict is possible.
+
+    Raises:
+        ValueError: The criterion returns another number of verdicts, or one outside [0, 1].
+    """
     verdicts = criterion.judge(predictions)
     if len(verdicts) != len(predictions):
         raise ValueError(
             f'"judge" must return one verdict per prediction; {criterion.name} returned {len(verdicts)} for '
             f"{len(predictions)}. Return None where nothing can be said"
         )
+    for verdict in verdicts:
+        if verdict is not None and not 0 <= verdict <= 1:
+            raise ValueError(
+                f'every verdict of "judge" must lie in [0, 1]; {criterion.name} returned {verdict!r}. '
+                "Return True, False, a share of right, or None where nothing can be said"
+            )
     return [
-        verdict if verdict is None else bool(verdict) and answer_kind(prediction.answer) == "answer"
+        verdict if verdict is None or answer_kind(prediction.answer) == "answer" else False
         for verdict, prediction in zip(verdicts, predictions, strict=True)
     ]
 
 
-def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, bool | None]]:
-    """Yields each with the verdict on the group's answer; `BATCH` of them are held and judged together."""
+def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, float | None]]:
+    """Yields each with the verdict on the group's answer; `BATCH` of them are held and judged together.
+
+    The verdict of a tied question is the mean over the clusters that share the lead. Clusters about which nothing can
+    be said are left out of it; it is None where nothing can be said about any.
+    """
     left = iter(statistics)
     while batch := list(islice(left, BATCH)):
-        yield from zip(batch, judge([Prediction.of(each) for each in batch], criterion), strict=True)
+        predictions = [Prediction.of(each, cluster=cluster) for each in batch for cluster in each.leading]
+        verdicts = iter(judge(predictions, criterion))
+        for each in batch:
+            yield each, mean_verdict(list(islice(verdicts, len(each.leading))))
+
+
+def mean_verdict(verdicts: Sequence[float | None]) -> float | None:
+    """The mean of the verdicts that are known; None if none is."""
+    known = [verdict for verdict in verdicts if verdict is not None]
+    return fmean(known) if len(known) > 1 else next(iter(known), None)
 
 
 def _any(matches: Iterable[bool]) -> bool | None:

@@ -1,13 +1,17 @@
 """Owns the check whether a calibrated policy still fits: its uncertainties against new ones, and its risk."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from scipy.stats import beta, ks_2samp
 
 from coe_agents.evaluation.calibration import Judged, risk_bound
+from coe_agents.evaluation.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
+from coe_agents.uncertainty.answers import TIE
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +26,11 @@ class Drift:
         scores_changed: Whether it is below 0.05.
         coverage: The share of the new questions that the policy answers.
         n_judged: The answers among them whose correctness is known.
-        n_wrong: Those that are wrong.
+        n_wrong: Those that are wrong, shares of mixed labels added up and rounded up.
         risk_interval: One-sided 95 % Clopper-Pearson bounds of the new risk; None where no answer was judged.
         risk: "kept" if the upper bound is at most the stated risk, "broken" if the lower bound exceeds it, else "open".
-        mismatches: In what agents, responses or clusterer differ from the calibration.
+        mismatches: In what agents, responses, divergence or clusterer differ from the calibration.
+        n_ties: The new questions whose leading answers tie, which are never answered.
     """
 
     n_questions: int
@@ -39,6 +44,7 @@ class Drift:
     risk_interval: tuple[float, float] | None
     risk: Literal["kept", "broken", "open"]
     mismatches: tuple[str, ...]
+    n_ties: int = 0
 
     @property
     def holds(self) -> bool:
@@ -51,7 +57,8 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
 
     Args:
         policy: As calibrated.
-        rows: New questions, from `judged`; verdicts may be missing, and then only the uncertainties are compared.
+        rows: New questions, from `judged`, with `every_cluster` for a learned gate; verdicts may be missing, and then
+            only the uncertainties are compared.
         clusterer: What clustered them.
 
     Raises:
@@ -62,22 +69,29 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
     usable = [row for row in rows if needed <= row.measurement.agents.keys()]
     if not usable:
         raise ValueError('"rows" must hold questions with all agents of the policy; none has them. Sample them again')
-    new = [calibration.uncertainty(row.measurement) for row in usable]
-    test = ks_2samp(calibration.uncertainties, new)
+    known, new = _aligned(
+        np.array(calibration.uncertainties), np.array([calibration.uncertainty(row.measurement) for row in usable])
+    )
+    test = ks_2samp(known, new)
     # the same decision as in production; what it warns of is reported once, below
-    threshold = -1.0 if calibration.threshold is None else calibration.threshold + 1e-9
+    threshold = -1.0 if calibration.threshold is None else calibration.threshold + TIE
     answered = [
         row
-        for row, value in zip(usable, new, strict=True)
-        if value <= threshold and row.measurement.answer_kind == "answer"
+        for row in usable
+        if calibration.uncertainty(row.measurement) <= threshold
+        and calibration.can_answer(row.measurement)
+        and row.measurement.divergence == calibration.divergence
     ]
-    known = [row for row in answered if row.correct is not None]
-    n_wrong = sum(not row.correct for row in known)
+    verdicts = [verdict for row in answered if (verdict := row.verdict(calibration)) is not None]
+    wrong = sum(1.0 - verdict for verdict in verdicts)
+    n_wrong, at_least = math.ceil(wrong - 1e-9), math.floor(wrong + 1e-9)
     interval = None
-    if known:
-        low = float(beta.ppf(0.05, n_wrong, len(known) - n_wrong + 1)) if n_wrong else 0.0
-        interval = (low, risk_bound(n_wrong, len(known), confidence=0.95))
+    if verdicts:
+        low = float(beta.ppf(0.05, at_least, len(verdicts) - at_least + 1)) if at_least else 0.0
+        interval = (low, risk_bound(n_wrong, len(verdicts), confidence=0.95))
     mismatches = dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement))
+    for name in sorted({row.measurement.divergence for row in rows} - {calibration.divergence}):
+        mismatches[f'the divergence is "{name}", and "{calibration.divergence}" when calibrated'] = None
     if clusterer != calibration.clusterer:
         mismatches[f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"] = None
     return Drift(
@@ -87,11 +101,12 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
         p_value=float(test.pvalue),
         scores_changed=bool(test.pvalue < 0.05),
         coverage=len(answered) / len(usable),
-        n_judged=len(known),
+        n_judged=len(verdicts),
         n_wrong=n_wrong,
         risk_interval=interval,
         risk=_verdict(interval, calibration.risk),
         mismatches=tuple(mismatches),
+        n_ties=sum(calibration.chosen(row.measurement) is None for row in usable),
     )
 
 
@@ -100,3 +115,13 @@ def _verdict(interval: tuple[float, float] | None, risk: float) -> Literal["kept
         return "open"
     low, high = interval
     return "broken" if low > risk else "kept" if high <= risk else "open"
+
+
+def _aligned(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Makes values equal that lie within 1e-9 of their lower neighbour, so that summation noise is no difference."""
+    together = np.concatenate([first, second])
+    order = np.argsort(together, kind="stable")
+    rising = together[order]
+    starts = np.concatenate([[True], np.diff(rising) > TIE])
+    together[order] = rising[starts][np.cumsum(starts) - 1]
+    return together[: first.size], together[first.size :]

@@ -1,134 +1,232 @@
-"""Owns learning a gate and agents' weights from judged questions; scikit-learn fits, NumPy applies."""
+"""Owns learning trust in the agents and a gate from judged questions; SciPy and scikit-learn fit, NumPy applies."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from hashlib import sha256
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 from coe_agents.evaluation.correctness import Criterion, Prediction, judge
-from coe_agents.evaluation.statistics import Statistics
-from coe_agents.evaluation.tallies import BoolArray, FloatArray
+from coe_agents.evaluation.statistics import BATCH, Statistics
+from coe_agents.evaluation.tallies import FloatArray, IntArray
 from coe_agents.policy import Measurement
-from coe_agents.policy.gate import FEATURES, LinearGate, features
+from coe_agents.policy.gate import LearnedGate, distributions_of, gate_features
+from coe_agents.uncertainty.answers import shares_lead
 
-STRENGTH, LEAN = 0.005, 3.0
-"""The penalty's strength, inverse, and how many times lighter it is on CoE, so that it draws the gate towards CoE.
+N_FOLDS = 5
+TRUST_PENALTY = 100.0
+"""The ridge penalty on the agents' deviations from the common slope: a prior standard deviation of 0.1.
 
-Chosen so that the gate falls hardly short of CoE where the agents are equals (`benchmarks/learned_gate.py`)."""
+Chosen by cross-validated accuracy on the development half of 30 groups (`benchmarks/learned_gate.py` names eight)."""
+GATE_PENALTIES = (10.0, 100.0)
+"""The ridge penalties that a gate tries on the agents' deviations of support."""
+_FREE = 1e-3
+"""The penalty on the entropy's slope, which keeps it finite where right and wrong can be separated."""
+
+
+def judge_clusters(
+    statistics: Iterable[Statistics], criterion: Criterion
+) -> Iterator[tuple[Statistics, tuple[float | None, ...]]]:
+    """Yields each with the verdict on every cluster, so that another choice of cluster can be judged.
+
+    A verdict is the share in [0, 1] that is right, or None where that cannot be said; `BATCH` questions are judged
+    together.
+    """
+    left = iter(statistics)
+    while batch := list(islice(left, BATCH)):
+        counts = [each.distributions.shape[1] for each in batch]
+        predictions = [
+            Prediction.of(each, cluster=cluster)
+            for each, count in zip(batch, counts, strict=True)
+            for cluster in range(count)
+        ]
+        verdicts = iter(judge(predictions, criterion))
+        for each, count in zip(batch, counts, strict=True):
+            yield each, tuple(None if v is None else float(v) for v in islice(verdicts, count))
+
+
+def fit_trust(
+    distributions: Sequence[FloatArray], correct: Sequence[FloatArray], *, penalty: float = TRUST_PENALTY
+) -> FloatArray:
+    """Learns how far each agent is to be trusted: the weights of the ensemble mean that chooses the answer.
+
+    A conditional logistic regression (McFadden, 1974): of a question's clusters c, the right one is c with probability
+    softmax_c(sum_i b_i p_i(c)), where agent i's slope b_i = common slope + deviation_i is at least 0, and
+    penalty / 2 times the squared deviations is added to the negative log-likelihood. The weights are b / sum(b), to
+    four decimals, so that rounding errors of the fit break no tie. Compared with one logistic regression per cluster,
+    whose intercept also has to explain how hard a question is, it loses less where agents are equals.
+
+    Args:
+        distributions: For each question, shape `(n_agents, n_clusters)`: the same agents in the same order.
+        correct: For each question, shape `(n_clusters,)`: the share of each cluster that is right, in [0, 1].
+        penalty: The strength of the ridge penalty.
+
+    Returns:
+        Shape `(n_agents,)`, at least 0, summing to 1; all equal where no question has a right cluster beside another.
+
+    Raises:
+        ValueError: There is no question.
+
+    >>> differing = [np.array([[1.0, 0.0], [0.0, 1.0]])]
+    >>> fit_trust(differing * 200, [np.array([1.0, 0.0])] * 200)  # the first agent is right whenever they differ
+    array([0.6042, 0.3958])
+    """
+    if not distributions:
+        raise ValueError('"distributions" must hold at least one question; got none. Pass judged questions')
+    n_agents = len(distributions[0])
+    informative = [
+        (rows, right / right.sum())
+        for rows, right in zip(distributions, correct, strict=True)
+        if right.size > 1 and right.sum() > 0.0
+    ]
+    if not informative:
+        return np.full(n_agents, 1.0 / n_agents)
+    width = max(target.size for _, target in informative)
+    shares = np.zeros((len(informative), width, n_agents))
+    targets = np.zeros((len(informative), width))
+    absent = np.full((len(informative), width), -np.inf)
+    for i, (rows, target) in enumerate(informative):
+        shares[i, : target.size], targets[i, : target.size], absent[i, : target.size] = rows.T, target, 0.0
+
+    def loss(slopes: FloatArray) -> tuple[float, FloatArray]:
+        chances = softmax(shares @ slopes + absent, axis=1)
+        deviations = slopes - slopes.mean()
+        log_chances = np.log(np.where(targets > 0, np.maximum(chances, 1e-300), 1.0))
+        value = -(targets * log_chances).sum() + penalty / 2.0 * deviations @ deviations
+        return value, np.einsum("qc,qca->a", chances - targets, shares) + penalty * deviations
+
+    start = np.full(n_agents, 2.0)
+    options = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9}
+    slopes = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * n_agents, options=options).x
+    if not slopes.sum() > 1e-6:
+        return np.full(n_agents, 1.0 / n_agents)
+    rounded = np.round(slopes / slopes.sum(), 4)
+    return np.asarray(rounded / rounded.sum())
 
 
 def fit_gate(
-    measurements: Sequence[Measurement], correct: Sequence[bool] | BoolArray, *, strength: float = STRENGTH
-) -> LinearGate:
-    """Fits a logistic regression of "the answer is wrong" on standardised `features`.
+    measurements: Sequence[Measurement], verdicts: Sequence[Sequence[float | None]], *, trust: bool = True
+) -> LearnedGate:
+    """Learns trust in the agents, and from it a logistic regression of "the chosen answer is wrong".
+
+    It reads log(1 + H_3), H_3 being the Renyi entropy of order 3 of the trust-weighted mean, and as a block each
+    agent's deviation of support for the chosen cluster from the agents' mean. The block's ridge penalty is chosen by
+    inner cross-validation in five folds. The block enters only if it lowers the log-loss of the held-out questions by
+    more than one standard error of the paired differences, so that equal agents have a gate of the entropy alone.
+    The inner folds are dealt in the order of the questions, right and wrong ones apart; `calibrate` sorts them by a
+    hash of their ids, so that no name and no order of files changes the gate.
 
     Args:
         measurements: Of the calibration questions; those that lack one of the agents are left out.
-        correct: Whether each answer was right.
-        strength: The inverse of the L2 penalty's weight, as scikit-learn's `C`. The default is a strong penalty, which
-            also draws the estimated probabilities towards the share of wrong answers: they rank, and a threshold on
-            them is to be calibrated.
+        verdicts: For each, the share of each cluster that is right, in the order of `representatives`; a question with
+            an unknown one (None) is left out.
+        trust: Whether trust is learned; False: the agents have equal weights.
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: There are not both right and wrong answers among the questions that have all agents.
+        ValueError: There are fewer than two right or two wrong answers to questions that have all agents.
     """
+    agents = tuple(sorted({name for measurement in measurements for name in measurement.agents}))
+    usable = [
+        (distributions_of(measurement, agents), np.array(own, dtype=np.float64))
+        for measurement, own in zip(measurements, verdicts, strict=True)
+        if set(agents) <= measurement.agents.keys() and None not in own
+    ]
+    weights = (
+        fit_trust([rows for rows, _ in usable], [right for _, right in usable])
+        if trust and usable
+        else np.full(len(agents), 1.0 / max(1, len(agents)))
+    )
+    read = [gate_features(rows, weights) for rows, _ in usable]
+    wrong = np.array([1.0 - right[shares_lead(weights @ rows)].mean() for rows, right in usable])
+    if (wrong > 0.0).sum() < 2 or (wrong < 1.0).sum() < 2:
+        raise ValueError(
+            f"the questions must have at least two right and two wrong answers by all {len(agents)} agents; "
+            f"got {wrong.size} such questions, {wrong.sum():g} of them wrong. Add questions"
+        )
+    entropies = np.array([entropy for entropy, _ in read])
+    deviations = np.array([deviation for _, deviation in read])
+    slope, block, intercept = _fit_block(entropies, deviations, wrong)
+    return LearnedGate(agents, tuple(weights.tolist()), slope, tuple(block.tolist()), intercept)
+
+
+def _fit_block(entropies: FloatArray, deviations: FloatArray, wrong: FloatArray) -> tuple[float, FloatArray, float]:
+    """The slope, the agents' coefficients and the intercept, with the block of deviations where it proves its worth."""
+    scale = entropies.std() if entropies.std() > 1e-9 else 1.0
+    centre = entropies.mean()
+    alone = ((entropies - centre) / scale)[:, None]
+    together = np.hstack([alone, deviations])
+    fold = _deal(np.argsort(wrong, kind="stable"), N_FOLDS)
+    baseline = _held_out_loss(partial(_ridge, penalty=1.0), alone, wrong, fold)
+    losses = [_held_out_loss(partial(_ridge, penalty=p), together, wrong, fold) for p in GATE_PENALTIES]
+    best = int(np.argmin([loss.mean() for loss in losses]))
+    gains = baseline - losses[best]
+    enters = gains.mean() > gains.std(ddof=1) / np.sqrt(gains.size)
+    coefficients, intercept = (
+        _ridge(together, wrong, penalty=GATE_PENALTIES[best]) if enters else _ridge(alone, wrong, penalty=1.0)
+    )
+    block = coefficients[1:] if enters else np.zeros(deviations.shape[1])
+    return float(coefficients[0] / scale), block, float(intercept - coefficients[0] * centre / scale)
+
+
+def _ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
+    """Logistic regression on shares of wrong; the first feature is all but free of the penalty."""
     try:
+        import sklearn
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
         raise ImportError("A learned gate needs scikit-learn. Install: pip install 'coe-agents[evaluation]'") from error
-    agents = tuple(sorted({name for measurement in measurements for name in measurement.agents}))
-    whole = [set(agents) <= measurement.agents.keys() for measurement in measurements]
-    wrong = ~np.asarray(correct, dtype=np.bool_)[whole]
-    if not wrong.any() or wrong.all():
-        raise ValueError(
-            f'"correct" must hold right and wrong answers to questions with all {len(agents)} agents; {wrong.size} '
-            f"such questions came, {int(wrong.sum())} of them wrong. Add questions"
-        )
-    rows = np.array([features(m, agents) for m, has_all in zip(measurements, whole, strict=True) if has_all])
-    means, scales = rows.mean(axis=0), rows.std(axis=0)
-    scales[scales < 1e-12] = 1.0  # a feature that never changes
-    scales[FEATURES.index("coe")] /= LEAN
-    model = LogisticRegression(C=strength, max_iter=1000).fit((rows - means) / scales, wrong)
-    return LinearGate(
-        agents,
-        tuple(means.tolist()),
-        tuple(scales.tolist()),
-        tuple(model.coef_[0].tolist()),
-        float(model.intercept_[0]),
-    )
+    stretch = np.ones(features.shape[1])
+    stretch[0] = np.sqrt(penalty / _FREE)
+    rows, weights = np.vstack([features, features]) * stretch, np.concatenate([wrong, 1.0 - wrong])
+    targets, counts = np.repeat([1, 0], wrong.size), weights > 0.0
+    model = LogisticRegression(C=1.0 / penalty, solver="newton-cholesky", tol=1e-9, max_iter=200)
+    with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
+        model.fit(rows[counts], targets[counts], weights[counts])
+    return model.coef_[0] * stretch, float(model.intercept_[0])
 
 
-def cross_fitted(
-    measurements: Sequence[Measurement], correct: npt.ArrayLike, *, n_folds: int = 10, seed: int = 0
+def _held_out_loss(
+    fit: Callable[[FloatArray, FloatArray], tuple[FloatArray, float]],
+    features: FloatArray,
+    wrong: FloatArray,
+    fold: IntArray,
 ) -> FloatArray:
-    """The uncertainty that a learned gate gives each question when it was fitted on the other folds.
+    """The log-loss of each question under a model that was fitted on the other folds."""
+    loss = np.empty(wrong.size)
+    for number in range(N_FOLDS):
+        inside = fold == number
+        coefficients, intercept = fit(features[~inside], wrong[~inside])
+        log_odds = features[inside] @ coefficients + intercept
+        loss[inside] = np.logaddexp(0.0, log_odds) - wrong[inside] * log_odds
+    return loss
+
+
+def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, n_folds: int = N_FOLDS, salt: str = "") -> IntArray:
+    """Deals questions into folds with equal shares of wrong answers, by a hash of their ids.
+
+    With unequal shares a fold would be scored by a gate that has seen fewer errors the more there are in it. The order
+    of the questions and the names of the agents change nothing.
 
     Args:
-        measurements: All of the same agents.
-        correct: Shape `(n,)`.
-        n_folds: Into how many folds the questions are dealt at random, right and wrong ones apart.
-        seed: Of the dealing.
+        identifiers: Shape `(n,)`, all different.
+        wrong: Shape `(n,)`: the share of each answer that is wrong, in [0, 1].
+        n_folds: How many folds.
+        salt: Another one deals other folds.
 
     Returns:
-        Shape `(n,)`: the estimated probability of a wrong answer, in [0, 1]; higher = less sure.
-
-    Raises:
-        ImportError: scikit-learn is not installed.
-        ValueError: As `fit_gate`, or there are fewer right or wrong answers than folds.
+        Shape `(n,)`: the fold of each question, 0..n_folds-1.
     """
-    right = np.asarray(correct, dtype=np.bool_)
-    result = np.empty(right.size)
-    for outside, inside in folds(right, n_folds=n_folds, seed=seed):
-        gate = fit_gate([measurements[i] for i in outside], right[outside])
-        result[inside] = [gate.uncertainty(measurements[i]) for i in inside]
-    return result
+    shares = np.asarray(wrong, dtype=np.float64)
+    hashes = [sha256((salt + each).encode("utf-8", "surrogatepass")).digest() for each in identifiers]
+    return _deal(np.array(sorted(range(len(hashes)), key=lambda i: (shares[i], hashes[i])), dtype=np.int64), n_folds)
 
 
-def folds(correct: npt.ArrayLike, *, n_folds: int, seed: int) -> list[tuple[list[int], list[int]]]:
-    """Deals questions into folds with equal shares of wrong answers: the rows outside and inside of each fold.
-
-    With unequal shares a fold would be scored by a gate that has seen fewer errors the more there are in it, and the
-    folds together would rank worse than each does.
-    """
-    from sklearn.model_selection import StratifiedKFold
-
-    right = np.asarray(correct, dtype=np.bool_)
-    dealt = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(right[:, None], right)
-    return [(outside.tolist(), inside.tolist()) for outside, inside in dealt]
-
-
-def cluster_verdicts(statistics: Statistics, criterion: Criterion) -> BoolArray:
-    """Whether each cluster's most probable response is right, so that another choice of cluster can be judged.
-
-    Args:
-        statistics: Of one question.
-        criterion: What cannot be said counts as wrong.
-
-    Returns:
-        Shape `(n_clusters,)`.
-    """
-    clusters = range(statistics.distributions.shape[1])
-    predictions = [Prediction.of(statistics, cluster=cluster) for cluster in clusters]
-    return np.array([bool(verdict) for verdict in judge(predictions, criterion)])
-
-
-def agent_weights(own_correct: npt.ArrayLike) -> FloatArray:
-    """Weights of the agents by how often each is right by itself, for the ensemble mean that picks the answer.
-
-    The log-odds of the smoothed accuracy a = (right + 1) / (n + 2), at least 0, divided by their sum: the weights of
-    the best vote of independent voters (Nitzan and Paroush, 1982). Uniform where no agent is right more often than not.
-
-    Args:
-        own_correct: Shape `(n, n_agents)`: whether the cluster that each agent itself favours was right.
-
-    Returns:
-        Shape `(n_agents,)`, summing to 1.
-
-    >>> agent_weights([[True, False], [True, False], [True, True]]).round(3)
-    array([1., 0.])
-    """
-    votes = np.asarray(own_correct, dtype=np.bool_)
-    accuracy = (votes.sum(axis=0) + 1.0) / (len(votes) + 2.0)
-    odds = np.maximum(np.log(accuracy / (1.0 - accuracy)), 0.0)
-    return np.full(odds.size, 1.0 / odds.size) if not odds.any() else odds / odds.sum()
+def _deal(order: IntArray, n_folds: int) -> IntArray:
+    fold = np.empty(order.size, dtype=np.int64)
+    fold[order] = np.arange(order.size) % n_folds
+    return fold

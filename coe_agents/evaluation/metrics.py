@@ -1,6 +1,9 @@
 """Owns the metrics of selective prediction: how well an uncertainty tells wrong answers from right ones.
 
 In every metric rows that tie count as if in random order (their expected value), so the order of rows changes nothing.
+`correct` may hold shares: a row of which a share c is right counts as weight c right and weight 1 - c wrong, at its one
+uncertainty. Values of `uncertainty` tie where they are equal; `coe_agents.evaluation.tallies.join_ties` makes those
+equal that differ by rounding only.
 """
 
 from typing import NamedTuple
@@ -10,6 +13,7 @@ import numpy.typing as npt
 
 from coe_agents.evaluation import tallies
 from coe_agents.evaluation.tallies import FloatArray, Ranking, RankingMetric, Tally
+from coe_agents.uncertainty.answers import TIE
 
 
 class Curve(NamedTuple):
@@ -40,7 +44,7 @@ def auroc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     """Area under the ROC curve, P(u_wrong > u_right) + P(u_wrong = u_right) / 2; *wrong* is the positive class.
 
     Args:
-        correct: Shape `(n,)`; booleans, or 1 and 0.
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         uncertainty: Shape `(n,)`; higher = less sure.
 
     Returns:
@@ -62,7 +66,7 @@ def aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     """Area under the accuracy-rejection curve: the mean over k = 1..n of the accuracy of the k most certain answers.
 
     Args:
-        correct: Shape `(n,)`; booleans, or 1 and 0.
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         uncertainty: Shape `(n,)`; higher = less sure.
 
     Returns:
@@ -82,7 +86,7 @@ def aurc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     """Area under the risk-coverage curve: the mean over k of the error of the k most certain answers, 1 - `aurac`.
 
     Args:
-        correct: Shape `(n,)`; booleans, or 1 and 0.
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         uncertainty: Shape `(n,)`; higher = less sure.
 
     Returns:
@@ -101,7 +105,7 @@ def rejection_accuracy(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, re
     """Accuracy of the ceil(retention n) most certain answers.
 
     Args:
-        correct: Shape `(n,)`; booleans, or 1 and 0.
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         uncertainty: Shape `(n,)`; higher = less sure.
         retention: The share to keep, in (0, 1].
 
@@ -127,7 +131,7 @@ def paper_aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     score over all-right answers has 0.3. Use it to compare with the paper, and `aurac` for anything else.
 
     Args:
-        correct: Shape `(n,)`; booleans, or 1 and 0.
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         uncertainty: Shape `(n,)`; higher = less sure.
 
     Returns:
@@ -146,7 +150,7 @@ def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLi
     """The expected accuracy of the k most certain answers, for each k = 1..n; its mean is `aurac`.
 
     Args:
-        correct: Shape `(n,)`; booleans, or 1 and 0.
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         uncertainty: Shape `(n,)`; higher = less sure.
 
     Raises:
@@ -164,7 +168,7 @@ def roc_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> RocCurve
     """The ROC curve of telling wrong answers from right ones; the area under its straight pieces is `auroc`.
 
     Args:
-        correct: Shape `(n,)`; booleans, or 1 and 0.
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         uncertainty: Shape `(n,)`; higher = less sure.
 
     Returns:
@@ -185,7 +189,7 @@ def risk_coverage_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -
     """The expected share of wrong answers among the k most certain, for each k = 1..n; its mean is `aurc`.
 
     Args:
-        correct: Shape `(n,)`; booleans, or 1 and 0.
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         uncertainty: Shape `(n,)`; higher = less sure.
 
     Raises:
@@ -202,9 +206,10 @@ def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayL
     """Expected calibration error, sum_b (n_b / n) |accuracy_b - mean confidence_b| over bins of equal width.
 
     Args:
-        correct: Shape `(n,)`; booleans, or 1 and 0.
+        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
         confidence: Shape `(n,)`, in [0, 1]: the claimed probability of being right. No entropy is one.
-        n_bins: How many bins split [0, 1]; each holds its lower end, the last both.
+        n_bins: How many bins split [0, 1]; each holds its lower end, the last both. What lies less than 1e-9 below an
+            end counts as the end, so that rounding chooses no bin.
 
     Returns:
         In [0, 1]; lower is better.
@@ -216,13 +221,13 @@ def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayL
     >>> round(expected_calibration_error(correct=[True, True, False, False], confidence=[0.75, 0.75, 0.75, 0.75]), 4)
     0.25
     """
-    right, claimed = tallies.checked(correct, confidence, name="confidence")
+    right, claimed = tallies.checked_shares(correct, confidence, name="confidence")
     if claimed.min() < 0.0 or claimed.max() > 1.0:
         raise ValueError(
             f'every value of "confidence" must lie in [0, 1]; they reach from {claimed.min():.9g} to '
             f"{claimed.max():.9g}. Pass probabilities of being right"
         )
-    bins = np.minimum((claimed * n_bins).astype(np.int64), n_bins - 1)
+    bins = np.minimum(((claimed + TIE) * n_bins).astype(np.int64), n_bins - 1)
     return float(np.abs(np.bincount(bins, right - claimed)).sum() / right.size)
 
 

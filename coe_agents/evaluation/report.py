@@ -25,7 +25,8 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
         "paper_aurac" and "rejection_accuracy" by retention, each as [value, low, high] with a 95 % interval; for the
         scores but the reference "auroc_difference" and "aurac_difference", paired; "ece" for those that are a claimed
-        probability. "details" says what was left out, and why.
+        probability. "n_ties" counts the scored questions where several answers share the lead; each counts by the share
+        of these that is right, so "accuracy" is an expected one. "details" says what was left out, and why.
     """
     n_scored = int(scores.correct.size)
     estimates, differences = (
@@ -54,6 +55,7 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
         "accuracy": float(scores.correct.mean()) if n_scored else None,
         "correctness": scores.criterion,
         "scores": figures,
+        "n_ties": scores.n_ties,
         "details": {
             "clusterer": scores.clusterer,
             "weighting": scores.weighting,

@@ -111,7 +111,7 @@ def _told(agent: Participant, question: Question, reply: AgentReply, secrets: Co
     rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
     if len(responses) != agent.n_samples:
         sampling = reply.get("sampling")
-        why = sampling["error"] if sampling and sampling["error"] else "it did not say why"
+        why = (sampling and (sampling["error"] or sampling["probe"])) or "it did not say why"
         told = redacted(f"{len(responses)} of {agent.n_samples} responses came: {why}", secrets)
         rows[agent.n_samples - 1 :] = []  # where too many came, none can be told from the wrong one
         rows.append(_failure(agent, question, len(rows), told))

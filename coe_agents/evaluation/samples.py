@@ -6,7 +6,7 @@ import os
 import tempfile
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,10 +153,15 @@ class Samples:
         return SampledQuestion(
             id=identifier,
             text=ordered[0]["question"],
-            references=tuple(dict.fromkeys(reference for sample in ordered for reference in sample["references"])),
+            references=_merged({tuple(sample["references"]) for sample in ordered}),
             responses=tuple(sample for sample in ordered if sample["error"] is None),
             failures=tuple(sample for sample in ordered if sample["error"] is not None),
         )
+
+
+def _merged(lists: Collection[tuple[str, ...]]) -> tuple[str, ...]:
+    """Returns each reference once, in an order that no agent decides: that of the lists, which are sorted."""
+    return tuple(dict.fromkeys(reference for references in sorted(lists) for reference in references))
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -12,9 +12,6 @@ from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.statistics import Statistics, measured
 from coe_agents.policy import Weighting
 
-_DIGITS = 10
-"""To which scores are kept: what is equal but for rounding is a tie, and not ranked by its last bits."""
-
 
 class AgentScore(NamedTuple):
     """One agent's responses to one question."""
@@ -32,14 +29,17 @@ class ScoredQuestion:
         id: The question's id.
         failures: Failed requests by agent.
         agents: Of each agent that responded; empty where none did.
-        correct: Whether the group's answer was right; None where that cannot be said.
+        correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None
+            where that cannot be said.
+        tied: Whether several answers share the lead.
         scores: By estimator, None where it could not be computed; empty unless `correct` is known.
     """
 
     id: str
     failures: Mapping[str, int]
     agents: Mapping[str, AgentScore] = field(default_factory=dict)
-    correct: bool | None = None
+    correct: float | None = None
+    tied: bool = False
     scores: Mapping[str, float | None] = field(default_factory=dict)
 
 
@@ -50,7 +50,7 @@ def score_each(
     weighting: Weighting,
     criterion: Criterion,
     entailment: EntailmentModel | None,
-    on_question: Callable[[Statistics, bool | None], None] = lambda statistics, correct: None,
+    on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Iterator[ScoredQuestion]:
     """Yields what is found out about each question; a few are held at a time. The options are those of `score`."""
     unanswered: list[ScoredQuestion] = []
@@ -70,17 +70,18 @@ def score_each(
     yield from unanswered
 
 
-def _scored(statistics: Statistics, correct: bool | None) -> ScoredQuestion:
+def _scored(statistics: Statistics, correct: float | None) -> ScoredQuestion:
     scores = {name: estimator(statistics) for name, estimator in ESTIMATORS.items()} if correct is not None else {}
     return ScoredQuestion(
         statistics.question.id,
         _failures(statistics.question),
         {
-            name: AgentScore(round(agent.entropy, _DIGITS), agent.n_responses, agent.weighting == "probability")
+            name: AgentScore(agent.entropy, agent.n_responses, agent.weighting == "probability")
             for name, agent in statistics.measurement.agents.items()
         },
         correct,
-        {name: None if value is None else round(value, _DIGITS) for name, value in scores.items()},
+        statistics.is_tied,
+        scores,
     )
 
 

@@ -14,7 +14,7 @@ from coe_agents.evaluation.estimators import ESTIMATORS
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scored import ScoredQuestion, score_each
 from coe_agents.evaluation.statistics import Statistics
-from coe_agents.evaluation.tallies import BoolArray, FloatArray
+from coe_agents.evaluation.tallies import FloatArray, join_ties
 from coe_agents.policy import Weighting
 
 
@@ -40,8 +40,11 @@ class Scores:
     """The score vectors of a set of samples; a row is a question that could be scored, in the order of ids.
 
     Attributes:
-        correct: Whether the group's answer was right.
-        values: Each score that could be computed for all rows; higher = less sure.
+        correct: Whether the group's answer was right, in [0, 1]: of a tie the share of its answers that is right, of a
+            cluster whose labels differ the share of labels that says so.
+        n_ties: The rows where several answers share the lead.
+        values: Each score that could be computed for all rows; higher = less sure. Values within 1e-9 are equal
+            (`join_ties`).
         absent: Each other score, with the number of rows that lack it.
         criterion: The name of the criterion of correctness.
         clusterer: The name of the clusterer.
@@ -52,7 +55,8 @@ class Scores:
         agents: What each agent contributed, by name.
     """
 
-    correct: BoolArray
+    correct: FloatArray
+    n_ties: int
     values: dict[str, FloatArray]
     absent: dict[str, int]
     criterion: str
@@ -71,7 +75,7 @@ def score(
     weighting: Weighting = "auto",
     criterion: Criterion = CRITERIA["reference_or_label"],
     entailment: EntailmentModel | None = None,
-    on_question: Callable[[Statistics, bool | None], None] = lambda statistics, correct: None,
+    on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Scores:
     """Scores every question with every estimator; only the score vectors are kept, some 300 bytes a question.
 
@@ -81,7 +85,7 @@ def score(
         weighting: How responses count within their agent: "auto", "frequency" or "probability".
         criterion: Decides which answers are right.
         entailment: For the distances between clusters that `coe_wasserstein` and the graph scores read.
-        on_question: Called with each question that has a response, and whether the answer was right.
+        on_question: Called with each question that has a response, and whether the answer was right, in [0, 1].
 
     Raises:
         SamplesError: A line of the samples is malformed.
@@ -118,6 +122,7 @@ def to_scores(rows: Iterable[ScoredQuestion], *, criterion: str, clusterer: str,
     correct, values, absent = table.columns()
     return Scores(
         correct=correct,
+        n_ties=table.n_ties,
         values=values,
         absent=absent,
         criterion=criterion,
@@ -139,11 +144,13 @@ class _Table:
     """Rows of numbers that grow; NaN marks what could not be computed, until `columns` takes it out."""
 
     def __init__(self) -> None:
-        self._correct, self._halves = array("b"), array("b")
+        self.n_ties = 0
+        self._correct, self._halves = array("d"), array("b")
         self._scores = {name: array("d") for name in ESTIMATORS}
         self._entropies: dict[str, array[float]] = {}
 
-    def add(self, row: ScoredQuestion, correct: bool) -> None:
+    def add(self, row: ScoredQuestion, correct: float) -> None:
+        self.n_ties += row.tied
         for name, column in self._scores.items():
             value = row.scores[name]
             column.append(np.nan if value is None else value)
@@ -154,13 +161,13 @@ class _Table:
         self._correct.append(correct)
         self._halves.append(in_second_half(row.id))
 
-    def columns(self) -> tuple[BoolArray, dict[str, FloatArray], dict[str, int]]:
-        correct, halves = (np.asarray(flags).astype(np.bool_) for flags in (self._correct, self._halves))
-        complete = {name: _vector(self._entropies[name]) for name in sorted(self._entropies)}
+    def columns(self) -> tuple[FloatArray, dict[str, FloatArray], dict[str, int]]:
+        correct, halves = _vector(self._correct), np.asarray(self._halves).astype(np.bool_)
         columns = {name: _vector(values) for name, values in self._scores.items()}
-        columns["best_single_model"] = best_single_model(complete, correct, halves)
+        entropies = {name: _vector(values) for name, values in self._entropies.items()}
+        columns["best_single_model"] = best_single_model(entropies, correct, halves)
         lacking = {name: int(np.isnan(column).sum()) for name, column in columns.items()}
-        values = {name: column for name, column in columns.items() if not lacking[name]}
+        values = {name: join_ties(column) for name, column in columns.items() if not lacking[name]}
         return correct, values, {name: n for name, n in lacking.items() if n}
 
 

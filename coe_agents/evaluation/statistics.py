@@ -14,9 +14,9 @@ from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.tallies import FloatArray, IntArray
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
-from coe_agents.policy.weighing import log_probabilities, most_probable, shares
+from coe_agents.policy.weighing import log_probabilities, most_probable, shares, weighed_agents
 from coe_agents.uncertainty import CollaborativeEntropy, cluster_distributions, collaborative_entropy, entropy
-from coe_agents.uncertainty.answers import first_highest
+from coe_agents.uncertainty.answers import shares_lead
 
 BATCH = 64
 """Questions with a response that go to the clusterer together, and then to the criterion of correctness."""
@@ -28,10 +28,11 @@ class Statistics:
 
     Attributes:
         question: The question and its samples; `responses` are in the order of `labels`.
-        labels: The cluster of each response.
+        labels: The cluster of each response; clusters are numbered by their texts, so that no agent decides.
         measurement: What a policy would be shown.
         affinity: Shape `(n_clusters, n_clusters)`, in [0, 1]: the mean of both directions' probability of entailment
-            between the clusters' first responses, with a diagonal of 1. The identity without an entailment model.
+            between the clusters' most probable responses, with a diagonal of 1. The identity without an entailment
+            model.
         agents: The row of each response's agent.
         log_probs: Length-normalised log-probabilities; one constant for each agent that counts by frequency.
         distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
@@ -70,16 +71,26 @@ class Statistics:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The agents that responded, in the order of the rows of `distributions`."""
-        return tuple(self.measurement.agents)
+        return tuple(dict.fromkeys(response["agent"] for response in self.responses))
 
     @cached_property
-    def leading(self) -> int:
-        """The chosen cluster."""
-        return int(first_highest(np.array(self.measurement.support)))
+    def support(self) -> FloatArray:
+        """The ensemble mean of each cluster, shape `(n_clusters,)`."""
+        return np.asarray(self.distributions.mean(axis=0))
+
+    @cached_property
+    def leading(self) -> tuple[int, ...]:
+        """The clusters that share the lead: one, or more on a tie."""
+        return tuple(np.flatnonzero(shares_lead(self.support)).tolist())
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether several clusters share the lead."""
+        return len(self.leading) > 1
 
     def answer_of(self, cluster: int) -> str:
         """Returns a cluster's most probable response."""
-        if cluster == self.leading:
+        if self.leading == (cluster,):
             return self.measurement.answer
         inside = [
             response_text(response) if label == cluster else None
@@ -111,21 +122,25 @@ def measured(
     answered = (_with_answers(question) for question in questions if question.responses)
     while batch := list(islice(answered, BATCH)):
         texts = [[response_text(response) for response in question.responses] for question in batch]
-        labels = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
-        affinities = _affinities(batch, texts, labels, entailment)
-        rows = []
+        found = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
+        labels = [_numbered_by_text(said, own) for said, own in zip(texts, found, strict=True)]
+        measurements = [_measured(question, own, weighting) for question, own in zip(batch, labels, strict=True)]
+        affinities = _affinities(batch, texts, labels, entailment, weighting)
+        rows = [_Measured(*row) for row in zip(batch, labels, measurements, affinities, strict=True)]
         alike: dict[tuple[str, ...], list[int]] = {}
-        for place, (question, own, affinity) in enumerate(zip(batch, labels, affinities, strict=True)):
-            try:
-                measurement = measure(question.responses, own, weighting=weighting, n_resamples=0)
-            except ValueError as error:
-                raise ValueError(f"question {question.id!r}: {error}") from error
-            rows.append(_Measured(question, own, measurement, affinity))
+        for place, question in enumerate(batch):
             alike.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
-        found: dict[int, Statistics] = {}
+        ready: dict[int, Statistics] = {}
         for places in alike.values():
-            found.update(zip(places, _together([rows[place] for place in places], weighting), strict=True))
-        yield from (found[place] for place in range(len(batch)))
+            ready.update(zip(places, _together([rows[place] for place in places], weighting), strict=True))
+        yield from (ready[place] for place in range(len(batch)))
+
+
+def _measured(question: SampledQuestion, labels: Sequence[int], weighting: Weighting) -> Measurement:
+    try:
+        return measure(question.responses, labels, weighting=weighting, n_resamples=0)
+    except ValueError as error:
+        raise ValueError(f"question {question.id!r}: {error}") from error
 
 
 class _Measured(NamedTuple):
@@ -140,8 +155,8 @@ def _together(rows: Sequence[_Measured], weighting: Weighting) -> Iterator[Stati
 
     Distributions are padded with clusters of probability 0, which change no figure.
     """
-    numbers = {name: number for number, name in enumerate(rows[0].measurement.agents)}
-    agents = np.array([numbers[response["agent"]] for response in rows[0].question.responses])
+    numbers: dict[str, int] = {}
+    agents = np.array([numbers.setdefault(said["agent"], len(numbers)) for said in rows[0].question.responses])
     clusters = np.array([row.labels for row in rows])
     known = [log_probabilities(row.question.responses, "auto") for row in rows]
     likely = np.array([log_probs for log_probs, _ in known])
@@ -197,11 +212,22 @@ def _with_answers(question: SampledQuestion) -> SampledQuestion:
     )
 
 
+def _numbered_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
+    """Numbers the clusters in the order of their texts: the order of the responses changes nothing."""
+    inside: dict[int, set[str]] = {}
+    for text, label in zip(texts, labels, strict=True):
+        inside.setdefault(label, set()).add(text)
+    ranked = sorted(inside, key=lambda label: sorted(inside[label]))
+    numbers = {label: number for number, label in enumerate(ranked)}
+    return [numbers[label] for label in labels]
+
+
 def _affinities(
     batch: Sequence[SampledQuestion],
     texts: Sequence[Sequence[str]],
     labels: Sequence[Sequence[int]],
     entailment: EntailmentModel | None,
+    weighting: Weighting,
 ) -> list[FloatArray]:
     """The affinity matrix of each question; all pairs go to the model in one request."""
     matrices = [np.eye(max(own) + 1) for own in labels]
@@ -209,8 +235,15 @@ def _affinities(
         return matrices
     pairs: list[tuple[str, str]] = []
     for question, said, own in zip(batch, texts, labels, strict=True):
-        first = [" ".join(f"{question.text} {said[own.index(cluster)]}".split()) for cluster in range(max(own) + 1)]
-        pairs += [(a, b) for i, a in enumerate(first) for j, b in enumerate(first) if i != j]
+        _, agents, _ = weighed_agents(question.responses, None)
+        log_probs, _ = log_probabilities(question.responses, weighting)
+        parts = shares(log_probs, agents)
+        shown = [
+            most_probable([text if label == cluster else None for text, label in zip(said, own, strict=True)], parts)
+            for cluster in range(max(own) + 1)
+        ]
+        asked = [" ".join(f"{question.text} {text}".split()) for text in shown]
+        pairs += [(a, b) for i, a in enumerate(asked) for j, b in enumerate(asked) if i != j]
     entailed = iter(np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist() if pairs else ())
     for matrix in matrices:
         off_diagonal = ~np.eye(len(matrix), dtype=bool)

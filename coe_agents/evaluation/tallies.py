@@ -1,5 +1,7 @@
 """Owns the tally behind every ranking metric: right and wrong answers by group of equal uncertainty.
 
+A verdict is a number in [0, 1]: a share c of right counts as c right and 1 - c wrong answers at one uncertainty.
+
 All metrics are formulas over a `Tally`, whose leading axis holds resamples. So the figure and its bootstrap interval
 come from the same code, and rows that tie can never be told apart by their order.
 """
@@ -11,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.uncertainty.answers import TIE
+
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
@@ -21,11 +25,12 @@ CountArray = npt.NDArray[np.int32]
 class Tally(NamedTuple):
     """Running counts behind each group of equal uncertainty, the most certain group first.
 
-    Shape `(n_resamples, n_groups + 1)` each; the first column is 0, the last counts all.
+    Shape `(n_resamples, n_groups + 1)` each; the first column is 0, the last counts all. `right` holds integers where
+    every verdict is 0 or 1.
     """
 
     answers: CountArray
-    right: CountArray
+    right: CountArray | FloatArray
 
 
 RankingMetric = Callable[[Tally], FloatArray]
@@ -36,17 +41,18 @@ class Ranking:
     """The order in which an uncertainty ranks answers, ready to tally any resample of them.
 
     Args:
-        correct: Shape `(n,)`.
-        uncertainty: Shape `(n,)`; higher = less sure.
+        correct: Shape `(n,)`, in [0, 1].
+        uncertainty: Shape `(n,)`; higher = less sure. Only equal values tie: `join_ties` makes them equal.
     """
 
     def __init__(self, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> None:
-        right, scores = checked(correct, uncertainty, name="uncertainty")
+        right, scores = checked_shares(correct, uncertainty, name="uncertainty")
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
         starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
         self._order, self._starts = order.astype(np.int32), starts.astype(np.int32)
-        self._right = right[order]
+        ordered_right = right[order]
+        self._right = ordered_right.astype(np.bool_) if _are_whole(right) else ordered_right
 
     def ranks_like(self, other: "Ranking") -> bool:
         """Whether another ranking of the same answers has the same order and ties, and so the same tallies."""
@@ -58,8 +64,8 @@ class Ranking:
         drawn = np.ones((1, n), dtype=np.int32) if counts is None else counts.take(self._order, axis=1)
         return Tally(self._running(drawn), self._running(drawn * self._right))
 
-    def _running(self, drawn: CountArray) -> CountArray:
-        sums = np.zeros((len(drawn), self._right.size + 1), dtype=np.int32)
+    def _running(self, drawn: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        sums = np.zeros((len(drawn), self._right.size + 1), dtype=drawn.dtype)
         np.cumsum(drawn, axis=1, out=sums[:, 1:])
         return sums if self._starts.size == sums.shape[1] else sums.take(self._starts, axis=1)
 
@@ -67,7 +73,7 @@ class Ranking:
 def area_under_roc(tally: Tally) -> FloatArray:
     """P(wrong less sure than right) + P(tie) / 2; NaN where all are right or all are wrong."""
     wrong = tally.answers - tally.right
-    # in doubles, which hold every such integer: the sum is exact
+    # in doubles, which hold every integer that is possible here: of whole verdicts the sum is exact
     wins = np.einsum("rg,rg->r", np.diff(wrong), tally.right[:, 1:] + tally.right[:, :-1], dtype=np.float64) / 2.0
     pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
     return np.asarray(np.divide(wins, pairs, where=pairs > 0, out=np.full(wins.shape, np.nan)))
@@ -91,9 +97,9 @@ def accuracy_at(tally: Tally, retention: float) -> FloatArray:
     kept = max(1, int(np.ceil(retention * int(tally.answers[0, -1]) - 1e-9)))
     wanted = np.int32(kept)  # of another type, the search would convert all rows
     last = np.array([[row.searchsorted(wanted)] for row in tally.answers])
-    (before, right_before), (after, right_after) = (
-        [np.take_along_axis(counts, place, axis=1)[:, 0] for counts in tally] for place in (last - 1, last)
-    )
+    before, after = (np.take_along_axis(tally.answers, place, axis=1)[:, 0] for place in (last - 1, last))
+    right: npt.NDArray[Any] = tally.right
+    right_before, right_after = (np.take_along_axis(right, place, axis=1)[:, 0] for place in (last - 1, last))
     rate = (right_after - right_before) / (after - before)
     return np.asarray((right_before + rate * (kept - before)) / kept)
 
@@ -104,13 +110,51 @@ def _harmonic_numbers(n: int) -> FloatArray:
     return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
 
 
+def join_ties(values: npt.ArrayLike) -> FloatArray:
+    """Makes values that are equal but for rounding equal, so that the noise of a summation ranks nothing.
+
+    Sorted values that lie less than 1e-9 apart are one group, and so are those that others between them connect: no
+    order matters, and no grid splits neighbours. Each value becomes the lowest of its group, to ten decimals, so that
+    scores that are equal by definition have equal values, too.
+
+    Args:
+        values: Shape `(n,)`, finite.
+
+    Returns:
+        Shape `(n,)`.
+
+    >>> join_ties([0.3, 0.1 + 0.2, 0.5])
+    array([0.3, 0.3, 0.5])
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    is_first = np.diff(ordered, prepend=-np.inf) >= TIE
+    joined = np.empty_like(numbers)
+    lowest = np.array([round(value, 10) for value in ordered[is_first].tolist()])
+    joined[order] = lowest[np.cumsum(is_first) - 1]
+    return joined
+
+
 def checked(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[BoolArray, FloatArray]:
     """Returns `correct` as booleans and `values` as finite numbers, equally many and at least one."""
-    right, numbers = np.asarray(correct), np.asarray(values)
-    if right.dtype.kind not in "biuf" or not np.isin(right, (0, 1)).all():
+    right, numbers = checked_shares(correct, values, name=name)
+    if not _are_whole(right):
+        share = right[(right > 0) & (right < 1)][0].item()
         raise ValueError(
-            f'"correct" must hold True and False (or 1 and 0) only; it holds {_strange(right)!r}. '
-            "Leave out, and count, rows whose correctness is not known"
+            f'"correct" must hold True and False (or 1 and 0) only; got {share!r}. '
+            "Decide what a share of right counts as, or leave its row out, and count it"
+        )
+    return right.astype(np.bool_), numbers
+
+
+def checked_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[FloatArray, FloatArray]:
+    """Returns `correct` as numbers in [0, 1] and `values` as finite numbers, equally many and at least one."""
+    right, numbers = np.asarray(correct), np.asarray(values)
+    if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():
+        raise ValueError(
+            '"correct" must hold True and False (or 1 and 0, or a share of right between them); '
+            f"it holds {_strange(right)!r}. Leave out, and count, rows whose correctness is not known"
         )
     if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
         raise ValueError(
@@ -122,11 +166,15 @@ def checked(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tupl
             f'"correct" and "{name}" must be equally long and not empty; their shapes are {right.shape} and '
             f"{numbers.shape}. Pass one value of each per answer"
         )
-    return right.astype(np.bool_), numbers.astype(np.float64)
+    return right.astype(np.float64), numbers.astype(np.float64)
+
+
+def _are_whole(right: FloatArray) -> bool:
+    return bool(((right == 0) | (right == 1)).all())
 
 
 def _strange(array: npt.NDArray[Any]) -> object:
     if array.dtype.kind not in "biuf":
         return array.dtype.name
-    wrong = ~np.isfinite(array) | ~np.isin(array, (0, 1))
+    wrong = ~np.isfinite(array) | (array < 0) | (array > 1)
     return array[~np.isfinite(array)][0].item() if not np.isfinite(array).all() else array[wrong][0].item()

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coe_agents.clustering import normalize_answer
-from coe_agents.evaluation import Prediction, SampledQuestion
-from coe_agents.evaluation.correctness import judge
+from coe_agents.evaluation import SampledQuestion
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import Setting, judged
 from coe_agents.uncertainty import entropy
@@ -21,14 +20,15 @@ Beliefs = Callable[[str, str], Mapping[str, float] | None]
 None where the belief is not known."""
 
 _STATES = ("sure and right", "sure and wrong", "hesitates", "never saw it")
-_COLUMNS = ("state", "units", "share of units", "mean SE", "share of SE", "entropy of belief", "accuracy")
+_COLUMNS = ("state", "units", "share of units", "mean SE", "share of SE", "entropy of belief", "accuracy", "ties")
 
 
 @dataclass(slots=True)
 class _Units:
     entropies: list[float] = field(default_factory=list)
     beliefs: list[float] = field(default_factory=list)
-    right: list[bool] = field(default_factory=list)
+    right: list[float] = field(default_factory=list)
+    n_ties: int = 0
 
 
 def contamination(
@@ -45,14 +45,14 @@ def contamination(
     units = {state: _Units() for state in _STATES}
     for agent in agents:
         group = judged(questions, [agent], setting)
-        verdicts = judge([Prediction.of(each) for each in group.statistics], setting.criterion)
-        for each, right in zip(group.statistics, verdicts, strict=True):
+        for each, right in zip(group.statistics, group.correct.tolist(), strict=True):
             belief = beliefs(each.question.id, agent)
             if belief is not None:
                 unit = units[_state(belief, each.question.references)]
                 unit.entropies.append(each.measurement.aleatoric)
                 unit.beliefs.append(float(entropy(np.array(list(belief.values())))) if belief else float("nan"))
-                unit.right.append(right is True)
+                unit.right.append(right)
+                unit.n_ties += each.is_tied
     n_units = sum(len(unit.right) for unit in units.values())
     if not n_units:
         raise ValueError(
@@ -69,6 +69,7 @@ def contamination(
             sum(unit.entropies) / total if total else None,
             None if state == "never saw it" else float(np.mean(unit.beliefs)),
             float(np.mean(unit.right)),
+            unit.n_ties,
         )
         for state, unit in units.items()
         if unit.right

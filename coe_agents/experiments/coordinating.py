@@ -1,14 +1,15 @@
 """Owns Algorithm 1 over a whole group of questions: where it ends, and whether its answers are right."""
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from coe_agents.evaluation import Prediction
-from coe_agents.evaluation.correctness import judge
-from coe_agents.evaluation.tallies import BoolArray
+from coe_agents.evaluation.correctness import judge, mean_verdict
 from coe_agents.experiments.groups import Judged, Setting
-from coe_agents.uncertainty import coordinate, leading_cluster
+from coe_agents.uncertainty import coordinate
+from coe_agents.uncertainty.answers import leading_clusters
 
 SOLVERS = ("greedy", "softmax")
 """The literal algorithm, and a smooth one that the paper allows in its place."""
@@ -26,7 +27,8 @@ class Outcome:
         n_iterations: How many were run.
         converged: The share of questions that stopped by epsilon.
         risen: The share of questions whose CoE rose.
-        accuracy: Of the answers chosen with the last weights and distributions.
+        accuracy: Of the answers chosen with the last weights and distributions; where several share the lead, the
+            share of them that is right.
     """
 
     before: float
@@ -51,19 +53,21 @@ def coordinated(
         )
         for each in group.statistics
     ]
-    clusters = [int(leading_cluster(each.distributions, weights=each.weights)) for each in found]
+    leading = [np.flatnonzero(leading_clusters(each.distributions, weights=each.weights)).tolist() for each in found]
     return Outcome(
         before=float(np.mean([each.initial_coe for each in found])),
         after=float(np.mean([each.coe for each in found])),
         n_iterations=float(np.mean([each.n_iterations for each in found])),
         converged=float(np.mean([each.converged for each in found])),
         risen=float(np.mean([each.coe > each.initial_coe + 1e-9 for each in found])),
-        accuracy=float(_right(group, clusters, setting).mean()),
+        accuracy=_accuracy(group, leading, setting),
     )
 
 
-def _right(group: Judged, clusters: list[int], setting: Setting) -> BoolArray:
-    """Whether the answers from these clusters are right; without a verdict one is not."""
-    pairs = zip(group.statistics, clusters, strict=True)
-    verdicts = judge([Prediction.of(each, cluster=cluster) for each, cluster in pairs], setting.criterion)
-    return np.array([verdict is True for verdict in verdicts])
+def _accuracy(group: Judged, leading: list[list[int]], setting: Setting) -> float:
+    """The mean share of these clusters' answers that is right; where nothing can be said about any, none is."""
+    pairs = zip(group.statistics, leading, strict=True)
+    verdicts = iter(
+        judge([Prediction.of(each, cluster=own) for each, some in pairs for own in some], setting.criterion)
+    )
+    return float(np.mean([mean_verdict(list(islice(verdicts, len(some)))) or 0.0 for some in leading]))

@@ -64,7 +64,7 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
         paper=paper,
         label=paper_label(_NAME),
         draw=draw,
-        settings={"group": f"{' + '.join(agents[:2])}, {len(group.correct)} questions"},
+        settings={"group": f"{' + '.join(agents[:2])}, {group.size}"},
         notes=(
             "Where the literal algorithm (greedy) ends does not depend on the divergence: its four gains are equal.",
             "Values of CoE under different divergences are on different scales.",

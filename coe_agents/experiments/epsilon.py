@@ -55,7 +55,7 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setting
         label=paper_label(_NAME),
         draw=draw,
         settings={
-            "group": f"{' + '.join(agents[:2])}, {len(group.correct)} questions",
+            "group": f"{' + '.join(agents[:2])}, {group.size}",
             "iterations": ", ".join(f"{solver} at most {MAX_ITERATIONS[solver]}" for solver in SOLVERS),
         },
         notes=(

@@ -1,16 +1,19 @@
 """Owns the way from samples to the score vectors of a group: some of the agents, clustered and judged as one group."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
-from coe_agents.evaluation import CRITERIA, Criterion, Prediction, SampledQuestion, Statistics, measured
-from coe_agents.evaluation.correctness import judge
+from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, Statistics, measured
+from coe_agents.evaluation.correctness import with_verdicts
 from coe_agents.evaluation.estimators import ESTIMATORS
-from coe_agents.evaluation.tallies import BoolArray, FloatArray
+from coe_agents.evaluation.tallies import FloatArray, join_ties
 from coe_agents.policy import Weighting
+from coe_agents.types import in_canonical_order
 
 METRICS: Mapping[str, str] = {
     "Semantic Entropy": "semantic_entropy",
@@ -27,8 +30,6 @@ DIVERGENCES: Mapping[str, str] = {
     "CoE (Hellinger)": "coe_hellinger",
     "CoE (Wasserstein)": "coe_wasserstein",
 }
-
-_DIGITS = 10  # what is equal but for rounding is a tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +55,29 @@ class Judged:
 
     Attributes:
         statistics: Of each question.
-        correct: Whether the group's answer was right.
+        correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right.
         n_left_out: Questions to which an agent did not respond, or whose correctness cannot be said.
     """
 
     statistics: tuple[Statistics, ...]
-    correct: BoolArray
+    correct: FloatArray
     n_left_out: int
 
+    @property
+    def n_ties(self) -> int:
+        """The questions where several answers share the lead."""
+        return sum(each.is_tied for each in self.statistics)
+
+    @property
+    def size(self) -> str:
+        """How many questions and ties there are, in words."""
+        return f"{len(self.statistics)} questions, {self.n_ties} {'tie' if self.n_ties == 1 else 'ties'}"
+
     def values(self, estimator: str) -> FloatArray | None:
-        """Returns a score of each question, higher = less sure; None if one lacks it."""
+        """Returns a score of each question, higher = less sure, values within 1e-9 equal; None if one lacks it."""
         found = [ESTIMATORS[estimator](each) for each in self.statistics]
-        known = [round(value, _DIGITS) for value in found if value is not None]
-        return np.array(known) if known and len(known) == len(found) else None
+        known = [value for value in found if value is not None]
+        return join_ties(known) if known and len(known) == len(found) else None
 
 
 def judged(questions: Sequence[SampledQuestion], agents: Sequence[str], setting: Setting, **limits: int) -> Judged:
@@ -82,17 +93,16 @@ def judged(questions: Sequence[SampledQuestion], agents: Sequence[str], setting:
         ValueError: No question is left.
     """
     chosen = list(of_agents(questions, agents, **limits))
-    statistics = list(
-        measured(chosen, clusterer=setting.clusterer, weighting=setting.weighting, entailment=setting.entailment)
+    statistics = measured(
+        chosen, clusterer=setting.clusterer, weighting=setting.weighting, entailment=setting.entailment
     )
-    verdicts = judge([Prediction.of(each) for each in statistics], setting.criterion)
-    known = [(each, verdict) for each, verdict in zip(statistics, verdicts, strict=True) if verdict is not None]
+    known = [(each, verdict) for each, verdict in with_verdicts(statistics, setting.criterion) if verdict is not None]
     if not known:
         raise ValueError(
             f'"questions" must hold one to which all of {", ".join(agents)} responded and whose correctness is known; '
             f"none of {len(questions)} is. Pass samples of these agents, with references or labels"
         )
-    correct = np.array([verdict for _, verdict in known], dtype=np.bool_)
+    correct = np.array([verdict for _, verdict in known], dtype=np.float64)
     return Judged(tuple(each for each, _ in known), correct, len(questions) - len(known))
 
 
@@ -107,3 +117,17 @@ def of_agents(
             responses = tuple(each for name in agents for each in by_agent[name][:n_samples])
             kept.append(replace(question, responses=responses, failures=()))
     return kept
+
+
+def ordered_by_responses(agents: Iterable[str], questions: Iterable[SampledQuestion]) -> list[str]:
+    """Returns the agents in an order that only their responses decide: neither names nor the order given.
+
+    Agents that responded alike to everything are interchangeable.
+    """
+    digests = {name: sha256() for name in agents}
+    for question in sorted(questions, key=lambda each: each.id):
+        for response in in_canonical_order(question.responses):
+            if response["agent"] in digests:
+                said = (question.id, response["round"], response["index"], response["text"], response["logprob"])
+                digests[response["agent"]].update(json.dumps(said).encode())
+    return sorted(digests, key=lambda name: digests[name].digest())

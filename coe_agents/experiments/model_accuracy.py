@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
 _NAME = "model-accuracy"
 _SPLITS = ("train accuracy", "validation accuracy")
-_COLUMNS = ("model", "dataset", "train accuracy", "n train", "validation accuracy", "n validation")
+_COLUMNS = (
+    "model",
+    "dataset",
+    "train accuracy",
+    "n train",
+    "ties train",
+    "validation accuracy",
+    "n validation",
+    "ties validation",
+)
 
 
 def model_accuracy(
@@ -29,11 +38,11 @@ def model_accuracy(
         setting: How responses become numbers.
     """
 
-    def accuracy(questions: Sequence[SampledQuestion] | None, model: str) -> tuple[Cell, Cell]:
+    def accuracy(questions: Sequence[SampledQuestion] | None, model: str) -> tuple[Cell, Cell, Cell]:
         if questions is None:
-            return None, None
-        correct = judged(questions, [model], setting).correct
-        return float(correct.mean()), correct.size
+            return None, None, None
+        alone = judged(questions, [model], setting)
+        return float(alone.correct.mean()), alone.correct.size, alone.n_ties
 
     rows: tuple[Row, ...] = tuple(
         (model, dataset, *accuracy(train, model), *accuracy(validation, model))
@@ -72,5 +81,8 @@ def model_accuracy(
         paper=paper,
         label=paper_label(_NAME),
         draw=draw,
-        notes=("A model's answer is the most probable response of its largest cluster.",),
+        notes=(
+            "A model's answer is the most probable response of its largest cluster.",
+            "Where its largest clusters tie, the share of them that is right counts.",
+        ),
     )

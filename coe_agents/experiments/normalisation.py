@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Span = Callable[[SampledQuestion, Sample], str]
 """From a response to the answer inside it."""
 
-_COLUMNS = ("clusterer", "compared", "U_A", "U_E", "CoE", "AUROC of U_E", "AUROC of CoE", "accuracy")
+_COLUMNS = ("clusterer", "compared", "U_A", "U_E", "CoE", "AUROC of U_E", "AUROC of CoE", "accuracy", "ties")
 _WHOLE, _ANSWER = "whole response", "canonical answer"
 
 
@@ -50,7 +50,7 @@ def normalisation(
                 float(each.mean()) for each in map(group.values, ("aleatoric", "epistemic", "coe")) if each is not None
             ]
             ranked = [_auroc(group, score) for score in ("epistemic", "coe")]
-            rows.append((name, way, *means, *ranked, float(group.correct.mean())))
+            rows.append((name, way, *means, *ranked, float(group.correct.mean()), group.n_ties))
 
     def draw(figure: "Figure") -> None:
         nats, ranks = figure.subplots(1, 2)
@@ -81,7 +81,7 @@ def normalisation(
         label="Limitations, the second",
         draw=draw,
         settings={"group": " + ".join(three)},
-        notes=("The group's answer hangs on the clusters, so accuracy may differ between the rows.",),
+        notes=("The group's answer depends on the clusters, so accuracy may differ between the rows.",),
         width=12.0,
     )
 

@@ -41,8 +41,10 @@ def panels(
     if twins and len(models) == _AT_MOST:
         groups[f"{2 * len(models)} models"] = [*models, *twins[: len(models)]]
     rows: list[Row] = []
+    sizes = {}
     for panel, names in groups.items():
         group = judged(questions, names, setting)
+        sizes[panel] = f"{' + '.join(names)}, {group.size}"
         rows += [(panel, *row) for row in ranking_rows(group, {**METRICS, **DIVERGENCES})]
     paper = paper_rows(name, _COLUMNS)
 
@@ -65,7 +67,7 @@ def panels(
         label=paper_label(name),
         draw=draw,
         settings={
-            **{panel: " + ".join(names) for panel, names in groups.items() if len(names) > 1},
+            **sizes,
             "intervals": f"95 %, {N_RESAMPLES} paired bootstrap resamples",
         },
         notes=(

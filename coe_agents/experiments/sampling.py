@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GENERATIONS = (4, 5, 6, 7, 8)
 _NAME = "sampling"
 _DRAWN = ("accuracy before", "accuracy after", "AUROC of CoE", "CoE")
-_COLUMNS = ("varied", "value", "accuracy before", "accuracy after", "CoE", "U_A", "U_E", "AUROC of CoE")
+_COLUMNS = ("varied", "value", "accuracy before", "accuracy after", "CoE", "U_A", "U_E", "AUROC of CoE", "ties")
 
 
 def sampling(
@@ -43,7 +43,7 @@ def sampling(
             if vector is not None
         ]
         ranked = auroc(correct=group.correct, uncertainty=_known(group))
-        return varied, value, float(group.correct.mean()), after.accuracy, *means, plain(ranked)
+        return varied, value, float(group.correct.mean()), after.accuracy, *means, plain(ranked), group.n_ties
 
     two = list(agents[:2])
     rows: list[Row] = [

@@ -9,7 +9,7 @@ import numpy as np
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.experiments.experiment import Experiment, Row
-from coe_agents.experiments.groups import Setting, judged, of_agents
+from coe_agents.experiments.groups import Setting, judged, of_agents, ordered_by_responses
 from coe_agents.experiments.ranking import plain
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _METRICS: Mapping[str, str] = {
     "vote share": "vote_share",
     "Regular Entropy": "regular_entropy",
 }
-_COLUMNS = ("agents", "groups", "accuracy", *_METRICS, "CoE less Semantic Entropy", "least", "most")
+_COLUMNS = ("agents", "groups", "accuracy", "ties", *_METRICS, "CoE less Semantic Entropy", "least", "most")
 
 
 def scaling(
@@ -40,18 +40,21 @@ def scaling(
         questions: Those to which all agents responded count, so that all groups answer the same.
         agents: At least one.
         setting: How responses become numbers.
-        seed: Draws the groups where there are more than `most_groups`.
+        seed: Chooses the groups where there are more than `most_groups`, whatever the agents' names and order.
         most_groups: Of each size.
     """
     common = of_agents(questions, agents)
+    ordered = ordered_by_responses(agents, common)
     rows: list[Row] = []
     for size in range(1, len(agents) + 1):
-        groups = _drawn(agents, size, seed=seed, most=most_groups)
+        groups = _choose_groups(ordered, size, seed=seed, most=most_groups)
         accuracies: list[float] = []
+        ties: list[int] = []
         scores: dict[str, list[float]] = {name: [] for name in _METRICS}
         for names in groups:
             group = judged(common, names, setting)
             accuracies.append(float(group.correct.mean()))
+            ties.append(group.n_ties)
             for name, estimator in _METRICS.items():
                 values = group.values(estimator)
                 ranked = float("nan") if values is None else auroc(correct=group.correct, uncertainty=values)
@@ -59,7 +62,7 @@ def scaling(
         less = np.subtract(scores["CoE"], scores["Semantic Entropy"])
         means = [plain(float(np.mean(scores[name]))) for name in _METRICS]
         spread = [plain(float(each)) for each in (less.mean(), less.min(), less.max())]
-        rows.append((size, len(groups), float(np.mean(accuracies)), *means, *spread))
+        rows.append((size, len(groups), float(np.mean(accuracies)), float(np.mean(ties)), *means, *spread))
 
     def draw(figure: "Figure") -> None:
         ranks, margin = figure.subplots(1, 2)
@@ -95,12 +98,13 @@ def scaling(
         notes=(
             "What counts as right is the group's own answer, so each size has its own labels and accuracy.",
             "Metrics are means over the agents, but CoE, U_E and the vote share, which are the group's.",
+            "Accuracy and ties are means over the groups; a tie counts by the share of its answers that is right.",
         ),
         width=12.0,
     )
 
 
-def _drawn(agents: Sequence[str], size: int, *, seed: int, most: int) -> list[tuple[str, ...]]:
+def _choose_groups(agents: Sequence[str], size: int, *, seed: int, most: int) -> list[tuple[str, ...]]:
     every = list(combinations(agents, size))
     if len(every) <= most:
         return every

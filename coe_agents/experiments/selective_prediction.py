@@ -29,7 +29,7 @@ def selective_prediction(questions: Sequence[SampledQuestion], agents: Sequence[
     for size in [size for size in (2, 3) if size <= len(agents)]:
         group = judged(questions, agents[:size], setting)
         rows += [(size, *row) for row in ranking_rows(group, METRICS)]
-        told[f"{size} models"] = f"{' + '.join(agents[:size])}, {len(group.correct)} questions"
+        told[f"{size} models"] = f"{' + '.join(agents[:size])}, {group.size}"
     paper = paper_rows(_NAME, _COLUMNS)
 
     def draw(figure: "Figure") -> None:

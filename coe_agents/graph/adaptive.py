@@ -11,8 +11,9 @@ from typing import Any
 from langgraph.types import Send
 
 from coe_agents.graph.bounds import Bounds
+from coe_agents.graph.clusters import graded_agents
 from coe_agents.graph.measured import measurement_of
-from coe_agents.graph.rounds import asking, wishes_of
+from coe_agents.graph.rounds import asking, counted, wishes_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Policy, forecast
 from coe_agents.rounds import AdaptiveSampling
@@ -48,10 +49,10 @@ class TopUps:
     def more(self, state: CoEState) -> list[Send] | str:
         """Returns where a measurement leads: to the agents that have responses left, or to the gate."""
         given, wishes = self._given(state), wishes_of(state, self._own)
-        left = dict[str, int]()
-        for name in wishes.keys() & given.keys():
+        left, graded = dict[str, int](), graded_agents(state)  # a probability that was read needs no more responses
+        for name in (wishes.keys() & given.keys()) - counted(state, "once"):
             planned = self._planned(name, wishes[name])
-            if planned is not None and given[name] < planned:
+            if planned is not None and given[name] < planned and name not in graded:
                 left[name] = planned - given[name]
         answering = {row["agent"] for row in state["responses"] if row["error"] is None}
         may_ask = state["measured"] is not None and len(answering) >= self._min_agents and not self._bounds.spent(state)
@@ -91,7 +92,10 @@ class TopUps:
             confidence=self._adaptive.confidence,
             **self._measuring,
         )
-        return bool(self._is_settled(replace(measurement_of(state), forecast=expected)))
+        measurement = measurement_of(state)
+        if measurement.tied:  # after Algorithm 1, which is not forecast, where the plain lead is clear
+            expected = replace(expected, lead=0.0)
+        return bool(self._is_settled(replace(measurement, forecast=expected)))
 
 
 def _own(agent: Agent, max_samples: int | None) -> int | None:

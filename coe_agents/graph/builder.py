@@ -50,7 +50,8 @@ def create_coe_graph(
 ) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
-    The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then. The output
+    The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then; with
+    `"choices": ["approve", "reject"]` a reply counts only if it consists of one of these (see `CoEInput`). The output
     holds `decision` (see `coe_agents.graph.DecisionData`), `messages` with the answer or the refusal at the end,
     `responses` in canonical order with failures last, `labels`, the cluster of each response, and `former_responses`,
     which later rounds replaced.
@@ -83,7 +84,9 @@ def create_coe_graph(
             asked.
         canonicalize: Extracts the short answer that is clustered from a response's text; None takes the text as it is.
         weighting: See `coe_agents.policy.measure`.
-        divergence: "kl", "js", "hellinger" or "wasserstein".
+        divergence: "kl", "js", "hellinger" or "total_variation", which "wasserstein" is another name of here. Before it
+            is compared with a threshold, the epistemic part is rescaled to the range that it has under "kl"
+            (`coe_agents.uncertainty.epistemic_scale`); what is reported stays as it is.
         retries: How often an agent that failed is asked again before its failure counts, where its error leaves that
             open. A `ModelAgent` retries by itself, request by request, and is not asked again.
         max_question_chars: A longer question is refused before anybody is asked.
@@ -115,7 +118,7 @@ def create_coe_graph(
             f'"max_question_chars" must be at least 1; {max_question_chars} came. Leave it out for 100,000'
         )
     unreachable = getattr(policy, "unreachable", lambda **_: ())(n_agents=len(names))
-    if divergence == "kl" and unreachable:
+    if unreachable:
         message = f"with {len(names)} agents the regimes {', '.join(unreachable)} are out of reach of {policy!r}"
         warnings.warn(message, stacklevel=2)
 
@@ -130,7 +133,10 @@ def create_coe_graph(
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         graph.add_node(
-            agent.name, nodes.agent_node(agent, attempts=retries + 1), input_schema=AskedRequest, retry_policy=retry
+            agent.name,
+            nodes.agent_node(agent, attempts=retries + 1, graded=weighting != "frequency"),
+            input_schema=AskedRequest,
+            retry_policy=retry,
         )
         # one edge each: a list barrier would wait for ever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")

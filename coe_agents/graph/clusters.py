@@ -1,18 +1,19 @@
 """Owns the node that gives each response a cluster."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Overwrite
 
-from coe_agents.clustering import Clusterer, cluster_responses
+from coe_agents.clustering import Clusterer, parse_choice
+from coe_agents.clustering.cluster import cluster_with_former
 from coe_agents.errors import ClusteringError, CoEError
 from coe_agents.graph import events
 from coe_agents.graph.forms import TwoForms
-from coe_agents.graph.rounds import before
+from coe_agents.graph.rounds import before, counted
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
 from coe_agents.redaction import is_told, redacted, secrets_of
@@ -29,27 +30,73 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     """
 
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
-        responses = _with_answers(usable(state["responses"]), canonicalize)
+        if state["allowed"] is not None:
+            return cluster_choices(state, state["allowed"])
+        # an agent that is found out late, by a request for more, has said nothing before either
+        excluded = counted(state, "not")
+        given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
+        responses = _with_answers(given, canonicalize)
         texts = [response_text(response) for response in responses]
-        # last, so that they open no cluster that a response could join, and never measured
-        former = former_answers(next(reversed(before(state)), None))
+        former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
-            labels = cluster_responses([*texts, *former], question=state["asked"], clusterer=clusterer)
+            labels, others = cluster_with_former(texts, former, question=state["asked"], clusterer=clusterer)
         except GraphBubbleUp:
             raise
         except Exception as error:
             _raise_without_secrets(error, clusterer)
             raise
-        former_labels = dict(zip(former, labels[len(texts) :], strict=True))
-        failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
-        rows = Overwrite([*responses, *failures])
-        events.emit(events.clustered(state["round"], labels[: len(texts)]))
-        return {"responses": rows, "labels": labels[: len(texts)], "former_labels": former_labels}
+        return _clustered(state, responses, labels, dict(zip(former, others, strict=True)))
 
     async def acluster(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
         return await asyncio.to_thread(cluster, state, config)
 
     return TwoForms(cluster, acluster, name="cluster")
+
+
+def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
+    """Gives each response the cluster of the choice that its raw text consists of; all others share one cluster.
+
+    An answer that an agent extracted by itself does not count.
+    """
+    rows = usable(state["responses"])
+    read = [parse_choice(row["text"], choices) for row in rows]
+    responses: list[Response] = [
+        {**row, "answer": _other(row["text"], choices) if choice is None else choice}
+        for row, choice in zip(rows, read, strict=True)
+    ]
+    numbers: dict[str | None, int] = {}
+    labels = [numbers.setdefault(choice, len(numbers)) for choice in read]
+    former = former_answers(next(reversed(before(state)), None))
+    former_labels = {text: numbers.setdefault(parse_choice(text, choices), len(numbers)) for text in former}
+    return _clustered(state, responses, labels, former_labels)
+
+
+def _other(text: str, choices: Sequence[str]) -> str:
+    """Returns a reply that is no choice, in a form that nothing later can take for one: answers lose white space."""
+    return text if parse_choice(text.strip(), choices) is None else f"(not a choice: {text!r})"
+
+
+def graded_agents(state: CoEState) -> set[str]:
+    """Returns who gave probabilities of choices in this round."""
+    return {
+        spent["agent"]
+        for spent in state["usages"]
+        if spent["sampling"] and spent["sampling"]["rung"] == "choice" and spent["sampling"]["round"] == state["round"]
+    }
+
+
+def graded_options(state: CoEState) -> dict[str, Any]:
+    """Returns the options of `measure` for probabilities that were read: they have no sampling error to bootstrap."""
+    return {"n_resamples": 0} if graded_agents(state) else {}
+
+
+def _clustered(
+    state: CoEState, responses: Sequence[Response], labels: Sequence[int], former_labels: Mapping[str, int]
+) -> dict[str, Any]:
+    failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
+    events.emit(events.clustered(state["round"], labels))
+    rows = Overwrite([*responses, *failures])
+    return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
 
 
 def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:

@@ -14,6 +14,7 @@ from coe_agents.graph.interrupts import faults
 from coe_agents.graph.nodes import unstreamed
 from coe_agents.graph.outcome import GROUP
 from coe_agents.graph.state import AgentTokens, CoEState
+from coe_agents.policy.weighing import ranked
 from coe_agents.types import Candidate, EscalatedCase, Ruling, Usage
 
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
@@ -24,7 +25,7 @@ One that calls LangGraph's `interrupt` says so by an attribute `interrupts = Tru
 
 
 def candidates(given: Mapping[str, Any]) -> list[Candidate]:
-    """Returns what the agents answered, the best supported first, without refusals and empty responses.
+    """Returns what the agents answered, the best supported first, then by text, without refusals and empty responses.
 
     Args:
         given: A decision, or the state or the result of a run; of a state, what was measured last counts.
@@ -41,8 +42,7 @@ def candidates(given: Mapping[str, Any]) -> list[Candidate]:
     else:
         measured = given.get("decision", given)
         support = measured["support"]
-    ranked = sorted(support.items(), key=lambda item: -item[1])
-    answers = [(answer, share) for answer, share in ranked if answer_kind(answer) == "answer"]
+    answers = [(answer, share) for answer, share in ranked(support.items()) if answer_kind(answer) == "answer"]
     agents = measured.get("agents", {})
     return [
         Candidate(
@@ -68,6 +68,7 @@ def case_of(state: CoEState) -> EscalatedCase:
         coe=measured["coe"],
         aleatoric=measured["aleatoric"],
         epistemic=measured["epistemic"],
+        divergence=measured.get("divergence", "kl"),
         reason=state["verdict"]["reason"],
     )
 

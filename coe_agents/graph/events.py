@@ -1,8 +1,9 @@
 """Owns what a run tells while it goes on: the events of `stream_mode="custom"`.
 
 They are for whoever watches, and hold nothing of a response: what a user may see of an answer, the gate decides. Only
-an error's text and a reason come from outside, redacted as in the decision; a reason may quote a refusal. The other
-stream modes ("updates", "values") are for operators alone, since the state holds every response.
+an error's text and a policy's reason come from outside, redacted as in the decision; who says what stands in the
+decision alone. The other stream modes ("updates", "values") are for operators alone, since the state holds every
+response.
 """
 
 import logging
@@ -74,9 +75,10 @@ class Measured(TypedDict):
     Attributes:
         event: "measured".
         round: The round.
-        coe: Collaborative Entropy in nats, the sum of the next two.
+        coe: Collaborative Entropy, the sum of the next two.
         aleatoric: In nats.
-        epistemic: In nats under KL.
+        epistemic: In the unit of `divergence`.
+        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit.
         regime: "consensus", "conflict", "ambiguous" or "unknown".
     """
 
@@ -85,6 +87,7 @@ class Measured(TypedDict):
     coe: float | None
     aleatoric: float | None
     epistemic: float | None
+    divergence: str | None
     regime: Regime | None
 
 
@@ -95,7 +98,7 @@ class Decided(TypedDict):
         event: "decided".
         round: The round.
         action: "answer", "abstain", "escalate" or "another_round".
-        reason: One sentence with the numbers in it.
+        reason: The policy's, with its numbers.
     """
 
     event: Literal["decided"]
@@ -170,13 +173,16 @@ def clustered(round: int, labels: Sequence[int]) -> Clustered:
 def measured(round: int, measurement: Measurement | None) -> Measured:
     """Returns the event of this measurement."""
     if measurement is None:
-        return Measured(event="measured", round=round, coe=None, aleatoric=None, epistemic=None, regime=None)
+        return Measured(
+            event="measured", round=round, coe=None, aleatoric=None, epistemic=None, divergence=None, regime=None
+        )
     return Measured(
         event="measured",
         round=round,
         coe=measurement.coe,
         aleatoric=measurement.aleatoric,
         epistemic=measurement.epistemic,
+        divergence=measurement.divergence,
         regime=measurement.regime,
     )
 

@@ -15,21 +15,27 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from coe_agents.clustering import answer_kind
-from coe_agents.errors import AgentError, InvalidReplyError
+from coe_agents.errors import AgentError, IgnoredTemperatureError, InvalidReplyError
 from coe_agents.graph import events
 from coe_agents.graph.bounds import Bounds, seconds_used
+from coe_agents.graph.clusters import graded_options
 from coe_agents.graph.forms import TwoForms
 from coe_agents.graph.measured import measurement_of, to_plain
-from coe_agents.graph.rounds import account, cut_off, in_time, opening
+from coe_agents.graph.rounds import account, counted, cut_off, in_time, opening
 from coe_agents.graph.state import AgentTokens, AskedRequest, CoEState
-from coe_agents.policy import Decision, Policy, Weighting, measure
+from coe_agents.policy import Decision, Measurement, Policy, Weighting, measure
+from coe_agents.policy.base import without_tie
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
 )
+from coe_agents.policy.wording import who_says_what
 from coe_agents.redaction import is_told, redacted, secrets_of
 from coe_agents.rounds import CLARIFY, Strategies
 from coe_agents.types import Agent, AgentReply, Response
+
+MAX_QUESTION_CHARS = "max_question_chars"
+"""The option that the refusal of a long question names; a tool tells that refusal by it from other errors."""
 
 
 class StateNode(Protocol):
@@ -51,8 +57,9 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
         n_chars = len(settled["asked"])
         if n_chars > max_question_chars:
             raise ValueError(
-                f'the question must have at most {max_question_chars} characters ("max_question_chars" of the graph); '
-                f"{n_chars} came. Shorten it, or build the graph with a higher bound"
+                f"the question must have at most {max_question_chars} characters "
+                f'("{MAX_QUESTION_CHARS}" of the graph); {n_chars} came. '
+                "Shorten it, or build the graph with a higher bound"
             )
         return settled
 
@@ -74,11 +81,24 @@ def _settled(state: CoEState) -> dict[str, Any]:
     conversation = [*messages, *asked] if added else asked
     return {
         "asked": question,
+        "allowed": _choices(state.get("choices")),
         "conversation": convert_to_openai_messages(conversation),
         "messages": asked,
         "last_seen": conversation[-1].id,
         **opening(),
     }
+
+
+def _choices(given: Any) -> list[str] | None:
+    if given is None:
+        return None
+    words = [choice.strip().lower() for choice in given if isinstance(choice, str)] if isinstance(given, list) else []
+    if not isinstance(given, list) or len(words) < len(given) or len(set(words) - {""}) < max(len(given), 2):
+        raise ValueError(
+            f'"choices" of the input must be a list of at least two words that differ; got {given!r}. '
+            'Write {"question": "...", "choices": ["approve", "reject"]}'
+        )
+    return given
 
 
 def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> list[AnyMessage]:
@@ -88,8 +108,11 @@ def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> l
     return [message for message in after if not (places and "decision" in message.response_metadata)]
 
 
-def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
-    """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand."""
+def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
+    """Returns the node that samples one agent; its last failure becomes a row, so that the others' answers stand.
+
+    `graded` tells whether the agent may give probabilities of choices in place of samples.
+    """
 
     def said(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
         spent = AgentTokens(agent=agent.name, usage=reply["usage"], sampling=reply.get("sampling"))
@@ -118,11 +141,16 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
             n_tokens=None,
             error=said_wrong,
         )
+        if (
+            isinstance(error, IgnoredTemperatureError) and error.usage is not None
+        ):  # it did respond, and what that cost counts
+            spent = AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
+            return {"responses": [row], "usages": [spent]}
         return {"responses": [row]}
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
-            request, _ = in_time(asked)  # a call in this thread cannot be cut off
+            request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
             return said(asked, agent.sample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
@@ -131,7 +159,7 @@ def agent_node(agent: Agent, *, attempts: int) -> TwoForms:
 
     async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
-            request, seconds = in_time(asked)
+            request, seconds = in_time(asked, graded=graded)
             async with nullcontext() if seconds is None else cut_off(seconds):
                 return said(asked, await agent.asample(request, unstreamed(config)))
         except GraphBubbleUp:
@@ -168,6 +196,7 @@ def measure_node(
             weighting=weighting,
             divergence=divergence,
             coordination=coordination,
+            **graded_options(state),
             **thresholds,
         )
         events.emit(events.measured(state["round"], measurement))
@@ -194,8 +223,14 @@ def coordinate_node(
 
     def coordinate(state: CoEState) -> Command[str]:
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
+        who, regime = "", None  # without a quorum there is no group to be in one
         if len(answering) < min_agents:
-            missing = [name for name in names if name not in answering]
+            greedy = counted(state, "not")
+            missing = [
+                f"{name} (its temperature has no effect)" if name in greedy else name
+                for name in names
+                if name not in answering
+            ]
             wanted = f"{len(answering)} of {len(names)} agents answered and {min_agents} must"
             late = bounds.passed(state)
             reason = f"{wanted}; missing: {', '.join(missing)}{f'; {late}' if late else ''}"
@@ -203,10 +238,14 @@ def coordinate_node(
         elif state["measured"] is None:
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
-            decision = _decide(policy, state, bounds)
+            measurement = measurement_of(state)
+            decision, regime = _decide(policy, measurement, state, bounds), measurement.regime
+            who = who_says_what(measurement, n_agents=len(names))
+        # an event holds nothing of a response, so who says what is left to the decision
         events.emit(events.decided(state["round"], decision))
+        verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)
-        return Command(goto=goto, update={"verdict": asdict(decision), "elapsed": seconds_used(state)})
+        return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
 
     return coordinate
 
@@ -224,24 +263,27 @@ def _next_node(
     return decision.action
 
 
-def _decide(policy: Policy, state: CoEState, bounds: Bounds) -> Decision:
-    measurement = measurement_of(state)
+_NO_ANSWER = {"refusal": "a refusal is not an answer", "empty": "an empty response is not an answer"}
+
+
+def _decide(policy: Policy, measurement: Measurement, state: CoEState, bounds: Bounds) -> Decision:
+    """Returns the policy's decision, within what no policy can overrule: ties, refusals, and the bounds."""
     decision = policy.decide(measurement, round=state["round"], max_rounds=bounds.max_rounds)
     if not isinstance(decision, Decision):
         raise TypeError(
             f'"decide" of a policy must return a Decision; {type(policy).__name__} returned {type(decision).__name__}. '
             "Return coe_agents.policy.Decision(action, answer, reason)"
         )
+    decision = without_tie(decision, measurement, policy)
     if decision.action == "another_round" and (bound := bounds.reached(state)):
-        return Decision("abstain", None, f"{decision.reason}; {bound}")
+        return Decision("abstain", None, "; ".join(filter(None, (decision.reason, bound))))
     if decision.action != "answer":
         return replace(decision, answer=None)
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind != "answer":
-        said = f'the agents decline to answer ("{answer}")' if kind == "refusal" else "the agents say nothing"
-        return Decision("abstain", None, f"{said}; {decision.reason}")
-    return Decision("answer", answer, decision.reason)
+        return Decision("abstain", None, "; ".join(filter(None, (_NO_ANSWER[kind], decision.reason))))
+    return replace(decision, answer=answer)
 
 
 def _attempt() -> int:

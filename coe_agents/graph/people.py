@@ -7,6 +7,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from coe_agents.graph.interrupts import Spoken, Text, ask, person_request
+from coe_agents.policy.wording import decomposition
 from coe_agents.types import EscalatedCase, Ruling
 
 Form = Literal["coe", "agent_chat_ui"]
@@ -133,11 +134,17 @@ _REVIEWED = TypeAdapter(_Reviewed)
 def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
     """Returns a `HITLRequest` of langchain, which need not be installed."""
     answers = case["candidates"]
-    numbers = f"CoE {case['coe']:.3f} = aleatoric {case['aleatoric']:.3f} + epistemic {case['epistemic']:.3f} nats"
+    numbers = decomposition(
+        coe=case["coe"],
+        aleatoric=case["aleatoric"],
+        epistemic=case["epistemic"],
+        divergence=case.get("divergence", "kl"),
+    )
+    regime = "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "  # agreement explains no escalation
     lines = [
         *([f"**Your last reply could not be used: {problem}**"] if problem else []),
         _literally(case["question"]),
-        f"The models did not settle this. {case['reason']}. Regime: {case['regime']}; {numbers}.",
+        f"The models did not settle this: {_literally(case['reason'])}. {regime}CoE {numbers}.",
         "\n".join(f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})" for one in answers),
         "Approve the first answer, edit it, respond with another, or reject them all.",
     ]

@@ -5,7 +5,7 @@ import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
@@ -65,19 +65,25 @@ def wishes_of(state: CoEState, names: Iterable[str]) -> dict[str, dict[str, Any]
 def asking(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
     """Returns the requests of the round with these wishes."""
     base = AskedRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
+    if state["allowed"] is not None:
+        base["choices"] = state["allowed"]
     if (until := bounds.until(state)) is not None:
         base["until"] = until
     return [Send(name, {**base, **wished}) for name, wished in wishes.items()]
 
 
-def in_time(asked: AskedRequest) -> tuple[AgentRequest, float | None]:
+def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float | None]:
     """Returns what the agent is asked, with the seconds that are left, and when to cut it off.
+
+    `graded` tells whether it may give probabilities where it must choose.
 
     Raises:
         AgentTimeoutError: If none are left.
     """
     request = asked.copy()
     until = request.pop("until", None)
+    if "choices" in request:
+        request["graded"] = graded
     if until is None:
         return request, None
     left = until - time.time()
@@ -169,6 +175,12 @@ def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]
         n_responses=len(_brought(state)),
     )
     return [*former, data]
+
+
+def counted(state: CoEState, how: Literal["once", "not"]) -> set[str]:
+    """Returns the agents that ignore their temperature, and whose responses count so."""
+    sampled = [(spent["agent"], spent["sampling"]) for spent in state["usages"]]
+    return {agent for agent, record in sampled if record is not None and record.get("counted") == how}
 
 
 def before(state: CoEState) -> list[RoundData]:

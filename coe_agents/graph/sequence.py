@@ -24,9 +24,9 @@ class Step(TypedDict):
         answer: The answer, of which the next question is made; None unless the action is "answer".
         regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
             measured.
-        coe: Collaborative Entropy of this question in nats, the sum of the next two.
+        coe: Collaborative Entropy of this question, the sum of the next two.
         aleatoric: In nats.
-        epistemic: In nats under KL.
+        epistemic: In the unit of the graph's divergence: nats under "kl" and "js".
     """
 
     question: str
@@ -50,10 +50,10 @@ class SequenceOutput(TypedDict, total=False):
     Attributes:
         steps: The questions in order; the last is the one that was not answered, or that no other follows.
         decision: Of the last step.
-        coe: The sum over all measured steps, in nats; so are the next two. A step's value holds for the answers before
-            it: the sum is the uncertainty met on the path that was taken, not the mean over all paths.
+        coe: The sum over all measured steps; so are the next two. A step's value holds for the answers before it: the
+            sum is the uncertainty met on the path that was taken, not the mean over all paths.
         aleatoric: In nats.
-        epistemic: In nats under KL.
+        epistemic: In the unit of the graph's divergence: nats under "kl" and "js".
         ended: "withheld": the last gate let no answer through; "complete": no question follows the last answer;
             "max_steps": one would.
     """

@@ -26,16 +26,18 @@ class DecisionData(TypedDict):
     Attributes:
         action: "answer", "abstain" or "escalate".
         answer: The answer; None unless the action is "answer".
-        reason: One sentence with the numbers in it.
+        reason: Who says what, in the agents' words, shortened, and then the policy's reason with its numbers.
         decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or another's.
-        regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
-            measured.
-        coe: Collaborative Entropy in nats, the sum of the next two.
-        aleatoric: Mean semantic entropy of the agents.
-        epistemic: Weighted divergence of the agents from their mean.
-        interval: Bootstrap 95 % interval of `coe`, as [low, high].
+        regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones;
+            None where fewer agents than `min_agents` answered. This and all numbers are None if nothing was measured.
+        coe: Collaborative Entropy, the sum of the next two.
+        aleatoric: Mean semantic entropy of the agents, in nats.
+        epistemic: Weighted divergence of the agents from their mean, in the unit of `divergence`.
+        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit.
+        interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
         coordinated_coe: CoE after Algorithm 1, where coordination is on.
         surprisal: -log of the leading cluster's support, in nats.
+        tied: The representatives that share the lead; none without a tie, and a tie is not answered.
         support: Ensemble mean of each cluster, by its representative.
         n_rounds: How many rounds were asked.
         failed_agents: The reason of each agent that failed in the last round, by name.
@@ -53,9 +55,11 @@ class DecisionData(TypedDict):
     coe: float | None
     aleatoric: float | None
     epistemic: float | None
+    divergence: str | None
     interval: list[float] | None
     coordinated_coe: float | None
     surprisal: float | None
+    tied: list[str]
     support: dict[str, float]
     n_rounds: int
     failed_agents: dict[str, str]
@@ -80,10 +84,18 @@ class AgentTokens(TypedDict):
 
 
 class CoEInput(TypedDict, total=False):
-    """A question, or a conversation whose last human text is the question; or both."""
+    """A question, or a conversation whose last human text is the question; or both.
+
+    Attributes:
+        question: The question.
+        messages: The conversation.
+        choices: The only replies that count, such as "approve" and "reject". Each response is then read from its raw
+            text by `coe_agents.clustering.parse_choice`; no answer is extracted, and the clusterer is not asked.
+    """
 
     question: Annotated[str, EphemeralValue]
     messages: Annotated[list[AnyMessage], add_messages]
+    choices: Annotated[list[str], EphemeralValue]
 
 
 class CoEOutput(TypedDict, total=False):
@@ -110,6 +122,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
     Attributes:
         asked: The question of this turn; `question` itself is forgotten after the first step, so that no later turn of
             the thread can take it for its own.
+        allowed: The `choices` of this turn; None where any reply counts.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: what comes after it belongs to a later turn.
         round: The round being asked, from 0.
@@ -126,6 +139,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
     """
 
     asked: str
+    allowed: list[str] | None
     conversation: list[dict[str, Any]]
     last_seen: str
     round: int

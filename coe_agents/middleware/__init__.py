@@ -1,7 +1,7 @@
 """Owns the gate inside LangChain's agents: a group is asked before a risky tool runs, or an answer goes out."""
 
 try:
-    from coe_agents.middleware.gate import ApprovalReply, ApprovalRequest, CoEMiddleware
+    from coe_agents.middleware.gate import CoEMiddleware
     from coe_agents.middleware.verdict import Verdict, is_approval, verdict_of
     from coe_agents.middleware.verdicts import CoEVerdicts, describe_call, lacks_approval
 except ModuleNotFoundError as error:
@@ -10,8 +10,6 @@ except ModuleNotFoundError as error:
     raise ImportError('the middleware needs langchain; pip install "coe-agents[langchain]"') from error
 
 __all__ = [
-    "ApprovalReply",
-    "ApprovalRequest",
     "CoEMiddleware",
     "CoEVerdicts",
     "Verdict",

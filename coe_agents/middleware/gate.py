@@ -1,55 +1,43 @@
 """Owns the gate: a tool runs, and an answer goes out, only if the group is sure and approves."""
 
-from collections.abc import Awaitable, Callable, Collection
+import hashlib
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypedDict, get_args
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
-from langchain_core.runnables import Runnable
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolCall, ToolMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
+from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Command, interrupt
-from pydantic import BaseModel, ConfigDict
+from langgraph.types import Command
+from pydantic import BaseModel
 
-from coe_agents.middleware.reviewer import Asks, OnError
-from coe_agents.middleware.verdict import Verdict, in_words, unmeasured, verdict_of
-from coe_agents.middleware.verdicts import CoEVerdicts, VerdictState, last_reply
+from coe_agents.graph.forms import OneForm, TwoForms
+from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
+from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, Asks, OnError
+from coe_agents.middleware.verdict import Verdict, in_words, unmeasured, verdicts_of
+from coe_agents.middleware.verdicts import DUPLICATES, CoEVerdicts, Pending, VerdictState, last_reply
 
 OnUncertain = Literal["block", "interrupt"]
 Reply = ToolMessage | Command[Any]
 
 
-class ApprovalRequest(TypedDict):
-    """What a person is asked where the group is not sure: the value of the interrupt.
+class _Settling(TypedDict):
+    """The state of the steps by which the calls of one message are settled; by the calls' ids.
 
     Attributes:
-        type: Always "coe_tool_approval".
-        tool_call_id: The id of the call.
-        tool: The tool's name.
-        args: Its arguments.
-        verdict: What the group thinks.
+        edits: The calls that a person put in place of others, by their place in the message.
+        verdicts: What the group, or a person, thinks of each call.
+        answers: What a person answered in a tool's place: status and content of the tool message.
     """
 
-    type: Literal["coe_tool_approval"]
-    tool_call_id: str
-    tool: str
-    args: dict[str, Any]
-    verdict: Verdict
-
-
-class ApprovalReply(BaseModel):
-    """What the person replies: `Command(resume={"type": "approve"})`.
-
-    Attributes:
-        type: "approve" or "reject".
-        message: For the driving model, with a rejection.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    type: Literal["approve", "reject"]
-    message: str = ""
+    edits: dict[str, Any]
+    verdicts: dict[str, Verdict]
+    answers: dict[str, list[str]]
 
 
 class CoEMiddleware(CoEVerdicts):
@@ -57,20 +45,27 @@ class CoEMiddleware(CoEVerdicts):
 
     The group judges each call before the tools are reached, one call after another, and its verdicts are kept in
     private state: a resumed run does not ask again. A call that is not approved is answered with an error that says
-    why, with the numbers. A call that was changed after its verdict (a person edited it, say) is judged as it is then.
-    What closes the gate: a group that is not sure; one that is sure and does not approve; a failure to ask it; a call
-    without an id; a call or an answer too long to be shown whole.
+    why, with the numbers. A verdict belongs to one call, its id, name and arguments: one that was changed after it (a
+    `HumanInTheLoopMiddleware` before or behind this one had it edited, say) is judged as it is then, where the tool is
+    about to run. What closes the gate: a group that is not sure; one that is sure and does not approve; replies that
+    are no verdict; a failure to ask it; a call without an id, or with that of an earlier call of the same message; a
+    call or an answer that cannot be shown whole.
 
     Args:
-        graph: See `CoEVerdicts`, as for `question`, `approves` and `name`.
+        graph: See `CoEVerdicts`, as for `question`, `approves`, `include_results` and `name`.
         tools: The names of the gated tools.
-        on_uncertain: "block", or "interrupt": a person is asked (`ApprovalRequest`, `ApprovalReply`) where the group
-            is not sure. That needs a checkpointer; without one the run ends there. A reply that does not fit raises
-            pydantic's `ValidationError` and may be repeated. Calls judged late, after they were changed, are blocked.
+        on_uncertain: "block", or "interrupt": a person is asked where the group is not sure, once for all such calls of
+            a message, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), with each judge's vote,
+            the numbers and what was asked. Resume with `{"decisions": [...]}`, one for each call:
+            `{"type": "approve"}`, `{"type": "reject", "message": "..."}`, `{"type": "respond", "message": "..."}` (in
+            the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args": {...}}}`; an edited call is
+            judged as it is then. A reply that does not fit is asked for again. That needs a checkpointer; without one
+            the run ends there. Calls judged late, after they were changed elsewhere, are blocked.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
         final_answer: Whether the final answer is judged, too, also a structured one. One that is not approved is
-            replaced in the state, under its id. Streams show the model's words before that, and "messages" shows
-            nothing else: give out the last state only.
+            replaced in the state, under its id. So is what the group was not shown whole: an answer with an image, say,
+            or a run that ends with the result of a `return_direct` tool. Streams show the model's words before that,
+            and "messages" shows nothing else: give out the last state only.
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
@@ -105,13 +100,22 @@ class CoEMiddleware(CoEVerdicts):
         on_uncertain: OnUncertain = "block",
         on_error: OnError = "block",
         final_answer: bool = False,
+        include_results: bool = False,
         name: str | None = None,
     ) -> None:
         if on_uncertain not in get_args(OnUncertain):
             raise ValueError(f'"on_uncertain" must be "block" or "interrupt"; {on_uncertain!r} came. Choose one')
         self._on_uncertain = on_uncertain
         self._final_answer = final_answer
-        super().__init__(graph, tools=tools, question=question, approves=approves, on_error=on_error, name=name)
+        super().__init__(
+            graph,
+            tools=tools,
+            question=question,
+            approves=approves,
+            on_error=on_error,
+            include_results=include_results,
+            name=name,
+        )
 
     def _check_gated(self) -> None:
         if not self._final_answer:
@@ -121,37 +125,106 @@ class CoEMiddleware(CoEVerdicts):
     def after_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group about the final answer, if this is one, and about the calls of the model's last message."""
         if (asks := self._about_answer(state)) is not None:
-            verdict = self._reviewer.ask(asks, get_config())
-            if verdict["outcome"] != "approved":
-                return _withheld(state, verdict)
-        return super().after_model(state, runtime)
+            return self._decided(state, self._reviewer.ask(asks, get_config()))
+        pending = Pending.of(state, self._gated)
+        if self._on_uncertain == "block" or not self._judged(pending):
+            return super().after_model(state, runtime)
+        settled = self._steps(pending, runtime).invoke(_START, get_config())
+        return self._settled(state, pending, settled)
 
     @hook_config(can_jump_to=["end"])
     async def aafter_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group; see `after_model`."""
         if (asks := self._about_answer(state)) is not None:
-            verdict = await self._reviewer.aask(asks, get_config())
-            if verdict["outcome"] != "approved":
-                return _withheld(state, verdict)
-        return await super().aafter_model(state, runtime)
+            return self._decided(state, await self._reviewer.aask(asks, get_config()))
+        pending = Pending.of(state, self._gated)
+        if self._on_uncertain == "block" or not self._judged(pending):
+            return await super().aafter_model(state, runtime)
+        settled = await self._steps(pending, runtime).ainvoke(_START, get_config())
+        return self._settled(state, pending, settled)
+
+    def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Withholds what the run ends with where the group has not approved of just that."""
+        if (asks := self._about_end(state)) is None:
+            return None
+        return self._decided(state, self._reviewer.ask(asks, get_config()), jump=False)
+
+    async def aafter_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Withholds what the group has not approved of; see `after_agent`."""
+        if (asks := self._about_end(state)) is None:
+            return None
+        return self._decided(state, await self._reviewer.aask(asks, get_config()), jump=False)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
-        """Runs the tool if the group approves, or a person where the group is not sure."""
-        if not self._gates(request):
-            return handler(request)
-        verdict = _known(request)
-        blocked = self._blocked(request, verdict or self._ask(request), late=verdict is None)
-        return blocked or handler(request)
+        """Runs the tool if the group, or a person where the group is not sure, approves of the call as it runs."""
+        if (stopped := self._stopped(request)) is not None:
+            return stopped
+        if request.tool is not None:
+            return handler(self._guarded(request))
+        # a tool that another middleware brings along: nothing here can stand before it
+        if request.tool_call["name"] in self._gated:
+            verdict = self._known(request, request.tool_call) or self._ask(request)
+            if verdict["outcome"] != "approved":
+                return _blocked(request.tool_call, verdict)
+        return handler(request)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
     ) -> Reply:
         """Runs the tool if it may; see `wrap_tool_call`."""
-        if not self._gates(request):
-            return await handler(request)
-        verdict = _known(request)
-        blocked = self._blocked(request, verdict or await self._aask(request), late=verdict is None)
-        return blocked or await handler(request)
+        if (stopped := self._stopped(request)) is not None:
+            return stopped
+        if request.tool is not None:
+            return await handler(self._guarded(request))
+        if request.tool_call["name"] in self._gated:
+            verdict = self._known(request, request.tool_call) or await self._aask(request)
+            if verdict["outcome"] != "approved":
+                return _blocked(request.tool_call, verdict)
+        return await handler(request)
+
+    def _steps(self, pending: Pending, runtime: Runtime[Any]) -> Runnable[Any, Any]:
+        """Returns the steps that settle a message's calls: the group judges, a person decides, the group judges edits.
+
+        They are a graph of their own, so that a run that is resumed after the interrupt finds the verdicts.
+        """
+
+        def unjudged(state: _Settling) -> list[ToolCall]:
+            pending.replace({int(place): call for place, call in state["edits"].items()})
+            settled = state["verdicts"].keys() | state["answers"].keys()
+            return [call for call in self._judged(pending) if call["id"] not in settled]
+
+        def judge(state: _Settling, _: RunnableConfig) -> dict[str, Any]:
+            asked = unjudged(state)
+            verdicts = {call["id"]: self._ask(pending.request(call, runtime)) for call in asked}
+            return {"verdicts": {**state["verdicts"], **verdicts}}
+
+        async def ajudge(state: _Settling, _: RunnableConfig) -> dict[str, Any]:
+            asked = unjudged(state)
+            verdicts = {call["id"]: await self._aask(pending.request(call, runtime)) for call in asked}
+            return {"verdicts": {**state["verdicts"], **verdicts}}
+
+        def person(state: _Settling) -> dict[str, Any]:
+            unjudged(state)  # applies the edits
+            return _ask_person(pending, state)
+
+        steps = StateGraph(_Settling)
+        steps.add_node("judge", TwoForms(judge, ajudge, name="judge"))
+        steps.add_node("person", OneForm(person))
+        steps.add_edge(START, "judge")
+        steps.add_edge("judge", "person")
+        again = OneForm(lambda state: "judge" if unjudged(state) else END)
+        steps.add_conditional_edges("person", again, ["judge", END])
+        return steps.compile()
+
+    def _settled(self, state: VerdictState, pending: Pending, settled: Mapping[str, Any]) -> dict[str, Any] | None:
+        if settled["edits"]:
+            pending.replace({int(place): call for place, call in settled["edits"].items()})
+        names = {call["id"]: call["name"] for call in pending.calls}
+        answers = [
+            ToolMessage(content, name=names[id_], tool_call_id=id_, status=status, response_metadata={NOT_RUN: True})
+            for id_, (status, content) in settled["answers"].items()
+        ]
+        return self._update(state, pending, settled["verdicts"], answers)
 
     def _about_answer(self, state: VerdictState) -> Asks | None:
         found = last_reply(state["messages"])
@@ -161,10 +234,41 @@ class CoEMiddleware(CoEVerdicts):
         structured = state.get("structured_response")
         if structured is None and reply.tool_calls:  # also calls that something else has answered: the model goes on
             return None
-        answer = reply.text if structured is None else repr(structured)
-        return self._reviewer.about_answer(answer, state["messages"][:place])
+        return self._reviewer.about_answer(reply, structured, state["messages"][:place])
 
-    def _gates(self, request: ToolCallRequest) -> bool:
+    def _about_end(self, state: VerdictState) -> Asks | None:
+        """Returns what makes the question about what the run ends with; None if that is decided already."""
+        found = last_reply(state["messages"])
+        if not self._final_answer or found is None or state.get("coe_answer") == _end_of(state, state["messages"]):
+            return None
+        last = state["messages"][-1]
+        if last is found[1] and (asks := self._about_answer(state)) is not None:
+            return asks
+        what = f"the result of {last.name}" if isinstance(last, ToolMessage) else f"a message of type {last.type!r}"
+        return lambda: unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
+
+    def _decided(self, state: VerdictState, verdict: Verdict, *, jump: bool = True) -> dict[str, Any]:
+        """Lets the answer go out, or withholds it, and keeps what was decided on."""
+        messages = state["messages"]
+        if verdict["outcome"] == "approved":
+            return {"coe_answer": _end_of(state, messages)}
+        place = max(place for place, message in enumerate(messages) if isinstance(message, AIMessage))
+        text = f"I withhold my answer: {in_words(verdict)}."
+        # what was asked and replied would repeat the answer
+        silent: Verdict = {**verdict, "question": None, "votes": {}, "answer": None}
+        withheld = AIMessage(text, id=messages[place].id, response_metadata={"coe_verdict": silent})
+        update: dict[str, Any] = {
+            "messages": [withheld, *(RemoveMessage(message.id) for message in messages[place + 1 :] if message.id)],
+            "coe_answer": _end_of({}, [withheld]),
+        }
+        if jump:
+            update["jump_to"] = "end"
+        if state.get("structured_response") is not None:
+            update["structured_response"] = None
+        return update
+
+    def _stopped(self, request: ToolCallRequest) -> ToolMessage | None:
+        """Returns what a call is answered with that no verdict can belong to; None for any other."""
         known = {tool.name for tool in request.runtime.tools}
         missing = sorted(self._gated - known)
         if missing and known:
@@ -172,53 +276,141 @@ class CoEMiddleware(CoEVerdicts):
                 f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
                 f"Its tools are {', '.join(sorted(known))}"
             )
-        return request.tool_call["name"] in self._gated
-
-    def _blocked(self, request: ToolCallRequest, verdict: Verdict, *, late: bool) -> ToolMessage | None:
-        """Returns what the driving model reads instead of the tool's result; None if the tool may run."""
         call = request.tool_call
-        if verdict["outcome"] == "approved":
-            return None
-        why = in_words(verdict)
-        # a late verdict was reached in this very step, which a resumed run would repeat
-        if verdict["outcome"] == "uncertain" and self._on_uncertain == "interrupt" and not late:
-            asked = ApprovalRequest(
-                type="coe_tool_approval",
-                tool_call_id=call["id"] or "",
-                tool=call["name"],
-                args=call["args"],
-                verdict=verdict,
-            )
-            reply = interrupt(asked, response_schema=ApprovalReply)
-            if reply.type == "approve":
-                return None
-            why = f"a person rejected it{': ' if reply.message else ''}{reply.message}"
-        return ToolMessage(
-            f"{call['name']} was not run: {why}. Do not repeat the call unchanged.",
-            name=call["name"],
-            tool_call_id=call["id"] or "",
-            status="error",
-            artifact=verdict,
-        )
+        if call["name"] in self._gated and not call["id"]:  # the tool would run, and its result belong to no call
+            return _blocked(call, unmeasured("failed", "the call has no id"))
+        if call["id"] in (request.state.get(DUPLICATES) or ()):
+            return _blocked(call, unmeasured("failed", "another call of the same message has its id"))
+        return None
+
+    def _known(self, request: ToolCallRequest, call: ToolCall) -> Verdict | None:
+        return verdicts_of(request.state, call).get(self.name)
+
+    def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
+        """Returns the request with this gate before every tool that it could run.
+
+        Middleware behind this one may change the call, or choose another of the agent's tools for it: where the tool is
+        called, and there alone, it is known what runs.
+        """
+        tools = [self._guard(tool, request) for tool in request.runtime.tools]
+        tool = None if request.tool is None else self._guard(request.tool, request)
+        return replace(request, tool=tool, runtime=replace(request.runtime, tools=tools))
+
+    def _guard(self, tool: BaseTool, request: ToolCallRequest) -> BaseTool:
+        def executed(given: Any) -> ToolCall:
+            hidden = _injected(tool)
+            args = {key: value for key, value in given["args"].items() if key not in hidden}
+            return ToolCall(name=tool.name, args=args, id=given["id"], type="tool_call")
+
+        def known(call: ToolCall) -> Verdict | None:
+            if not call["id"]:
+                return unmeasured("failed", "the call has no id")
+            return self._known(request, call)
+
+        def invoke(input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+            call = executed(input)
+            if tool.name in self._gated:
+                verdict = known(call) or self._ask(replace(request, tool_call=call))
+                if verdict["outcome"] != "approved":
+                    return _blocked(call, verdict)
+            return _noted(tool.invoke(input, config, **options), call, request)
+
+        async def ainvoke(input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+            call = executed(input)
+            if tool.name in self._gated:
+                verdict = known(call) or await self._aask(replace(request, tool_call=call))
+                if verdict["outcome"] != "approved":
+                    return _blocked(call, verdict)
+            return _noted(await tool.ainvoke(input, config, **options), call, request)
+
+        # the same tool in all else: middleware may look at its class, its schema or its fields
+        guard = tool.model_copy()
+        object.__setattr__(guard, "invoke", invoke)
+        object.__setattr__(guard, "ainvoke", ainvoke)
+        return guard
 
 
-def _known(request: ToolCallRequest) -> Verdict | None:
-    if request.tool_call["id"] is None:  # the tool would run, and its result then belong to no call
-        return unmeasured("failed", "the call has no id")
-    return verdict_of(request.state, request.tool_call)
+_START = _Settling(edits={}, verdicts={}, answers={})
 
 
-def _withheld(state: VerdictState, verdict: Verdict) -> dict[str, Any]:
-    messages = state["messages"]
-    place = max(place for place, message in enumerate(messages) if isinstance(message, AIMessage))
-    text = f"I withhold my answer: {in_words(verdict)}."
-    update: dict[str, Any] = {
-        "messages": [
-            AIMessage(text, id=messages[place].id, response_metadata={"coe_verdict": verdict}),
-            *(RemoveMessage(message.id) for message in messages[place + 1 :] if message.id),
-        ],
-        "jump_to": "end",
-    }
-    if state.get("structured_response") is not None:
-        update["structured_response"] = None
-    return update
+def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
+    """Asks a person about all calls that the group is not sure of, and returns what they decided."""
+    verdicts, answers, edits = dict(state["verdicts"]), dict(state["answers"]), dict(state["edits"])
+    uncertain = [
+        (call, verdicts[id_])
+        for call in pending.calls
+        if (id_ := call["id"]) in verdicts
+        and id_ not in answers
+        and id_ not in pending.duplicates
+        and verdicts[id_]["outcome"] == "uncertain"
+    ]
+    if not uncertain or pending.reply is None:
+        return {}
+    places = {call["id"]: place for place, call in enumerate(pending.reply.tool_calls)}
+    for (call, verdict), decision in zip(uncertain, ask_person(uncertain), strict=True):
+        id_ = call["id"] or ""
+        match decision:
+            case Approve():
+                reason = f"a person approved it; {in_words(verdict)}"
+                verdicts[id_] = {**verdict, "outcome": "approved", "decided_by": "person", "reason": reason}
+            case Edit():
+                action = decision.edited_action
+                edits[str(places[id_])] = {**call, "name": action.name, "args": action.args}
+                del verdicts[id_]
+            case Reject():
+                why = f"a person rejected it{': ' if decision.message else ''}{decision.message}"
+                verdicts[id_] = {**verdict, "outcome": "rejected", "decided_by": "person", "reason": why}
+                answers[id_] = ["error", _not_run(call, why)]
+            case Respond():
+                why = "a person answered in its place"
+                verdicts[id_] = {**verdict, "outcome": "rejected", "decided_by": "person", "reason": why}
+                answers[id_] = ["success", decision.message]
+    return {"verdicts": verdicts, "answers": answers, "edits": edits}
+
+
+def _blocked(call: ToolCall, verdict: Verdict) -> ToolMessage:
+    """Returns what the driving model reads instead of the tool's result."""
+    return ToolMessage(
+        _not_run(call, in_words(verdict)),
+        name=call["name"],
+        tool_call_id=call["id"] or "",
+        status="error",
+        artifact={**verdict, "question": None, "votes": {}},  # in the private state they stand once
+        response_metadata={NOT_RUN: True},
+    )
+
+
+def _not_run(call: ToolCall, why: str) -> str:
+    return f"{call['name']} was not run: {why}. Do not repeat the call unchanged."
+
+
+def _noted(result: Any, call: ToolCall, request: ToolCallRequest) -> Any:
+    """Returns a tool's result with the call that ran, where it is not the one that the model's message holds."""
+    found = last_reply(request.state["messages"])
+    proposed = [] if found is None else found[1].tool_calls
+    if any((one["name"], one["args"], one["id"]) == (call["name"], call["args"], call["id"]) for one in proposed):
+        return result
+    update = result.update if isinstance(result, Command) and isinstance(result.update, dict) else {}
+    for message in [result, *update.get("messages", [])]:
+        if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
+            message.response_metadata = {
+                **message.response_metadata,
+                EXECUTED: {"name": call["name"], "args": call["args"]},
+            }
+    return result
+
+
+def _injected(tool: BaseTool) -> set[str]:
+    """Returns the arguments that are not the model's: those of the tool's schema that a caller is not shown."""
+    whole, shown = tool.get_input_schema(), tool.tool_call_schema
+    if not (isinstance(shown, type) and issubclass(shown, BaseModel)):
+        return set()
+    return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)
+
+
+def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:
+    """Returns what identifies the end of a run: the model's last message, what follows it, a structured answer."""
+    found = last_reply(messages)
+    rest = messages if found is None else messages[found[0] :]
+    end = [[message.type, message.id, repr(message.content)] for message in rest]
+    return hashlib.sha256(repr((end, state.get("structured_response"))).encode(errors="replace")).hexdigest()

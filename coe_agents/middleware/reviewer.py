@@ -1,24 +1,43 @@
-"""Owns asking the group for a verdict, and what a failure to do so means."""
+"""Owns asking the group for a verdict: what it is shown, and what a failure to ask means."""
 
+import inspect
 import json
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
 
+from coe_agents.clustering import parse_choice
 from coe_agents.graph.compiled import check_compiled
-from coe_agents.middleware.verdict import Verdict, is_approval, read_verdict, too_long, unmeasured
-from coe_agents.prompts import MAX_REVIEWED, review_answer, review_tool_call
+from coe_agents.middleware.verdict import Verdict, call_as_json, read_verdict, too_long, unmeasured
+from coe_agents.prompts import (
+    MAX_REVIEWED,
+    REVIEW_CHOICES,
+    ShownCall,
+    review_answer,
+    review_tool_call,
+    shown_call,
+    visible,
+)
 
 logger = logging.getLogger(__name__)
 
 OnError = Literal["block", "raise"]
 Asks = Callable[[], str | Verdict]
-"""Returns a question for the group, or a verdict where there is none to ask."""
+"""Returns a question for the group, or a verdict where there is nothing to ask."""
+
+EXECUTED = "coe_executed"
+"""The key of a tool message's `response_metadata` that holds the call that ran, where a person had edited it."""
+NOT_RUN = "coe_not_run"
+"""The key of a tool message's `response_metadata` that says that the gate answered in the tool's place."""
+
+_READABLE = ("text", "reasoning", "thinking", "redacted_thinking")
+"""The content blocks whose JSON shows all that they hold."""
 
 
 class Reviewer:
@@ -27,8 +46,9 @@ class Reviewer:
     Args:
         graph: A compiled graph of `create_coe_graph`.
         question: Makes the question from a call; by default `coe_agents.prompts.review_tool_call`.
-        approves: Tells whether an answer approves; by default `is_approval`.
+        approves: Reads the group's answer; by default every response is read strictly, see `is_approval`.
         on_error: "block": a failure is a verdict, "failed"; "raise": it is raised.
+        include_results: Whether the default question shows what the calls of this turn returned.
     """
 
     def __init__(
@@ -38,29 +58,52 @@ class Reviewer:
         question: Callable[[ToolCallRequest], str] | None,
         approves: Callable[[str], bool] | None,
         on_error: OnError,
+        include_results: bool,
     ) -> None:
         if on_error not in get_args(OnError):
             raise ValueError(f'"on_error" must be "block" or "raise"; {on_error!r} came. "block" is safe')
         self._graph = check_compiled(graph)
-        self._question: Callable[[ToolCallRequest], str | Verdict] = question or _about_call
-        self._approves = approves or is_approval
+        self._question = question
+        self._approves = approves
         self._on_error = on_error
+        self._include_results = include_results
 
     def about_call(self, request: ToolCallRequest) -> Asks:
         """Returns what makes the question about a tool call."""
-        return lambda: self._question(request)
+        if self._question is None:
+            return lambda: _about_call(request, include_results=self._include_results)
+        question = self._question
 
-    def about_answer(self, answer: str, messages: Sequence[AnyMessage]) -> Asks:
+        def asks() -> str:
+            asked: object = question(request)
+            if inspect.iscoroutine(asked):
+                asked.close()
+            if not isinstance(asked, str):
+                raise TypeError(f'"question" must return a string; got {type(asked).__name__}. Write a plain function')
+            return asked
+
+        return asks
+
+    def about_answer(self, reply: AIMessage, structured: Any, messages: Sequence[AnyMessage]) -> Asks:
         """Returns what makes the question about a final answer to a conversation."""
-        if len(answer) > MAX_REVIEWED:
-            return lambda: too_long(len(answer))
-        return lambda: review_answer(answer, _conversation(messages))
+
+        def asks() -> str | Verdict:
+            if (hidden := _hidden_blocks(reply)) and structured is None:
+                return unmeasured("uncertain", f"the answer holds {hidden}, which the group is not shown")
+            answer = _whole_text(reply) if structured is None else f"{structured!r}\n{_as_json(structured)}"
+            if len(visible(answer)) > MAX_REVIEWED:
+                return too_long(len(visible(answer)))
+            return review_answer(answer, _conversation(messages))
+
+        return asks
 
     def ask(self, asks: Asks, config: RunnableConfig) -> Verdict:
         """Returns the group's verdict; a failure is one, too."""
         try:
             asked = asks()
-            return asked if isinstance(asked, dict) else self._read(self._graph.invoke({"question": asked}, config))
+            if isinstance(asked, dict):
+                return asked
+            return read_verdict(self._graph.invoke(self._input(asked), config), self._approves, visible(asked))
         except Exception as error:
             return self._failed(error)
 
@@ -70,12 +113,14 @@ class Reviewer:
             asked = asks()
             if isinstance(asked, dict):
                 return asked
-            return self._read(await self._graph.ainvoke({"question": asked}, config))
+            return read_verdict(await self._graph.ainvoke(self._input(asked), config), self._approves, visible(asked))
         except Exception as error:
             return self._failed(error)
 
-    def _read(self, result: dict[str, Any]) -> Verdict:
-        return read_verdict(result, self._approves)
+    def _input(self, asked: str) -> dict[str, Any]:
+        # a reading of the user's own reads answers, which the graph extracts
+        choices = {} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
+        return {"question": visible(asked), **choices}
 
     def _failed(self, error: Exception) -> Verdict:
         # a person is being asked inside the graph, or has replied what cannot be read: LangGraph's to deal with
@@ -86,18 +131,130 @@ class Reviewer:
         return unmeasured("failed", f"asking it failed with {type(error).__name__}")
 
 
-def _about_call(request: ToolCallRequest) -> str | Verdict:
-    call = request.tool_call
-    arguments = json.dumps(call["args"], ensure_ascii=False)
-    if len(arguments) > MAX_REVIEWED:
-        return too_long(len(arguments))
-    return review_tool_call(call["name"], arguments, _conversation(request.state["messages"]))
+def _about_call(request: ToolCallRequest, *, include_results: bool) -> str | Verdict:
+    call, messages = request.tool_call, request.state["messages"]
+    arguments = _no_verdict(call_as_json(call["args"]))
+    made, others, is_repetition = _beside(call, messages, include_results=include_results)
+    n_chars = len(visible(arguments)) + sum(len(shown_call(one)) for one in (*made, *others))
+    if n_chars > MAX_REVIEWED:
+        return too_long(n_chars)
+    conversation = _conversation(messages)
+    return review_tool_call(
+        call["name"], arguments, conversation, made=made, others=others, is_repetition=is_repetition
+    )
+
+
+def _no_verdict(arguments: str) -> str:
+    """Returns arguments in the form of a verdict as equal JSON in another: a judge that repeats them gives none."""
+    if parse_choice(arguments, REVIEW_CHOICES) is None:
+        return arguments
+    return re.sub(r'(?<=")[ar](?=pprove|eject)', lambda found: f"\\u{ord(found[0]):04x}", arguments, flags=re.I)
+
+
+def _beside(
+    call: ToolCall, messages: Sequence[AnyMessage], *, include_results: bool
+) -> tuple[list[ShownCall], list[ShownCall], bool]:
+    """Returns the calls of this turn that were made, those of the same message, and whether one of them is repeated."""
+    turn = _turn(messages)
+    last = max((place for place, message in enumerate(turn) if isinstance(message, AIMessage)), default=-1)
+    made: list[ShownCall] = []
+    others: list[ShownCall] = []
+    repeatable: list[str] = []
+    for place, message in enumerate(turn):
+        if not isinstance(message, AIMessage):
+            continue
+        replies = _replies(turn[place + 1 :])
+        is_later = False
+        for other in message.tool_calls:
+            if place == last and other["id"] == call["id"]:
+                is_later = True
+                continue
+            reply = replies.get(other["id"])
+            if reply is None:
+                shown = _shown(other, "later" if is_later else "earlier")
+                others.append(shown)
+            else:
+                shown = _made(other, reply, include_results=include_results)
+                made.append(shown)
+            if shown.status in ("run", "failed", "earlier"):
+                repeatable.append(_canonical(shown.name, json.loads(shown.arguments)))
+    return made, others, _canonical(call["name"], call["args"]) in repeatable
+
+
+def _turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+    """Returns the messages since the last one of the user."""
+    places = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    return messages[places[-1] + 1 :] if places else messages
+
+
+def _replies(after: Sequence[AnyMessage]) -> dict[str | None, ToolMessage]:
+    """Returns the tool messages before the model's next message, by the id of their call."""
+    replies: dict[str | None, ToolMessage] = {}
+    for message in after:
+        if isinstance(message, AIMessage):
+            break
+        if isinstance(message, ToolMessage):
+            replies[message.tool_call_id] = message
+    return replies
+
+
+def _shown(call: ToolCall | Mapping[str, Any], status: Any, result: str | None = None) -> ShownCall:
+    return ShownCall(status, call["name"], call_as_json(call["args"]), result)
+
+
+def _made(call: ToolCall, reply: ToolMessage, *, include_results: bool) -> ShownCall:
+    if reply.response_metadata.get(NOT_RUN):
+        return _shown(call, "blocked")
+    status = "failed" if reply.status == "error" else "run"
+    executed = reply.response_metadata.get(EXECUTED, call)
+    return _shown(executed, status, str(reply.text) if include_results else None)
+
+
+def _canonical(name: str, args: Any) -> str:
+    return json.dumps([name, _plain(args)], sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """Returns JSON data in which equal numbers are written alike: 10.0 is 10."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
     """Returns what people and the assistant said; what tools returned is left out, for anybody may have written it."""
-    return [
-        ("user" if isinstance(message, HumanMessage) else "assistant", text)
-        for message in messages
-        if isinstance(message, HumanMessage | AIMessage) and (text := message.text.strip())
-    ]
+    conversation = []
+    for message in messages:
+        if isinstance(message, HumanMessage | AIMessage):
+            hidden = _hidden_blocks(message)
+            text = f"{message.text.strip()} ({hidden}: not shown)" if hidden else message.text.strip()
+            if text:
+                conversation.append(("user" if isinstance(message, HumanMessage) else "assistant", text.strip()))
+    return conversation
+
+
+def _hidden_blocks(message: AnyMessage) -> str:
+    """Names the content blocks of a message that a text cannot show; calls are judged by themselves."""
+    if isinstance(message.content, str):
+        return ""
+    kinds = {str(block.get("type")) for block in message.content if isinstance(block, dict)}
+    hidden = sorted(kinds - {*_READABLE, "tool_use", "tool_call", "function_call"})
+    return ", ".join(f'a block of type "{kind}"' for kind in hidden)
+
+
+def _whole_text(reply: AIMessage) -> str:
+    """Returns all that a message shows a reader: its text, or its blocks as JSON where they hold more than text."""
+    is_plain = isinstance(reply.content, str) or all(
+        isinstance(block, str) or (block.get("type") == "text" and set(block) <= {"type", "text", "id", "index"})
+        for block in reply.content
+    )
+    return str(reply.text) if is_plain else json.dumps(reply.content, ensure_ascii=False)
+
+
+def _as_json(structured: Any) -> str:
+    """Returns a structured answer as JSON: its own representation may leave fields out."""
+    dump = getattr(structured, "model_dump", None)
+    plain = dump() if callable(dump) else getattr(structured, "__dict__", structured)
+    return json.dumps(plain, ensure_ascii=False, default=repr)

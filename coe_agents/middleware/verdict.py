@@ -1,20 +1,19 @@
-"""Owns the verdict on one tool call or answer: reading it from a decision, and saying it."""
+"""Owns the verdict on one tool call or answer: reading it from what a group gives back, keeping it, and saying it."""
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict
 
-from langchain_core.messages import ToolCall
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall
 
-from coe_agents.clustering.normalized import normalize_answer
-from coe_agents.prompts import MAX_REVIEWED, quoted
+from coe_agents.clustering import parse_choice
+from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES, quoted, visible
 
 Outcome = Literal["approved", "rejected", "uncertain", "failed"]
 
 VERDICTS = "coe_verdicts"
-"""The key of the agent's private state that holds the verdicts of its last message, by `fingerprint`."""
+"""The key of the agent's private state that holds the verdicts of its last message: by `fingerprint`, then by gate."""
 
 _SAID: dict[Outcome, str] = {
     "approved": "the group approves",
@@ -22,10 +21,6 @@ _SAID: dict[Outcome, str] = {
     "uncertain": "the group is not sure",
     "failed": "the group could not be asked",
 }
-_OBJECTION = re.compile(
-    "no|not|dont|doesnt|isnt|cant|cannot|never|nor|neither|reject|rejected|refuse|deny|decline|wrong|incorrect"
-    "|if|unless|until|only|but|however|except|provided"
-)
 
 
 class Verdict(TypedDict):
@@ -36,58 +31,114 @@ class Verdict(TypedDict):
             "failed": it could not be asked.
         reason: Why, with the numbers.
         answer: What the group replied; None unless it is sure.
+        decided_by: "group"; or "person", where one decided what the group was not sure of.
         regime: See `coe_agents.graph.DecisionData`; this and the numbers, in nats, are None if nothing was measured.
+        question: What the group was asked; None if it was not asked.
+        votes: Each judge's probability of each reply, by the judge's name.
+        failed_judges: Why a judge gave no vote, by name.
     """
 
     outcome: Outcome
     reason: str
     answer: str | None
+    decided_by: str
     regime: str | None
     coe: float | None
     aleatoric: float | None
     epistemic: float | None
+    question: str | None
+    votes: dict[str, dict[str, float]]
+    failed_judges: dict[str, str]
 
 
 def is_approval(answer: str) -> bool:
-    """Returns whether a reply says "approve" and nothing against it; in doubt it does not.
+    """Returns whether a reply consists of "approve" and nothing else; see `coe_agents.clustering.parse_choice`.
 
     Example:
-        >>> [is_approval(reply) for reply in ("Approve.", "approve: the user asked for it")]
+        >>> [is_approval(reply) for reply in ("Approve.", '{"verdict": "approve"}')]
         [True, True]
-        >>> [is_approval(reply) for reply in ("Do not approve", "approve or reject", "Approve, but only up to 10")]
+        >>> [is_approval(reply) for reply in ("Do not approve", "Approve nothing.", "Answer: approve")]
         [False, False, False]
     """
-    words = normalize_answer(answer).split()
-    return words[:1] == ["approve"] and "?" not in answer and not any(map(_OBJECTION.fullmatch, words))
+    return parse_choice(answer, REVIEW_CHOICES) == "approve"
 
 
-def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool]) -> Verdict:
+def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | None, question: str) -> Verdict:
     """Returns the verdict in what a graph of `create_coe_graph` gave back.
 
+    Args:
+        result: What the graph gave back.
+        approves: The user's own reading of the answer; None for `is_approval`, of every response that counted.
+        question: What was asked.
+
     Raises:
-        KeyError, TypeError, ValueError: If there is no decision in it, or `approves` does not return a bool.
+        KeyError, TypeError, ValueError: If there is no decision in it, `approves` does not return a bool, or a response
+            was counted as another verdict than its text is.
     """
     decision = result["decision"]
     action, answer = decision["action"], decision["answer"]
     approved = False
     if action == "answer":
         if not isinstance(answer, str):
-            raise TypeError(f"an answer must be a text; {type(answer).__name__} came")
-        told: object = approves(answer)
-        if not isinstance(told, bool):  # a coroutine, say, would be true
-            raise TypeError(f'"approves" must return a bool; it returned {type(told).__name__}')
-        approved = told
+            raise TypeError(f'the "answer" of a decision must be a text; got {type(answer).__name__}. Return a string')
+        given: object = is_approval(answer) if approves is None else approves(answer)
+        if not isinstance(given, bool):  # a coroutine, say, would be true
+            raise TypeError(f'"approves" must return a bool; got {type(given).__name__}. Write a plain function')
+        approved = given
+        if approved and approves is None and decision.get("decided_by", "group") == "group":
+            _check_responses(result)
     elif action not in ("abstain", "escalate"):
-        raise ValueError(f"no such action at the end: {action!r}")
-    outcome: Outcome = "uncertain" if action != "answer" else "approved" if approved else "rejected"
-    numbers = {name: decision.get(name) for name in ("regime", "coe", "aleatoric", "epistemic")}
-    fields = {"outcome": outcome, "reason": quoted(decision["reason"]), "answer": answer, **numbers}
-    return cast("Verdict", fields)
+        raise ValueError(f'the "action" of a decision must be an end; got {action!r}. Ask a graph of create_coe_graph')
+    return Verdict(
+        outcome="uncertain" if action != "answer" else "approved" if approved else "rejected",
+        reason=quoted(visible(decision["reason"])),
+        answer=answer,
+        decided_by=decision.get("decided_by", "group"),
+        regime=decision.get("regime"),
+        coe=decision.get("coe"),
+        aleatoric=decision.get("aleatoric"),
+        epistemic=decision.get("epistemic"),
+        question=question,
+        votes={name: dict(vote["distribution"]) for name, vote in (decision.get("agents") or {}).items()},
+        failed_judges=dict(decision.get("failed_agents") or {}),
+    )
+
+
+def _check_responses(result: Mapping[str, Any]) -> None:
+    """Raises ValueError where the responses, as they were counted, are not what their raw texts say.
+
+    A graph of ours that was given `choices` counts nothing else; one around it may not have passed them on.
+    """
+    labelled = list(zip(result.get("responses") or (), result.get("labels") or (), strict=False))
+    readings: dict[int, set[str | None]] = {}
+    for response, label in labelled:
+        read = parse_choice(response["text"], REVIEW_CHOICES)
+        counted = response["text"] if response["answer"] is None else response["answer"]
+        readings.setdefault(label, set()).add(read)
+        if parse_choice(counted, REVIEW_CHOICES) != read or len(readings[label]) > 1:
+            raise ValueError(
+                "every response of a review must count as the verdict that its text is; got one that an extracted "
+                'answer or a clusterer made another. Pass "choices" of the input on to the CoE graph'
+            )
+    if labelled and {"approve"} not in readings.values():
+        raise ValueError("an approving group must hold an approving response; got none. Ask a graph of ours")
 
 
 def unmeasured(outcome: Outcome, reason: str) -> Verdict:
     """Returns a verdict for which nobody was asked, or nobody could be."""
-    return Verdict(outcome=outcome, reason=reason, answer=None, regime=None, coe=None, aleatoric=None, epistemic=None)
+    return Verdict(
+        outcome=outcome,
+        reason=reason,
+        answer=None,
+        decided_by="group",
+        regime=None,
+        coe=None,
+        aleatoric=None,
+        epistemic=None,
+        question=None,
+        votes={},
+        failed_judges={},
+    )
 
 
 def too_long(n_chars: int) -> Verdict:
@@ -97,18 +148,40 @@ def too_long(n_chars: int) -> Verdict:
 
 def in_words(verdict: Verdict) -> str:
     """Returns what the group thinks and why, for the driving model or a person."""
+    if verdict["decided_by"] == "person":
+        return verdict["reason"]
     regime = f" (regime: {verdict['regime']})" if verdict["regime"] else ""
     return f"{_SAID[verdict['outcome']]}: {verdict['reason']}{regime}"
 
 
-def fingerprint(call: ToolCall) -> str:
-    """Returns what a verdict belongs to: this call with these arguments, so that an edited call has none."""
-    identity = json.dumps([call.get("id"), call["name"], call["args"]], sort_keys=True, default=repr)
-    return hashlib.sha256(identity.encode()).hexdigest()
+def call_as_json(args: Any) -> str:
+    """Returns a call's arguments as they are shown."""
+    return json.dumps(args, ensure_ascii=False)
+
+
+def fingerprint(call: ToolCall, message_id: str | None) -> str:
+    """Returns what a verdict belongs to: this call with these arguments in this message, so an edited one has none."""
+    identity = json.dumps([message_id, call.get("id"), call["name"], call["args"]], sort_keys=True, default=repr)
+    return hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
+
+
+def verdicts_of(state: Any, call: ToolCall) -> dict[str, Verdict]:
+    """Returns the verdicts on a call of the agent's last message, by the gate's name."""
+    found: dict[str, dict[str, Verdict]] = _get(state, VERDICTS) or {}
+    messages: list[AnyMessage] = _get(state, "messages") or []
+    message_id = next((message.id for message in reversed(messages) if isinstance(message, AIMessage)), None)
+    return found.get(fingerprint(call, message_id), {})
 
 
 def verdict_of(state: Any, call: ToolCall) -> Verdict | None:
-    """Returns the verdict on a call of the agent's last message; None where the group has not seen this very call."""
-    verdicts = state.get(VERDICTS) if isinstance(state, Mapping) else getattr(state, VERDICTS, None)
-    found: Verdict | None = (verdicts or {}).get(fingerprint(call))
-    return found
+    """Returns the verdict on a call of the agent's last message; None where no group has seen this very call.
+
+    Of several gates' verdicts, the first that does not approve.
+    """
+    verdicts = list(verdicts_of(state, call).values())
+    refusing = [verdict for verdict in verdicts if verdict["outcome"] != "approved"]
+    return next(iter(refusing or verdicts), None)
+
+
+def _get(state: Any, key: str) -> Any:
+    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)

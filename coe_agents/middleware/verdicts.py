@@ -1,7 +1,7 @@
 """Owns the step that judges tool calls: after the model, before anybody is asked or anything runs."""
 
-import json
-from collections.abc import Callable, Collection, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, PrivateStateAttr, ToolCallRequest
@@ -12,13 +12,19 @@ from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 
 from coe_agents.middleware.reviewer import OnError, Reviewer
-from coe_agents.middleware.verdict import VERDICTS, Verdict, fingerprint, in_words, verdict_of
+from coe_agents.middleware.verdict import VERDICTS, Verdict, call_as_json, fingerprint, in_words, verdict_of
+from coe_agents.prompts import visible
+
+DUPLICATES = "coe_duplicates"
+"""The key of the agent's private state that holds the new ids of calls that had the id of an earlier one."""
 
 
 class VerdictState(AgentState[Any]):
     """The agent's state with the verdicts, which neither its input nor its output holds."""
 
-    coe_verdicts: NotRequired[Annotated[dict[str, Verdict], PrivateStateAttr]]
+    coe_verdicts: NotRequired[Annotated[dict[str, dict[str, Verdict]], PrivateStateAttr]]
+    coe_duplicates: NotRequired[Annotated[list[str], PrivateStateAttr]]
+    coe_answer: NotRequired[Annotated[str, PrivateStateAttr]]
 
 
 class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
@@ -46,10 +52,16 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
         tools: The names of the tools whose calls are judged.
         question: Makes the question from a call; its `tool` is None, as the call is judged before the tools are
-            reached. By default `coe_agents.prompts.review_tool_call`, which wants "approve" or "reject": a
-            `NormalizedMatch` puts "Approve" and "approve." together, and needs no model.
-        approves: Tells whether the group's answer approves; by default whether it says "approve" and nothing against.
+            reached. By default `coe_agents.prompts.review_tool_call`, with the conversation, the calls of this turn
+            that were made already, and the other calls of the same message. It must ask for "approve" or "reject",
+            unless `approves` is given.
+        approves: Tells whether the group's answer approves. By default each judge's raw reply, without the reasoning
+            block that opens it, must be "approve" or "reject" alone (`coe_agents.clustering.parse_choice`); all else
+            counts as a third reply, which approves of nothing. The graph's clusterer and its canonical answers are not
+            used then, and a `ModelAgent` gives the exact probabilities of the two words where its model can.
         on_error: What a failure to ask leads to; "block": the verdict "failed"; "raise": the exception.
+        include_results: Whether the default question shows what the calls of this turn returned, too; anybody may have
+            written it.
         name: Tells several of them in one agent apart; by default the name of the class.
 
     Raises:
@@ -67,6 +79,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         question: Callable[[ToolCallRequest], str] | None = None,
         approves: Callable[[str], bool] | None = None,
         on_error: OnError = "block",
+        include_results: bool = False,
         name: str | None = None,
     ) -> None:
         super().__init__()
@@ -74,7 +87,9 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
             raise TypeError(f'"tools" must be a list of names of tools; {tools!r} came. Write tools=["transfer_money"]')
         self._gated = frozenset(tools)
         self._check_gated()
-        self._reviewer = Reviewer(graph, question=question, approves=approves, on_error=on_error)
+        self._reviewer = Reviewer(
+            graph, question=question, approves=approves, on_error=on_error, include_results=include_results
+        )
         self._name = name or type(self).__name__
 
     def _check_gated(self) -> None:
@@ -88,14 +103,16 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
 
     def after_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group about each call of the model's last message that is to be judged."""
-        asks = self._requests(state, runtime)
+        pending = Pending.of(state, self._gated)
         # one after another, so that each finds its own run again if the group's graph has to be resumed
-        return self._update(state, {key: self._ask(request) for key, request in asks.items()})
+        verdicts = {call["id"]: self._ask(pending.request(call, runtime)) for call in self._judged(pending)}
+        return self._update(state, pending, verdicts)
 
     async def aafter_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group; see `after_model`."""
-        asks = self._requests(state, runtime)
-        return self._update(state, {key: await self._aask(request) for key, request in asks.items()})
+        pending = Pending.of(state, self._gated)
+        verdicts = {call["id"]: await self._aask(pending.request(call, runtime)) for call in self._judged(pending)}
+        return self._update(state, pending, verdicts)
 
     def _ask(self, request: ToolCallRequest) -> Verdict:
         return self._reviewer.ask(self._reviewer.about_call(request), request.runtime.config)
@@ -103,18 +120,112 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     async def _aask(self, request: ToolCallRequest) -> Verdict:
         return await self._reviewer.aask(self._reviewer.about_call(request), request.runtime.config)
 
-    def _requests(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, ToolCallRequest]:
-        calls = [call for call in pending_calls(state) if call["name"] in self._gated]
-        return {fingerprint(call): _to_request(call, state, runtime) for call in calls}
+    def _judged(self, pending: "Pending") -> list[ToolCall]:
+        """Returns the calls that need a verdict; one without an id can have none."""
+        return [call for call in pending.calls if call["name"] in self._gated and call["id"]]
 
-    @staticmethod
-    def _update(state: VerdictState, verdicts: dict[str, Verdict]) -> dict[str, Any] | None:
-        if not verdicts:
+    def _update(
+        self,
+        state: VerdictState,
+        pending: "Pending",
+        verdicts: Mapping[str | None, Verdict],
+        answers: Sequence[ToolMessage] = (),
+    ) -> dict[str, Any] | None:
+        if pending.reply is None or not (verdicts or answers or pending.is_changed):
             return None
-        # of the others only those that another instance has just written: what is older is of no use
-        current = {fingerprint(call) for call in pending_calls(state)}
-        others = {key: verdict for key, verdict in state.get("coe_verdicts", {}).items() if key in current}
-        return {VERDICTS: {**others, **verdicts}}
+        # of the others only those on the same calls, that another gate has just written: what is older is of no use
+        known = state.get("coe_verdicts", {})
+        current = {fingerprint(call, pending.reply.id): call for call in pending.calls}
+        kept = {key: known[key] for key in current if key in known}
+        for key, call in current.items():
+            if (verdict := verdicts.get(call["id"])) is not None:
+                if call["id"] in pending.duplicates:
+                    reason = "another call of the same message has its id"
+                    verdict = {**verdict, "outcome": "failed", "reason": reason}
+                kept[key] = {**kept.get(key, {}), self.name: verdict}
+        changed = [pending.reply] if pending.is_changed else []
+        update: dict[str, Any] = {VERDICTS: kept, DUPLICATES: pending.duplicates}
+        return {**update, "messages": [*changed, *answers]} if changed or answers else update
+
+
+class Pending:
+    """The calls of the model's last message that nothing has replied to yet, each with an id of its own.
+
+    Attributes:
+        reply: The message; None before there is one.
+        calls: Its calls without a reply.
+        duplicates: The new ids of gated calls that had the id of an earlier call.
+        is_changed: Whether the message is not the one in the state.
+    """
+
+    def __init__(self, state: VerdictState, reply: AIMessage | None, after: Sequence[AnyMessage]) -> None:
+        self._state, self.reply = state, reply
+        answered = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
+        self.calls = [] if reply is None else [call for call in reply.tool_calls if call["id"] not in answered]
+        self.duplicates: list[str] = [
+            call["id"] for call in self.calls if call["id"] and call["id"] in state.get("coe_duplicates", ())
+        ]
+        self.is_changed = False
+
+    @classmethod
+    def of(cls, state: VerdictState, gated: Collection[str]) -> "Pending":
+        """Reads them off the state; an id that a gated call shares stays with the first call that has it.
+
+        A free call that loses it runs all the same, and a gated one does not.
+        """
+        found = last_reply(state["messages"])
+        if found is None:
+            return cls(state, None, ())
+        place, reply = found
+        pending = cls(state, reply, state["messages"][place + 1 :])
+        shared = {call["id"] for call in pending.calls if call["name"] in gated}
+        seen = set[str | None]()
+        calls = list[ToolCall]()
+        for index, given in enumerate(reply.tool_calls):
+            call = given
+            if call["id"] and call["id"] in seen & shared:
+                # the same each time, for a resumed run does this again
+                digest = hashlib.sha256(f"{reply.id} {index} {call['id']}".encode(errors="replace")).hexdigest()
+                call = {**call, "id": f"call_{digest[:24]}"}
+                if call["name"] in gated:
+                    pending.duplicates.append(call["id"] or "")
+            seen.add(call["id"])
+            calls.append(call)
+        if calls != reply.tool_calls:
+            pending.replace(dict(enumerate(calls)))
+        return pending
+
+    def replace(self, calls: Mapping[int, ToolCall]) -> None:
+        """Puts other calls at these places of the message."""
+        if self.reply is None:
+            return
+        former = self.reply.tool_calls
+        now = [calls.get(index, call) for index, call in enumerate(former)]
+        ids = {call["id"] for call in self.calls}
+        changed = {new["id"] for new, old in zip(now, former, strict=True) if new != old}
+        self.reply = self.reply.model_copy(update={"tool_calls": now})
+        self.calls = [call for call in now if call["id"] in ids | changed]
+        self.is_changed = True
+
+    def request(self, call: ToolCall, runtime: Runtime[Any]) -> ToolCallRequest:
+        """Returns the request for one of the calls, as it would reach its tool."""
+        messages = self._state["messages"]
+        if self.is_changed and self.reply is not None:
+            messages = [self.reply if message.id == self.reply.id else message for message in messages]
+        state: dict[str, Any] = {**self._state, "messages": messages}
+        return ToolCallRequest(
+            tool_call=call,
+            tool=None,
+            state=state,
+            runtime=ToolRuntime(
+                state=state,
+                context=runtime.context,
+                config=get_config(),
+                stream_writer=runtime.stream_writer,
+                tool_call_id=call["id"],
+                store=runtime.store,
+            ),
+        )
 
 
 def lacks_approval(request: ToolCallRequest) -> bool:
@@ -124,10 +235,13 @@ def lacks_approval(request: ToolCallRequest) -> bool:
 
 
 def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any]) -> str:
-    """Returns the call and what the group thinks of it: `description` of a `HumanInTheLoopMiddleware`."""
+    """Returns the call and what the group thinks of it: `description` of a `HumanInTheLoopMiddleware`.
+
+    What nobody sees in it (see `coe_agents.prompts.visible`) stands as escapes.
+    """
     verdict = verdict_of(state, call)
-    said = "the group was not asked" if verdict is None else in_words(verdict)
-    return f"{call['name']} {json.dumps(call['args'], ensure_ascii=False)}\n{said}"
+    opinion = "the group was not asked" if verdict is None else in_words(verdict)
+    return visible(f"{call['name']} {call_as_json(call['args'])}\n{opinion}")
 
 
 def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
@@ -136,30 +250,3 @@ def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
         if isinstance(message := messages[place], AIMessage):
             return place, message
     return None
-
-
-def pending_calls(state: AgentState[Any]) -> list[ToolCall]:
-    """Returns the calls of the model's last message that nothing has replied to yet."""
-    found = last_reply(state["messages"])
-    if found is None:
-        return []
-    place, reply = found
-    after = state["messages"][place + 1 :]
-    answered = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
-    return [call for call in reply.tool_calls if call["id"] not in answered]
-
-
-def _to_request(call: ToolCall, state: VerdictState, runtime: Runtime[Any]) -> ToolCallRequest:
-    return ToolCallRequest(
-        tool_call=call,
-        tool=None,
-        state=state,
-        runtime=ToolRuntime(
-            state=dict(state),
-            context=runtime.context,
-            config=get_config(),
-            stream_writer=runtime.stream_writer,
-            tool_call_id=call["id"],
-            store=runtime.store,
-        ),
-    )

@@ -7,14 +7,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from coe_agents.clustering import answer_kind
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy.base import Decision, check_action
-from coe_agents.policy.gate import LinearGate
+from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action
+from coe_agents.uncertainty.answers import TIE
 
-_FORMAT = "coe-agents calibrated policy 1"
-_ROUNDING = 1e-9
+_FORMAT = "coe-agents calibrated policy 2"
+_FORMER_FORMAT = "coe-agents calibrated policy 1"
 AgentWeighting = Literal["frequency", "probability", "mixed"]
 
 
@@ -33,31 +35,44 @@ class CalibratedAgent:
     weighting: AgentWeighting
 
     def __post_init__(self) -> None:
-        if not 0 < self.min_responses <= self.max_responses or self.weighting not in get_args(AgentWeighting):
+        are_counts = _is_count(self.min_responses) and _is_count(self.max_responses)
+        if (
+            not are_counts
+            or not 0 < self.min_responses <= self.max_responses
+            or self.weighting not in get_args(AgentWeighting)
+        ):
             raise ValueError(
-                f'an agent must have 1 <= "min_responses" <= "max_responses" and a weighting; {self} came. '
-                "Calibrate anew"
+                'an agent must have 1 <= "min_responses" <= "max_responses" and a weighting; '
+                f"got {_shown([self.min_responses, self.max_responses, self.weighting])}. Calibrate anew"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What a policy was calibrated on, and what came of it.
+    """What a policy was calibrated on, and the result.
 
     Attributes:
         risk: The highest share of wrong answers among those given that was to be allowed, in (0, 1).
         confidence: The probability, over calibration sets, with which it is kept, in (0, 1).
-        threshold: The highest uncertainty that is answered; None if none keeps the risk, so that nothing is answered.
+        threshold: The highest uncertainty that is answered, at least 0 and finite; None if none keeps the risk, so that
+            nothing is answered.
         n_questions: How many questions the threshold was chosen on.
-        n_answered: How many of them it answers.
-        n_wrong: How many of these answers were wrong.
-        bound: The upper confidence bound of the risk at the threshold; None without a threshold.
+        n_answered: How many of them the threshold answers.
+        n_wrong: How many of these answers were wrong, shares of mixed labels added up and rounded up.
+        bound: The upper confidence bound of the risk at the threshold, in [0, 1]; None without a threshold.
         agents: The agents, by name.
         clusterer: The name of the clusterer.
         correctness: The name of the criterion of correctness.
-        date: When, as ISO 8601 has it.
+        date: When, in ISO 8601.
         uncertainties: The uncertainty of each question, rising; what drift is measured against.
-        gate: The learned gate whose probability of a wrong answer is the uncertainty; None: the uncertainty is CoE.
+        gate: The learned gate that chooses the answer and whose probability of error is the uncertainty; None: the
+            uncertainty is CoE.
+        n_ties: How many of the questions had tied leading clusters, which are never answered.
+        divergence: The divergence of the measured CoE.
+        fit: How a learned gate and its threshold share the questions. "folds": the gate is fitted on all, and the
+            threshold is chosen on scores of five gates, each of which was fitted on the other folds; the guarantee is
+            then empirical. "halves": fitted on one half, and the threshold is chosen on the other, with the guarantee
+            that a threshold on CoE has. None without a learned gate, and for one of version 0.1.
     """
 
     risk: float
@@ -72,24 +87,85 @@ class Calibration:
     correctness: str
     date: str
     uncertainties: tuple[float, ...]
-    gate: LinearGate | None = None
+    gate: LearnedGate | LinearGate | None = None
+    n_ties: int = 0
+    divergence: str = "kl"
+    fit: Literal["folds", "halves"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise ValueError(
-                    f'"{name}" must be above 0 and below 1; it is {getattr(self, name)!r}. Pass a share such as 0.1'
-                )
-        if self.threshold is not None and not self.threshold >= 0.0:
-            raise ValueError(f'"threshold" must be at least 0 or null; it is {self.threshold!r}. Calibrate anew')
+            value = getattr(self, name)
+            _require(
+                is_finite(value) and 0.0 < value < 1.0,
+                f'"{name}" must be above 0 and below 1',
+                value,
+                "Pass a share such as 0.1",
+            )
+        threshold, bound = self.threshold, self.bound
+        _require(
+            threshold is None or (is_finite(threshold) and threshold >= 0.0),
+            '"threshold" must be a finite number of at least 0 or null',
+            threshold,
+        )
+        _require(
+            bound is None or (is_finite(bound) and 0.0 <= bound <= 1.0), '"bound" must be in [0, 1] or null', bound
+        )
+        for name in ("n_questions", "n_answered", "n_wrong", "n_ties"):
+            value = getattr(self, name)
+            _require(_is_count(value), f'"{name}" must be an integer of at least 0', value)
+        _require(
+            self.n_wrong <= self.n_answered <= self.n_questions,
+            '"n_wrong" must be at most "n_answered", and that at most "n_questions"',
+            [self.n_wrong, self.n_answered, self.n_questions],
+        )
+        _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
+        for name in ("clusterer", "correctness", "date", "divergence"):
+            value = getattr(self, name)
+            _require(isinstance(value, str), f'"{name}" must be a string', value)
+        _require(self.fit in ("folds", "halves", None), '"fit" must be "folds", "halves" or null', self.fit)
 
     def uncertainty(self, measurement: Measurement) -> float:
-        """Returns what the threshold is compared with, to nine digits so that equal ones tie; higher = less sure.
+        """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal.
 
         Raises:
             KeyError: The learned gate needs an agent that was not measured.
         """
-        return round(measurement.coe if self.gate is None else self.gate.uncertainty(measurement), 9)
+        return measurement.coe if self.gate is None else self.gate.uncertainty(measurement)
+
+    def chosen(self, measurement: Measurement) -> int | None:
+        """Returns the index in `representatives` of the cluster to answer with; None on a tie.
+
+        A learned gate chooses the cluster that its trust in the agents favours, which may break a tie of the ensemble
+        mean; without one it is the leading cluster.
+
+        Raises:
+            KeyError: The learned gate needs an agent that was not measured.
+        """
+        if isinstance(self.gate, LearnedGate):
+            return self.gate.chosen(measurement)
+        return None if measurement.tied else measurement.leading
+
+    def answer(self, measurement: Measurement) -> str | None:
+        """Returns the text to answer with where the uncertainty allows it; None on a tie.
+
+        Raises:
+            KeyError: The learned gate needs an agent that was not measured.
+        """
+        chosen = self.chosen(measurement)
+        if chosen is None:
+            return None
+        return measurement.answer if chosen == measurement.leading else measurement.representatives[chosen]
+
+    def can_answer(self, measurement: Measurement) -> bool:
+        """Whether there is a chosen answer that is neither a refusal nor empty.
+
+        Raises:
+            KeyError: The learned gate needs an agent that was not measured.
+        """
+        answer = self.answer(measurement)
+        if answer is None:
+            return False
+        return (measurement.answer_kind if answer == measurement.answer else answer_kind(answer)) == "answer"
 
 
 class CalibratedPolicy:
@@ -97,8 +173,11 @@ class CalibratedPolicy:
 
     The promise: for new questions of the same kind, put to the same agents, sampled and clustered alike, the share of
     wrong answers among those given is at most `calibration.risk`, unless the calibration questions were unlucky, which
-    happens with a probability of at most 1 - `calibration.confidence`. A group that differs from the calibrated one
-    voids it: then each decision warns. Where no threshold keeps the risk, nothing is answered.
+    happens with a probability of at most 1 - `calibration.confidence`. For a learned gate that was fitted on all
+    questions (`calibration.fit` is "folds") that is a finding on real data, not a theorem: see
+    `coe_agents.evaluation.calibrate`. A group that differs from the calibrated one voids it: then each decision warns.
+    Where no threshold keeps the risk, nothing is answered; nor is a tie that learned weights do not break, or a
+    measurement of another divergence.
 
     Args:
         calibration: From `coe_agents.evaluation.calibrate`, or `load`.
@@ -126,11 +205,11 @@ class CalibratedPolicy:
             record = json.loads(Path(path).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigurationError(f"the policy {path} cannot be read: {error}", hint=hint) from error
-        if not isinstance(record, dict) or record.pop("format", None) != _FORMAT:
+        if not isinstance(record, dict) or record.pop("format", None) not in (_FORMAT, _FORMER_FORMAT):
             raise ConfigurationError(f'{path} is no policy of the format "{_FORMAT}"', hint=hint)
         try:
             calibration = _from_json(record)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise ConfigurationError(f"the policy {path} is damaged: {error}", hint=hint) from error
         return cls(calibration, otherwise=otherwise)
 
@@ -142,7 +221,7 @@ class CalibratedPolicy:
         Path(path).write_text(f'{head},\n "uncertainties": {many}\n}}\n', encoding="utf-8")
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
-        """Returns "answer" with the leading cluster's answer, or `otherwise`.
+        """Returns "answer" with the chosen cluster's answer, or `otherwise`.
 
         Warns:
             UserWarning: The agents, or how many responses they gave, differ from the calibration.
@@ -151,17 +230,26 @@ class CalibratedPolicy:
         if mismatches := self.mismatches(measurement):
             warnings.warn(f"the calibrated risk does not hold: {'; '.join(mismatches)}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
+        if measurement.divergence != calibration.divergence:
+            reason = (
+                f'calibrated with the divergence "{calibration.divergence}", but measured with '
+                f'"{measurement.divergence}"'
+            )
+            return Decision(self.otherwise, None, reason)
         if threshold is None:
             reason = f"no threshold kept the risk {promise} on {calibration.n_questions} calibration questions"
             return Decision(self.otherwise, None, reason)
         if calibration.gate is not None and (lacking := set(calibration.gate.agents) - set(measurement.agents)):
             reason = f"the learned gate needs all its agents; {', '.join(sorted(lacking))} gave no response"
             return Decision(self.otherwise, None, reason)
-        uncertainty = calibration.uncertainty(measurement)
+        answer, uncertainty = calibration.answer(measurement), calibration.uncertainty(measurement)
+        if answer is None:
+            tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
+            return Decision(self.otherwise, None, f"the leading answers tie{tied}")
         what = f"CoE {uncertainty:.3f}" if calibration.gate is None else f"gate score {uncertainty:.3f}"
-        if uncertainty <= threshold + _ROUNDING:
+        if uncertainty <= threshold + TIE:
             reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
-            return Decision("answer", measurement.answer, reason)
+            return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
         return Decision(self.otherwise, None, f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
@@ -192,21 +280,37 @@ class CalibratedPolicy:
 
 def _from_json(record: dict[str, Any]) -> Calibration:
     gate, agents = record.pop("gate"), record.pop("agents")
-    for name in ("risk", "confidence", "threshold", "bound", "n_questions", "n_answered", "n_wrong"):
-        value = record[name]
-        if not (isinstance(value, int | float) or (value is None and name in ("threshold", "bound"))):
-            raise ValueError(f'"{name}" must be a number; it is {str(value)[:50]!r}. Calibrate anew')
-    record["uncertainties"] = tuple(float(value) for value in record["uncertainties"])
+    if isinstance(record["uncertainties"], list):
+        record["uncertainties"] = tuple(record["uncertainties"])
     return Calibration(
         **record,
         agents={name: CalibratedAgent(**agent) for name, agent in agents.items()},
-        gate=None
-        if gate is None
-        else LinearGate(
-            agents=tuple(gate["agents"]),
-            means=tuple(gate["means"]),
-            scales=tuple(gate["scales"]),
-            coefficients=tuple(gate["coefficients"]),
-            intercept=float(gate["intercept"]),
-        ),
+        gate=None if gate is None else _gate_from_json(gate),
     )
+
+
+def _gate_from_json(record: dict[str, Any]) -> LearnedGate | LinearGate:
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
+    }
+    if not isinstance(fields["agents"], tuple) or not all(isinstance(name, str) for name in fields["agents"]):
+        raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate anew')
+    return LinearGate(**fields) if "means" in record else LearnedGate(**fields)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and is_finite(value) and value >= 0
+
+
+def _require(holds: bool, wanted: str, value: object, remedy: str = "Calibrate anew") -> None:
+    if not holds:
+        raise ValueError(f"{wanted}; got {_shown(value)}. {remedy}")
+
+
+def _shown(value: object) -> str:
+    """Returns a short form of any value; an integer of thousands of digits has no `repr`."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a huge number"
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from coe_agents.policy.base import Decision
+from coe_agents.policy.base import Decision, without_tie
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
@@ -23,7 +23,8 @@ class PassingPolicy(Protocol):
 class PolicyChain:
     """Asks its policies in turn; the first decision counts. Where all pass, it abstains.
 
-    The regime is that of the first policy that has thresholds.
+    A tie is not answered: what the policy that would answer it does otherwise counts then. The regime is that of the
+    first policy that has thresholds.
 
     Args:
         policies: At least one.
@@ -53,7 +54,7 @@ class PolicyChain:
         for policy in self.policies:
             decision: object = policy.decide(measurement, round=round, max_rounds=max_rounds)
             if isinstance(decision, Decision):
-                return decision
+                return without_tie(decision, measurement, policy)
             if decision is not None:
                 raise TypeError(
                     '"decide" of a policy in PolicyChain must return a Decision, or None to pass; '

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from coe_agents.policy.weighing import Weighting, log_probabilities, weighed_agents
+import numpy as np
+
+from coe_agents.policy.measurement import cluster_texts
+from coe_agents.policy.weighing import Weighting, log_probabilities, places_of, shares, weighed_agents
 from coe_agents.types import Response
-from coe_agents.uncertainty import CoEForecast, coe_forecast
+from coe_agents.uncertainty import CoEForecast, coe_forecast, epistemic_scale
 
 
 def forecast(
@@ -18,6 +21,9 @@ def forecast(
     confidence: float = 0.95,
 ) -> CoEForecast:
     """Forecasts what `measure` will find once more responses have come; see `coe_agents.uncertainty.coe_forecast`.
+
+    The epistemic part, also in the total, is on the scale of "kl": `comparable_coe` and `comparable_epistemic` of a
+    `Measurement`, with which thresholds are compared. Names and the order of agents and responses change nothing.
 
     Args:
         responses: As in `measure`.
@@ -41,6 +47,14 @@ def forecast(
     names, agents, normalized = weighed_agents(responses, weights)
     log_probs, _ = log_probabilities(responses, weighting)
     more = [n_more.get(name, 0) for name in names]
+    places = places_of(cluster_texts(responses, labels, normalized[agents] * shares(log_probs, agents)))
     return coe_forecast(
-        labels, agents, more, log_probs=log_probs, weights=normalized, divergence=divergence, confidence=confidence
+        places[np.asarray(labels)],
+        agents,
+        more,
+        log_probs=log_probs,
+        weights=normalized,
+        divergence=divergence,
+        confidence=confidence,
+        epistemic_scale=epistemic_scale(normalized, divergence),
     )

@@ -1,4 +1,4 @@
-"""Owns the learned gate: a linear score over what a `Measurement` shows, applied with NumPy alone."""
+"""Owns the learned gates: trust in the agents and a probability of error, applied with NumPy alone."""
 
 import math
 from collections.abc import Sequence
@@ -7,14 +7,127 @@ from dataclasses import dataclass
 import numpy as np
 
 from coe_agents.policy.measurement import Measurement
-from coe_agents.uncertainty.answers import first_highest
+from coe_agents.uncertainty.answers import first_highest, shares_lead
+
+
+def is_finite(value: object) -> bool:
+    """Whether `value` is a finite real number: no bool, and no integer beyond the range of a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def are_finite(values: object) -> bool:
+    """Whether `values` is a list or tuple of finite real numbers."""
+    return isinstance(values, list | tuple) and all(is_finite(value) for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedGate:
+    """A logistic regression of "the answer is wrong", of the answer that trust in the agents chooses.
+
+    With p = sum_i w_i p_i the trust-weighted mean, c its leading cluster, H_3 = -log(sum_c p(c)^3) / 2 its Renyi
+    entropy of order 3 in nats, and s_i = p_i(c) the agents' support of c:
+
+        P(wrong) = 1 / (1 + exp(-(intercept + slope log(1 + H_3) + sum_i deviation_i (s_i - mean_j s_j))))
+
+    Attributes:
+        agents: The agents that it reads; each must have been measured.
+        weights: Their trust w, in [0, 1], summing to 1; all equal where trust was not learned.
+        slope: Of log(1 + H_3).
+        deviations: One per agent; all 0 where the agents' deviations did not improve the gate.
+        intercept: In log-odds.
+    """
+
+    agents: tuple[str, ...]
+    weights: tuple[float, ...]
+    slope: float
+    deviations: tuple[float, ...]
+    intercept: float
+
+    def __post_init__(self) -> None:
+        if not are_finite([*self.weights, *self.deviations, self.slope, self.intercept]):
+            raise ValueError("a gate must hold finite numbers; got others. Calibrate anew")
+        if not self.agents or {len(self.weights), len(self.deviations)} != {len(self.agents)}:
+            raise ValueError(
+                f"a gate over {len(self.agents)} agents must have as many weights and deviations, at least one; "
+                f"got {len(self.weights)} and {len(self.deviations)}. Calibrate anew"
+            )
+        if min(self.weights) < 0.0 or abs(sum(self.weights) - 1.0) > 1e-6:
+            raise ValueError(f'"weights" of a gate must be at least 0 and sum to 1; got {self.weights}. Calibrate anew')
+
+    def chosen(self, measurement: Measurement) -> int | None:
+        """Returns the index of the trusted cluster in `representatives`; None where clusters tie under the weights.
+
+        Raises:
+            KeyError: An agent of the gate was not measured.
+        """
+        leaders = np.flatnonzero(shares_lead(np.array(self.weights) @ self._distributions(measurement)))
+        return int(leaders[0]) if leaders.size == 1 else None
+
+    def uncertainty(self, measurement: Measurement) -> float:
+        """Returns the estimated probability of a wrong answer, in [0, 1]; higher = less sure.
+
+        Where clusters tie, the agents' support is the mean over the tied clusters.
+
+        Raises:
+            KeyError: An agent of the gate was not measured.
+        """
+        log_entropy, deviations = gate_features(self._distributions(measurement), np.array(self.weights))
+        log_odds = self.intercept + self.slope * log_entropy + float(np.array(self.deviations) @ deviations)
+        return _probability(log_odds)
+
+    def _distributions(self, measurement: Measurement) -> np.ndarray:
+        return distributions_of(measurement, self.agents)
+
+
+def distributions_of(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
+    """The agents' probabilities of each cluster, shape `(n_agents, n_clusters)`.
+
+    Raises:
+        KeyError: An agent was not measured.
+    """
+    return np.array(
+        [
+            [measurement.agents[name].distribution.get(text, 0.0) for text in measurement.representatives]
+            for name in agents
+        ]
+    )
+
+
+def gate_features(distributions: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
+    """What a `LearnedGate` reads: log(1 + H_3) of the weighted mean, and each agent's deviation of support.
+
+    Args:
+        distributions: Shape `(n_agents, n_clusters)`.
+        weights: Shape `(n_agents,)`, summing to 1.
+
+    Returns:
+        A float of at least 0, and shape `(n_agents,)`: each agent's support for the leading cluster less the agents'
+        mean support; the mean over the clusters that tie within 1e-9.
+
+    >>> gate_features(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([0.5, 0.5]))[1]
+    array([ 0.25, -0.25])
+    """
+    mean = weights @ distributions
+    entropy = max(0.0, -0.5 * math.log(float((mean**3).sum())))
+    support = distributions[:, shares_lead(mean)].mean(axis=1)
+    return math.log1p(entropy), support - support.mean()
+
+
+def _probability(log_odds: float) -> float:
+    return 1.0 / (1.0 + math.exp(-min(max(log_odds, -500.0), 500.0)))
+
 
 FEATURES = ("coe", "aleatoric", "epistemic", "surprisal", "margin", "n_clusters")
-"""The features before each agent's support: four in nats, a share, and the logarithm of a count."""
+"""Of version 0.1. The features before each agent's support: four in nats, a share, and the logarithm of a count."""
 
 
 def features(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
-    """What a learned gate reads of a measurement.
+    """What the gate of version 0.1 reads of a measurement.
 
     Args:
         measurement: Of the agents named, at least.
@@ -47,7 +160,9 @@ def features(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class LinearGate:
-    """A logistic regression: P(wrong) = 1 / (1 + exp(-(intercept + sum_j coefficient_j (x_j - mean_j) / scale_j))).
+    """The learned gate of version 0.1, kept so that its policy files load; `LearnedGate` replaced it.
+
+    P(wrong) = 1 / (1 + exp(-(intercept + sum_j coefficient_j (x_j - mean_j) / scale_j))).
 
     Attributes:
         agents: The agents whose support it reads.
@@ -71,8 +186,8 @@ class LinearGate:
                 f"a gate over {len(self.agents)} agents must have {n_features} means, scales and coefficients; "
                 f"{len(self.means)}, {len(self.scales)} and {len(self.coefficients)} came. Calibrate it anew"
             )
-        if not np.isfinite(numbers).all() or min(self.scales) <= 0.0:
-            raise ValueError("a gate must hold finite numbers and scales above 0; others came. Calibrate it anew")
+        if not are_finite(numbers) or min(self.scales) <= 0.0:
+            raise ValueError("a gate must hold finite numbers and scales above 0; got others. Calibrate it anew")
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns the estimated probability of a wrong answer, in [0, 1]; higher = less sure.
@@ -82,4 +197,4 @@ class LinearGate:
         """
         standardised = (features(measurement, self.agents) - self.means) / self.scales
         log_odds = self.intercept + float(standardised @ np.array(self.coefficients))
-        return 1.0 / (1.0 + math.exp(-min(max(log_odds, -500.0), 500.0)))
+        return _probability(log_odds)

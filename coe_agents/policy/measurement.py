@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from coe_agents.clustering import answer_kind
-from coe_agents.policy.weighing import Weighting, log_probabilities, most_probable, shares, weighed_agents
+from coe_agents.policy.weighing import (
+    Weighting,
+    log_probabilities,
+    most_probable,
+    places_of,
+    shares,
+    weighed_agents,
+)
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
 from coe_agents.uncertainty import (
     CoEForecast,
@@ -16,11 +23,12 @@ from coe_agents.uncertainty import (
     collaborative_entropy,
     coordinate,
     ensemble_mean,
-    leading_cluster,
+    epistemic_scale,
     regime,
     semantic_entropy,
 )
-from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.answers import first_highest, shares_lead
+from coe_agents.uncertainty.divergences import divergence_name
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
@@ -47,16 +55,20 @@ class AgentMeasurement:
 class Measurement:
     """The uncertainty of a group of agents about one question.
 
+    Names, and the order of agents and responses, change nothing in it: what ties goes by text.
+
     Attributes:
-        coe: Collaborative Entropy in nats, `aleatoric + epistemic` (eq. 5).
+        coe: Collaborative Entropy, `aleatoric + epistemic` (eq. 5), as it is reported. A threshold is compared with
+            `comparable_coe`, which is the same under "kl".
         aleatoric: Mean semantic entropy of the agents, in nats (eq. 3).
-        epistemic: Weighted divergence of the agents from their mean (eq. 4), in nats under KL.
-        regime: "consensus", "conflict", "ambiguous" or "unknown".
-        interval: Bootstrap 95 % interval of `coe`; None if not asked for.
+        epistemic: Weighted divergence of the agents from their mean (eq. 4), in the unit of `divergence`. A threshold
+            is compared with `comparable_epistemic`.
+        regime: "consensus", "conflict", "ambiguous" or "unknown", of the comparable parts.
+        interval: 95 % interval of `coe` (`coe_agents.uncertainty.coe_interval`); None if not asked for.
         n_agents: How many agents were measured.
         support: The ensemble mean of each cluster.
-        representatives: The first response of each cluster.
-        answer: The most probable response of the leading cluster.
+        representatives: The most probable response of each cluster.
+        answer: The most probable response of the leading cluster; of clusters that share the lead, the first by text.
         answer_kind: "answer", or "refusal" or "empty", which cannot be answered.
         tied: The representatives of the clusters that share the lead; () without a tie.
         surprisal: -log of the leading cluster's support, in nats.
@@ -64,7 +76,10 @@ class Measurement:
         agents: What each agent says, by name.
         conformity: The share of agents that gave way in a debate: see `coe_agents.rounds.conformity`; None without one.
         history: The rounds before this one, in order.
-        forecast: Where the responses that are left may take it, as `is_settled` of a policy sees it; else None.
+        forecast: Where the responses that are left may take it, as `is_settled` of a policy sees it; else None. Its
+            parts are on the scale of the comparable ones.
+        divergence: Of the epistemic part: "kl", "js", "hellinger" or "total_variation".
+        epistemic_scale: What takes `epistemic` to the scale of thresholds: `coe_agents.uncertainty.epistemic_scale`.
     """
 
     coe: float
@@ -84,6 +99,23 @@ class Measurement:
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
     forecast: CoEForecast | None = None
+    divergence: str = "kl"
+    epistemic_scale: float = 1.0
+
+    @property
+    def comparable_epistemic(self) -> float:
+        """The epistemic part in the range that it has under "kl": what thresholds in nats are compared with."""
+        return self.epistemic_scale * self.epistemic
+
+    @property
+    def comparable_coe(self) -> float:
+        """The aleatoric part plus the comparable epistemic one: what a `max_coe` in nats is compared with."""
+        return self.coe if self.epistemic_scale == 1.0 else self.aleatoric + self.comparable_epistemic
+
+    @property
+    def leading(self) -> int:
+        """The index of the leading cluster in `support` and `representatives`; the first one on a tie."""
+        return int(first_highest(np.array(self.support)))
 
 
 def measure(
@@ -106,11 +138,11 @@ def measure(
         weights: Of the agents by name, renormalised over those that responded; uniform by default.
         weighting: How responses count within their agent: "frequency" each 1; "probability" by exp(logprob / n_tokens)
             (eq. 8), which all must have; "auto" by probability for the agents that have it for all their responses.
-        divergence: "kl", "js", "hellinger" or "wasserstein".
+        divergence: "kl", "js", "hellinger" or "total_variation", which "wasserstein" is another name of here.
         coordination: A solver of Algorithm 1, whose weights and distributions then choose the answer.
-        n_resamples: For the bootstrap interval of CoE; 0 leaves it out.
+        n_resamples: For the interval of CoE; 0 leaves it out.
         aleatoric_threshold: In nats, for the regime.
-        epistemic_threshold: In nats, for the regime.
+        epistemic_threshold: In nats, for the regime; compared with `comparable_epistemic`.
 
     Raises:
         ValueError: If there is no response, the labels do not fit, all weights are 0, or "probability" is asked for and
@@ -123,34 +155,34 @@ def measure(
         )
     names, agents, normalized = weighed_agents(responses, weights)
     log_probs, by_probability = log_probabilities(responses, weighting)
-    distributions = cluster_distributions(labels, agents, log_probs=log_probs)
+    texts = cluster_texts(responses, labels, normalized[agents] * shares(log_probs, agents))
+    representatives = _distinct(texts)
+    places = places_of(representatives)
+    placed = places[np.asarray(labels)]
+    how: dict[str, Any] = {"weights": normalized, "divergence": divergence}
+    distributions = cluster_distributions(placed, agents, log_probs=log_probs, n_clusters=places.size)
     if n_resamples:
-        bootstrap = coe_interval(
-            labels, agents, log_probs=log_probs, weights=normalized, divergence=divergence, n_resamples=n_resamples
-        )
-        coe, interval = bootstrap.estimate, bootstrap.total
+        found = coe_interval(placed, agents, log_probs=log_probs, n_resamples=n_resamples, **how)
+        coe, interval = found.estimate, found.total
     else:
-        coe, interval = collaborative_entropy(distributions, weights=normalized, divergence=divergence), None
+        coe, interval = collaborative_entropy(distributions, **how), None
     support, coordinated = ensemble_mean(distributions, weights=normalized), None
     if coordination is not None:
-        result = coordinate(distributions, weights=normalized, divergence=divergence, solver=coordination)
+        result = coordinate(distributions, solver=coordination, **how)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
     entropies = np.atleast_1d(semantic_entropy(distributions)).tolist()
-    leading = leading_cluster(support[None])
-    texts = [response_text(response) for response in responses]
-    answer = most_probable(
-        [text if label == leading else None for text, label in zip(texts, labels, strict=True)],
-        normalized[agents] * shares(log_probs, agents),
-    )
-    representatives = _representatives(texts, labels)
-    leaders = [text for text, leads in zip(representatives, shares_lead(support), strict=True) if leads]
+    support, distributions = support[places], distributions[:, places]
+    leaders = sorted((representatives[i], i) for i in np.flatnonzero(shares_lead(support)).tolist())
+    leading = leaders[0][1]
+    answer = texts[leading]
+    scale = epistemic_scale(normalized, divergence)
     return Measurement(
         coe=coe.total,
         aleatoric=coe.aleatoric,
         epistemic=coe.epistemic,
         regime=regime(
             coe.aleatoric,
-            coe.epistemic,
+            scale * coe.epistemic,
             aleatoric_threshold=aleatoric_threshold,
             epistemic_threshold=epistemic_threshold,
         ),
@@ -160,7 +192,7 @@ def measure(
         representatives=tuple(representatives),
         answer=answer,
         answer_kind=answer_kind(answer),
-        tied=tuple(leaders) if len(leaders) > 1 else (),
+        tied=tuple(text for text, _ in leaders) if len(leaders) > 1 else (),
         surprisal=float(-np.log(support[leading])) + 0.0,
         coordinated_coe=coordinated,
         agents={
@@ -174,6 +206,8 @@ def measure(
                 names, np.bincount(agents).tolist(), entropies, distributions.tolist(), strict=True
             )
         },
+        divergence=divergence_name(divergence),
+        epistemic_scale=scale,
     )
 
 
@@ -182,14 +216,26 @@ def response_text(response: Response) -> str:
     return response["text"] if response["answer"] is None else response["answer"]
 
 
-def _representatives(texts: Sequence[str], labels: Sequence[int]) -> list[str]:
-    """Returns the first text of each cluster, with a number where one text stands in two clusters."""
-    first: dict[int, str] = {}
-    for text, label in zip(texts, labels, strict=True):
-        first.setdefault(label, text.strip())
+def cluster_texts(responses: Sequence[Response], labels: Sequence[int], response_shares: np.ndarray) -> list[str]:
+    """Returns the most probable text of each cluster.
+
+    Args:
+        responses: As in `measure`.
+        labels: As in `measure`.
+        response_shares: The part of each response in the ensemble mean.
+    """
+    members: list[list[int]] = [[] for _ in range(max(labels) + 1)]
+    for place, label in enumerate(labels):
+        members[label].append(place)
+    texts = [response_text(response) for response in responses]
+    return [most_probable([texts[place] for place in own], response_shares[own]) if own else "" for own in members]
+
+
+def _distinct(texts: Sequence[str]) -> list[str]:
+    """Returns the texts with a number where one stands for two clusters."""
     names: list[str] = []
-    for cluster in range(max(first) + 1):
-        name = first.get(cluster, "")
+    for cluster, text in enumerate(texts):
+        name = text
         while name in names:
             name = f"{name} ({cluster})"
         names.append(name)

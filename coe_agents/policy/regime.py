@@ -5,19 +5,12 @@ from collections.abc import Mapping
 from itertools import product
 from typing import get_args
 
-from coe_agents.policy.base import Decision, check_action, check_threshold
+from coe_agents.policy.base import Decision, check_action, check_threshold, without_tie
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import regime as regime_at
 
 REGIMES: tuple[Regime, ...] = get_args(Regime)
-
-_MEANING: Mapping[Regime, str] = {
-    "consensus": "the agents are sure and agree",
-    "conflict": "the agents are sure of different answers",
-    "ambiguous": "the agents hesitate between the same answers",
-    "unknown": "the agents are unsure and disagree",
-}
 
 
 class RegimePolicy:
@@ -25,8 +18,10 @@ class RegimePolicy:
 
     Args:
         aleatoric_threshold: In nats; above it the agents count as unsure, each by itself.
-        epistemic_threshold: In nats; above it they count as disagreeing.
-        actions: The action of each regime; those left out abstain, but for "consensus", which answers.
+        epistemic_threshold: In nats; above it they count as disagreeing. It is compared with `comparable_epistemic` of
+            the measurement: under a divergence other than "kl" the epistemic part is rescaled first.
+        actions: The action of each regime; those left out abstain, but for "consensus", which answers. A tie is not
+            answered: where several answers share the lead, "answer" becomes "abstain".
 
     Example:
         >>> RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"}).actions["unknown"]
@@ -54,17 +49,29 @@ class RegimePolicy:
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the action of the measurement's regime."""
         action = self.actions[measurement.regime]
-        reason = (
-            f"{measurement.regime}: {_MEANING[measurement.regime]} (aleatoric {measurement.aleatoric:.3f} against "
-            f"{self.aleatoric_threshold:g}, epistemic {measurement.epistemic:.3f} against {self.epistemic_threshold:g})"
+        decision = Decision(action, measurement.answer if action == "answer" else None, self._reason(measurement))
+        return without_tie(decision, measurement, self)
+
+    def _reason(self, measurement: Measurement) -> str:
+        """Returns the numbers beside the thresholds; agreement is not named, since it explains no abstention."""
+        rescaled = measurement.divergence != "kl"
+        unit = "" if rescaled else " nats"
+        by = f" under {measurement.divergence}, rescaled to {measurement.comparable_epistemic:.3f}," if rescaled else ""
+        parts = (
+            ("aleatoric", measurement.aleatoric, measurement.aleatoric, self.aleatoric_threshold, ""),
+            ("epistemic", measurement.epistemic, measurement.comparable_epistemic, self.epistemic_threshold, by),
         )
-        return Decision(action, measurement.answer if action == "answer" else None, reason)
+        numbers = ", ".join(
+            f"{name} {reported:.3f}{how} {'exceeds' if value > threshold else 'is at most'} {threshold:g}{unit}"
+            for name, reported, value, threshold, how in parts
+        )
+        return numbers if measurement.regime == "consensus" else f"{measurement.regime}: {numbers}"
 
     def is_settled(self, measurement: Measurement) -> bool:
         """Returns whether all regimes that the measurement is expected to end in have one action.
 
-        For "answer" the leading answer must stay as well; for "another_round", whose strategy hangs on the regime, the
-        regime.
+        For "answer" the leading answer must stay as well; for "another_round" the regime, on which its strategy
+        depends.
         """
         forecast = measurement.forecast
         if forecast is None:
@@ -77,10 +84,10 @@ class RegimePolicy:
         actions = {self.actions[one] for one in regimes}
         if actions == {"another_round"}:
             return len(regimes) == 1
-        return len(actions) == 1 and (actions != {"answer"} or forecast.keeps_lead)
+        return len(actions) == 1 and (actions != {"answer"} or (forecast.keeps_lead and not measurement.tied))
 
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
-        """Returns the regimes that `n_agents` can never be in: the epistemic part is at most log(n_agents) under KL."""
+        """Returns the regimes that `n_agents` can't be in: the comparable epistemic part is at most log(n_agents)."""
         return ("conflict", "unknown") if self.epistemic_threshold >= math.log(n_agents) else ()
 
     def __repr__(self) -> str:

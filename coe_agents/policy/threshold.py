@@ -1,16 +1,18 @@
 """Owns `ThresholdPolicy`: answer while CoE is low."""
 
-from coe_agents.policy.base import Decision, check_action, check_threshold
+from coe_agents.policy.base import Decision, check_action, check_threshold, without_tie
 from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.wording import coe_in_words
 from coe_agents.types import Action
 
 
 class ThresholdPolicy:
-    """Answers when CoE is at most `max_coe`, and does `otherwise` when it is not.
+    """Answers when CoE is at most `max_coe`, and does `otherwise` when it is not, or when several answers tie.
 
     Args:
-        max_coe: The threshold in nats. 0 asks for all responses of all agents in one cluster; with uniform weights CoE
-            is at most log(n_clusters), so log of all agents' samples always answers.
+        max_coe: The threshold in nats, compared with `comparable_coe` of the measurement: under a divergence other than
+            "kl" the epistemic part is rescaled first. 0 asks for all responses of all agents in one cluster; with
+            uniform weights CoE is at most log(n_clusters), so log of all agents' samples always answers, but for ties.
         otherwise: "abstain", "escalate" or "another_round".
 
     Example:
@@ -28,19 +30,19 @@ class ThresholdPolicy:
             )
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
-        """Returns "answer" with the leading cluster's answer, or `otherwise`."""
-        if measurement.coe <= self.max_coe:
-            reason = f"CoE {measurement.coe:.3f} is at most {self.max_coe:g} nats"
-            return Decision("answer", measurement.answer, reason)
-        split = f"aleatoric {measurement.aleatoric:.3f}, epistemic {measurement.epistemic:.3f}"
-        return Decision(self.otherwise, None, f"CoE {measurement.coe:.3f} ({split}) exceeds {self.max_coe:g} nats")
+        """Returns "answer" with the leading cluster's answer, or `otherwise`, also where several share the lead."""
+        limit = f"{self.max_coe:g}{' nats' if measurement.divergence == 'kl' else ''}"
+        if measurement.comparable_coe <= self.max_coe:
+            answered = Decision("answer", measurement.answer, f"{coe_in_words(measurement)} is at most {limit}")
+            return without_tie(answered, measurement, self)
+        return Decision(self.otherwise, None, f"{coe_in_words(measurement, with_parts=True)} exceeds {limit}")
 
     def is_settled(self, measurement: Measurement) -> bool:
         """Returns whether CoE is expected to stay on its side of the threshold, and below it the leading answer."""
         if measurement.forecast is None:
             return False
         low, high = measurement.forecast.total
-        return low > self.max_coe or (high <= self.max_coe and measurement.forecast.keeps_lead)
+        return low > self.max_coe or (high <= self.max_coe and measurement.forecast.keeps_lead and not measurement.tied)
 
     def __repr__(self) -> str:
         return f"ThresholdPolicy({self.max_coe!r}, otherwise={self.otherwise!r})"

@@ -1,11 +1,17 @@
-"""Owns how much each agent counts, each response within its agent, and which text of a cluster stands for it."""
+"""Owns how much each agent counts, each response within its agent, and which text of a cluster stands for it.
 
-from collections.abc import Mapping, Sequence
+Nothing here depends on agents' names or on the order of agents and responses: ties go by text.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from coe_agents.types import Response
+from coe_agents.uncertainty.answers import TIE
 
 Weighting = Literal["auto", "frequency", "probability"]
 
@@ -26,7 +32,7 @@ def weighed_agents(
         raise ValueError(
             f'"weights" must leave an agent with a weight above 0; all of {", ".join(names)} have 0. Raise one of them'
         )
-    return names, agents, given / given.sum()
+    return names, agents, given / math.fsum(given)
 
 
 def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tuple[np.ndarray, dict[str, bool]]:
@@ -67,10 +73,38 @@ def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:
     return np.asarray(unnormalized / np.bincount(agents, unnormalized)[agents])
 
 
+def ranked(support: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Returns texts with their support, the best supported first; equal support goes by text.
+
+    Example:
+        >>> ranked([("Paris", 0.25), ("Lyon", 0.25), ("Nice", 0.5)])
+        [('Nice', 0.5), ('Lyon', 0.25), ('Paris', 0.25)]
+    """
+    return sorted(support, key=lambda each: (-round(each[1] / TIE), each[0]))
+
+
 def most_probable(texts: Sequence[str | None], response_shares: np.ndarray) -> str:
-    """Returns the text with the largest share of the ensemble mean, its repetitions together; the first on a tie."""
-    total: dict[str, float] = {}
+    """Returns the text with the largest share, its repetitions together; of equal shares the first by text.
+
+    What is None does not count; one text at least is there.
+    """
+    total: dict[str, list[float]] = defaultdict(list)
     for text, share in zip(texts, response_shares.tolist(), strict=True):
         if text is not None:
-            total[text.strip()] = total.get(text.strip(), 0.0) + share
-    return max(total, key=lambda text: total[text])
+            total[text.strip()].append(share)
+    sums = {text: math.fsum(own) for text, own in total.items()}
+    highest = max(sums.values())
+    return min(text for text, share in sums.items() if share > highest - TIE)
+
+
+def places_of(names: Sequence[str]) -> np.ndarray:
+    """Returns the place of each name in sorted order.
+
+    Clusters numbered by the places of their representatives enter sums and random draws in an order that depends on
+    texts alone.
+
+    Example:
+        >>> places_of(["Paris", "Lyon", "Nice"]).tolist()
+        [2, 0, 1]
+    """
+    return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"), kind="stable")

@@ -8,6 +8,7 @@ from typing import ClassVar
 from coe_agents import prompts
 from coe_agents.clustering import answer_kind
 from coe_agents.policy import Measurement
+from coe_agents.policy.weighing import ranked
 from coe_agents.rounds.plan import RoundContext, RoundPlan, Wishes
 
 
@@ -51,7 +52,7 @@ class Debate:
 
 
 def shown_answers(measurement: Measurement, *, most: int) -> list[tuple[str, float]]:
-    """Returns one answer of each cluster with its support, the `most` supported ones; no refusal, nothing empty."""
+    """Returns one answer of each cluster with its support, the `most` supported ones, then by text; no refusal."""
     clusters = zip(measurement.representatives, measurement.support, strict=True)
     answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
-    return sorted(answers, key=lambda answer: -answer[1])[:most]
+    return ranked(answers)[:most]

@@ -2,31 +2,41 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from coe_agents.clustering import answer_kind
 from coe_agents.policy import Measurement
+from coe_agents.policy.weighing import ranked
 from coe_agents.types import RoundData
-
-_ROUNDING = 1e-9
+from coe_agents.uncertainty.answers import TIE, shares_lead
 
 
 def leading_answers(measurement: Measurement) -> dict[str, str]:
-    """Returns what each agent holds most probable: its own leading cluster's representative; the first on a tie."""
-    return {
-        name: max(said.distribution, key=lambda text: said.distribution[text])
-        for name, said in measurement.agents.items()
-    }
+    """Returns what each agent holds most probable: its own leading cluster's representative.
+
+    Where several of its clusters tie, it is the one that the group supports most, and then the first by text. So an
+    agent that is torn between its own answer and the group's counts as one of the group before a debate, and has not
+    given way after it.
+    """
+    support = dict(zip(measurement.representatives, measurement.support, strict=True))
+
+    def leading(distribution: Mapping[str, float]) -> str:
+        highest = max(distribution.values())
+        tops = [text for text, share in distribution.items() if share > highest - TIE]
+        return ranked((text, support[text]) for text in tops)[0][0]
+
+    return {name: leading(said.distribution) for name, said in measurement.agents.items()}
 
 
 def _led(measurement: Measurement) -> list[str]:
-    """Returns the representatives of the clusters with the most support; several on a tie."""
-    least = max(measurement.support) - _ROUNDING
-    clusters = zip(measurement.representatives, measurement.support, strict=True)
-    return [text for text, support in clusters if support >= least]
+    """Returns the representatives of the clusters with the most support, by text; several on a tie."""
+    leaders = shares_lead(np.array(measurement.support))
+    return sorted(text for text, leads in zip(measurement.representatives, leaders, strict=True) if leads)
 
 
 def former_answers(former: RoundData | None) -> list[str]:
     """Returns the distinct texts of the former round that the next one is compared with."""
-    return [] if former is None else list(dict.fromkeys([*former["led"], *former["leading"].values()]))
+    return [] if former is None else list(dict.fromkeys([*former["led"], *sorted(former["leading"].values())]))
 
 
 def round_data(

@@ -11,12 +11,13 @@ from coe_agents.uncertainty.divergences import (
     hellinger_distance,
     jensen_shannon_divergence,
     kl_divergence,
+    total_variation_distance,
     wasserstein_distance,
 )
-from coe_agents.uncertainty.entropies import entropy, miller_madow_correction, semantic_entropy
+from coe_agents.uncertainty.entropies import entropy, miller_madow_correction, renyi_entropy, semantic_entropy
 from coe_agents.uncertainty.forecast import CoEForecast, coe_forecast
 from coe_agents.uncertainty.intervals import CoEInterval, coe_interval
-from coe_agents.uncertainty.regimes import regime
+from coe_agents.uncertainty.regimes import epistemic_scale, regime
 
 __all__ = [
     "CoEForecast",
@@ -31,6 +32,7 @@ __all__ = [
     "coordinate",
     "ensemble_mean",
     "entropy",
+    "epistemic_scale",
     "hellinger_distance",
     "jensen_shannon_divergence",
     "kl_divergence",
@@ -38,6 +40,8 @@ __all__ = [
     "leading_clusters",
     "miller_madow_correction",
     "regime",
+    "renyi_entropy",
     "semantic_entropy",
+    "total_variation_distance",
     "wasserstein_distance",
 ]

@@ -80,7 +80,7 @@ def rows(values: npt.ArrayLike, name: str, *, min_ndim: int) -> FloatArray:
     if array.ndim < min_ndim:
         shape, hint = ("(..., n_agents, n_clusters)", "[row]") if min_ndim == 2 else ("(..., n_clusters)", "its row")
         raise ValueError(f'"{name}" must have shape {shape}; it has shape {array.shape}. For one agent, pass {hint}')
-    return normalised(array, name, hint=_ROWS_HINT)
+    return normalised(array, name, array, hint=_ROWS_HINT)
 
 
 def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
@@ -98,13 +98,14 @@ def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
             f'"weights" must hold one weight for each of the {n_agents} agents of "distributions"; '
             f"it has shape {array.shape}. Drop the weights of agents that gave no responses and renormalise"
         )
-    return normalised(array, "weights", hint="Divide them by their sum")
+    # summed in rising order, so that the order of the agents changes no bit
+    return normalised(array, "weights", np.sort(array, axis=-1), hint="Divide them by their sum")
 
 
-def normalised(array: FloatArray, name: str, *, hint: str) -> FloatArray:
-    """Returns `array` with the rounding in its last axis' sums divided out; a sum that is off by more is refused."""
+def normalised(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> FloatArray:
+    """Returns `array` with the rounding in the sums of `terms` divided out; a sum that is off by more is refused."""
     with np.errstate(invalid="ignore"):  # inf - inf is refused below
-        sums = array.sum(axis=-1)
+        sums = terms.sum(axis=-1)
     off = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE)
     if off.any() or array.min() < 0.0:
         _refuse(array, name, sums, off, hint)

@@ -43,8 +43,9 @@ def collaborative_entropy(
         distributions: Shape `(n_agents, n_clusters)` or `(..., n_agents, n_clusters)`; rows sum to 1 within 1e-6.
         weights: Shape `(n_agents,)` or `(..., n_agents)`: at least 0, summing to 1; None: 1 / n_agents each. An agent
             of weight 0 adds nothing to U_E but still counts in U_A.
-        divergence: "kl" (the paper's), "js", "hellinger" or "wasserstein".
-        ground_metric: Distances between clusters, for "wasserstein" (`wasserstein_distance`); None: 1 between any two.
+        divergence: "kl" (the paper's), "js", "hellinger", "total_variation" or "wasserstein".
+        ground_metric: Distances between clusters, for "wasserstein" (`wasserstein_distance`); None: 1 between any two,
+            which makes it "total_variation".
 
     Returns:
         Floats for one question, arrays of shape `(...)` for many. U_A is in [0, log(n_clusters)] nats. Under "kl" U_E

@@ -56,16 +56,17 @@ def coordinate(
 
     | solver     | step 2a                                             | factor in step 2b            |
     |------------|-----------------------------------------------------|------------------------------|
-    | "greedy"   | all mass to the top cluster, first on ties (eq. 9)  | 1 - SE, literally eq. 10     |
+    | "greedy"   | all mass to the top cluster, ties share it (eq. 9)  | 1 - SE, literally eq. 10     |
     | "softmax"  | a natural-gradient step of 0.5 on softmax logits    | 1 - SE / log(n_clusters)     |
     | "genetic"  | differential evolution of logits, seeded            | the same                     |
     | "bayesian" | Bayesian optimisation of logits, seeded (an extra)  | the same                     |
     | a callable | its own                                             | the same                     |
 
     The literal algorithm never moves the weights: after its first step every SE is 0 and every factor 1, so it ends at
-    the second iteration at the latest. The other factor is in [0, 1] where 1 - SE could be negative; where all of
-    them are 0, or there is one cluster, weights stay. An agent whose distribution is uniform has factor 0 and loses
-    its weight to the others.
+    the second iteration at the latest. A row whose top clusters tie is the mean of the sharp rows that would break the
+    tie, none of which moves a weight, and so keeps its weight, too. The other factor is in [0, 1] where 1 - SE could be
+    negative; where all of them are 0, or there is one cluster, weights stay. An agent whose distribution is uniform has
+    factor 0 and loses its weight to the others.
 
     Args:
         distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
@@ -117,7 +118,8 @@ def coordinate(
     converged = False
     while not converged and len(trajectory) <= most:
         rows = _stepped(rows, step)
-        agent_weights = _reweighted(agent_weights, rows, literal=step is greedy_step)
+        if step is not greedy_step:  # after that one every factor 1 - SE is 1
+            agent_weights = _reweighted(agent_weights, rows)
         trajectory.append(_total(rows, agent_weights, measure))
         converged = abs(trajectory[-1] - trajectory[-2]) < smallest
     return Coordination(
@@ -154,15 +156,13 @@ def _stepped(rows: FloatArray, step: Solver) -> FloatArray:
     return stepped
 
 
-def _reweighted(weights: FloatArray, rows: FloatArray, *, literal: bool) -> FloatArray:
-    """Step 2b: w_i times 1 - SE_i (equation 10), or times 1 - SE_i / log(n_clusters); normalised."""
+def _reweighted(weights: FloatArray, rows: FloatArray) -> FloatArray:
+    """Step 2b: w_i times 1 - SE_i / log(n_clusters), normalised."""
     n_clusters = rows.shape[-1]
-    scale = 1.0 if literal else np.log(n_clusters)
-    if scale == 0.0:
+    if n_clusters == 1:
         return weights
-    factors = 1.0 - shannon(rows) / scale
-    if not literal:
-        # the entropy of a uniform row differs from log(n_clusters) by rounding, which must not become a weight
-        factors = np.where(factors < _NO_FACTOR, 0.0, factors)
+    factors = 1.0 - shannon(rows) / np.log(n_clusters)
+    # the entropy of a uniform row differs from log(n_clusters) by rounding, which must not become a weight
+    factors = np.where(factors < _NO_FACTOR, 0.0, factors)
     products = weights * factors
     return products / products.sum() if products.sum() > 0.0 else weights

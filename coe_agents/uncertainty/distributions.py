@@ -69,7 +69,7 @@ def cluster_distributions(
             f"every agent must have at least one response; agent {np.argmin(per_agent)} has none. "
             "Leave it out, number the others from 0, and renormalise the weights"
         )
-    relative = None if log_probs is None else _relative(log_probs, label_array.shape, agent_array, n_rows)
+    relative = None if log_probs is None else _relative(log_probs, label_array.shape, agent_array)
     # one flat bin per question, agent and cluster, so that a single bincount serves all questions
     n_questions = label_array.size // agent_array.size
     offsets = np.arange(n_questions)[:, None] * (n_rows * n_columns) + agent_array * n_columns
@@ -82,10 +82,11 @@ def cluster_distributions(
 def checked_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
     """Returns `log_probs` in the shape of the labels; a shape that does not fit, NaN and +inf are refused."""
     array = _checks.numbers(log_probs, "log_probs")
-    try:
-        array = np.broadcast_to(array, shape) if array.ndim else np.empty(0)
-    except ValueError:
-        array = np.empty(0)
+    if array.shape != shape:
+        try:
+            array = np.broadcast_to(array, shape) if array.ndim else np.empty(0)
+        except ValueError:
+            array = np.empty(0)
     if array.shape != shape:
         raise ValueError(
             f'"log_probs" must fit the shape of "labels", {shape}; it has shape {np.shape(log_probs)}. '
@@ -101,18 +102,21 @@ def checked_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: 
     return array
 
 
-def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray, n_agents: int) -> FloatArray:
+def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
     """exp(log p - highest log p of the agent), flat; the highest of every agent is 1."""
     array = checked_log_probs(log_probs, shape, agents)
-    relative = np.empty(shape)
-    for agent in range(n_agents):
-        own = array[..., agents == agent]
-        highest = own.max(axis=-1, keepdims=True)
-        if (highest == -np.inf).any():
-            at = "" if highest.ndim == 1 else f" in {_checks.place((highest == -np.inf)[..., 0], 'question')}"
-            raise ValueError(
-                f"every agent must have a response of non-zero probability; all of agent {agent}'s are -inf{at}. "
-                "Pass one constant for an agent whose log-probabilities are not known"
-            )
-        relative[..., agents == agent] = np.exp(own - highest)
-    return relative.ravel()
+    by_agent = array
+    if (agents[1:] < agents[:-1]).any():
+        by_agent = array[..., np.argsort(agents, kind="stable")]
+    n_own = np.bincount(agents)
+    highest = np.maximum.reduceat(by_agent, n_own.cumsum() - n_own, axis=-1)
+    if highest.min() == -np.inf:
+        missing = highest == -np.inf
+        agent = np.argwhere(missing)[:, -1].min()
+        at = f" in {_checks.place(missing[..., agent], 'question')}" if missing.ndim > 1 else ""
+        raise ValueError(
+            f"every agent must have a response of non-zero probability; all of agent {agent}'s are -inf{at}. "
+            "Pass one constant for an agent whose log-probabilities are not known"
+        )
+    relative = array - highest[..., agents]
+    return np.asarray(np.exp(relative, out=relative).ravel())

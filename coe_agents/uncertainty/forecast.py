@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, IntArray
-from coe_agents.uncertainty.answers import first_highest
+from coe_agents.uncertainty._ordering import canonical_order
+from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.collaborative import decompose, mean_of
 from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
 from coe_agents.uncertainty.divergences import kernel
@@ -19,13 +20,14 @@ _N_NEW = 8
 
 @dataclass(frozen=True, slots=True)
 class CoEForecast:
-    """Where CoE may lie once the responses that are left have come, in nats.
+    """Where CoE may lie once the responses that are left have come, with U_E on the scale that was asked for.
 
     Attributes:
         total: Of CoE, as (low, high).
         aleatoric: Of U_A.
         epistemic: Of U_E.
-        lead: The probability that the cluster that leads now leads then.
+        lead: The probability that the cluster that leads now leads then, alone; 0 where several share the lead now,
+            since there is no lead to keep.
         confidence: The probability inside each interval.
     """
 
@@ -52,6 +54,7 @@ def coe_forecast(
     confidence: float = 0.95,
     own: float = 1.0,
     new: float = 1.0,
+    epistemic_scale: float = 1.0,
     n_simulations: int = 400,
     seed: int | np.random.Generator = 0,
 ) -> CoEForecast:
@@ -78,13 +81,16 @@ def coe_forecast(
         confidence: In (0, 1).
         own: How many responses of its own an agent's doubt about itself is worth, above 0.
         new: How many responses what nobody has named yet is worth, above 0.
+        epistemic_scale: The factor of U_E, in CoE too, finite and above 0; see the function of that name.
         n_simulations: At least 1.
-        seed: An integer, which gives the same forecast again, or a generator.
+        seed: An integer, which gives the same forecast again, or a generator. The draws do not depend on the order of
+            responses or agents: any order gives the same forecast. The numbering of the clusters changes nothing
+            either, unless different agents hold several clusters in the same way.
 
     Raises:
         TypeError: An argument is of a wrong kind.
-        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `n_more`, `confidence`, `own`, `new` or
-            `n_simulations` is out of range.
+        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `n_more`, `confidence`, `own`, `new`,
+            `epistemic_scale` or `n_simulations` is out of range.
 
     Three equal responses of one agent leave more open than nine of three:
 
@@ -115,40 +121,55 @@ def coe_forecast(
     for name, mass in masses.items():
         if not 0.0 < _checks.amount(mass, name, hint="1.0 is one response") < np.inf:
             raise ValueError(f'"{name}" must be above 0 and finite; it is {mass!r}. 1.0 is one response')
+    scale = _checks.amount(epistemic_scale, "epistemic_scale", hint="1.0 leaves the unit as it is")
+    if not 0.0 < scale < np.inf:
+        raise ValueError(f'"epistemic_scale" must be above 0 and finite; it is {scale!r}. 1.0 leaves the unit as it is')
     agent_weights = _checks.weights(weights, rows.shape)
     generator = np.random.default_rng(seed)
 
-    label_array, agent_array = np.asarray(labels), np.asarray(agents)
-    shape = (rows.shape[0], rows.shape[1] + _N_NEW)
-    counts = np.zeros(shape)
+    label_array, agent_array = np.asarray(labels, dtype=np.int64), np.asarray(agents, dtype=np.int64)
+    counts: FloatArray = np.zeros(rows.shape)
     np.add.at(counts, (agent_array, label_array), 1.0)
-    weighed = counts if log_probs is None else _weighed(label_array, agent_array, log_probs, shape)
+    weighed = counts if log_probs is None else _weighed(label_array, agent_array, log_probs, rows.shape)
+    traits = [(left[agent], agent_weights[agent], counts[agent].tolist()) for agent in range(left.size)]
+    by_agent, clusters = canonical_order(weighed, traits)
+    clusters = clusters[counts.sum(axis=0)[clusters] > 0.0]
+    left, agent_weights = left[by_agent], agent_weights[by_agent]
+    room = (0, 0), (0, _N_NEW)
+    counts, weighed = (np.pad(held[by_agent][:, clusters], room) for held in (counts, weighed))
     typical = _typical(weighed, counts)
 
     n = _checks.count(n_simulations, "n_simulations")
     prior = counts.sum(axis=0)
-    prior[rows.shape[1] :] = new / _N_NEW
-    shared = _dirichlet(np.broadcast_to(prior, (n, 1, shape[1])), generator)
+    prior[clusters.size :] = new / _N_NEW
+    shared = _dirichlet(np.broadcast_to(prior, (n, 1, prior.size)), generator)
     to_come = generator.multinomial(left, _dirichlet(counts + own * shared, generator))
-    simulated = weighed + to_come * typical
-    simulated /= simulated.sum(axis=-1, keepdims=True)
+    simulated = _shares(weighed + to_come * typical)
 
-    split = decompose(simulated, agent_weights, kernel(divergence, None, shape[1]))
-    parts = np.stack([np.asarray(part) for part in (split.total, split.aleatoric, split.epistemic)])
+    split = decompose(simulated, agent_weights, kernel(divergence, None, prior.size))
+    scaled = scale * split.epistemic
+    parts = np.stack([split.aleatoric + scaled, split.aleatoric, scaled])
     low, high = np.quantile(parts, [(1.0 - share) / 2.0, (1.0 + share) / 2.0], axis=1)
     total, aleatoric, epistemic = zip(low.tolist(), high.tolist(), strict=True)
-    leads = first_highest(mean_of(simulated, agent_weights)) == first_highest(mean_of(rows, agent_weights))
-    return CoEForecast(total, aleatoric, epistemic, float(leads.mean()), share)
+    now, then = (shares_lead(mean_of(each, agent_weights)) for each in (_shares(weighed), simulated))
+    kept = (now == then).all(axis=-1) & (now.sum() == 1)
+    return CoEForecast(total, aleatoric, epistemic, float(kept.mean()), share)
 
 
-def _weighed(labels: IntArray, agents: IntArray, log_probs: npt.ArrayLike, shape: tuple[int, int]) -> FloatArray:
+def _weighed(labels: IntArray, agents: IntArray, log_probs: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Returns what each agent's responses in a cluster weigh together; its heaviest response weighs 1."""
     logs = checked_log_probs(log_probs, agents.shape, agents)
+    order = np.lexsort((logs, labels, agents))  # so that rounding is the same in any order of the responses
+    labels, agents, logs = labels[order], agents[order], logs[order]
     highest = np.full(shape[0], -np.inf)
     np.maximum.at(highest, agents, logs)
     weighed = np.zeros(shape)
     np.add.at(weighed, (agents, labels), np.exp(logs - highest[agents]))
     return weighed
+
+
+def _shares(masses: FloatArray) -> FloatArray:
+    return np.asarray(masses / masses.sum(axis=-1, keepdims=True))
 
 
 def _typical(weighed: FloatArray, counts: FloatArray) -> FloatArray:

@@ -1,7 +1,12 @@
-"""Owns the four regimes of Section 4: which kind of uncertainty a group of agents is in."""
+"""Owns the four regimes of Section 4, and the scale on which an epistemic part is compared with a threshold."""
+
+import numpy as np
+import numpy.typing as npt
 
 from coe_agents.types import Regime
 from coe_agents.uncertainty import _checks
+from coe_agents.uncertainty.collaborative import decompose
+from coe_agents.uncertainty.divergences import kernel
 
 _REGIMES: dict[tuple[bool, bool], Regime] = {
     (False, False): "consensus",
@@ -21,16 +26,17 @@ def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, ep
     | high | low  | "ambiguous" | multiple reasonable answers exist   |
     | high | high | "unknown"   | we do not know                      |
 
-    Choosing thresholds. Both are in nats (for Hellinger and Wasserstein the epistemic one is not). Take them from
-    labelled questions of your own: the pair that best parts right answers from wrong ones, checked on questions not
-    used for it. Keep them reachable: under "kl" U_E never exceeds H(w), which is at most log(n_agents) (two agents:
-    0.693), and with uniform weights U_A + U_E is at most log(n_clusters), so over two clusters thresholds that sum to
-    0.693 or more make "unknown" impossible. Entropies of few responses come in steps (five responses, one deviating:
-    0.500 nats) and are biased low; put thresholds between the steps.
+    Choosing thresholds. Both are in nats, the epistemic one on the scale of "kl": multiply U_E of another divergence by
+    `epistemic_scale` first, as policies and graphs do. Take them from labelled questions of your own: the pair that
+    best separates right answers from wrong ones, checked on questions not used for it. Keep them reachable: under "kl"
+    U_E never exceeds H(w), which is at most log(n_agents) (two agents: 0.693), and with uniform weights U_A + U_E is at
+    most log(n_clusters), so over two clusters thresholds that sum to 0.693 or more make "unknown" impossible. Entropies
+    of few responses come in steps (five responses, one deviating: 0.500 nats) and are biased low; put thresholds
+    between the steps.
 
     Args:
         aleatoric: U_A of one question, at least 0.
-        epistemic: U_E of the same question, at least 0.
+        epistemic: U_E of the same question, at least 0, on the scale of its threshold.
         aleatoric_threshold: The highest U_A that counts as low, at least 0; inf: always low.
         epistemic_threshold: The highest U_E that counts as low, at least 0; inf: always low.
 
@@ -50,3 +56,39 @@ def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, ep
     most_a = _checks.amount(aleatoric_threshold, "aleatoric_threshold", hint="Pass nats, such as 0.5")
     most_e = _checks.amount(epistemic_threshold, "epistemic_threshold", hint="Pass nats, such as 0.3")
     return _REGIMES[u_a > most_a, u_e > most_e]
+
+
+def epistemic_scale(weights: npt.ArrayLike, divergence: str = "kl") -> float:
+    """The factor that takes U_E (equation 4) under a divergence to the range that it has under "kl".
+
+    scale = max U_E(KL) / max U_E(divergence); each maximum is over agents with these weights that are each certain of a
+    cluster of their own. So thresholds chosen for "kl" keep their meaning: two agents in full dispute have log 2 under
+    "kl", 0.216 under "js", 0.541 under "hellinger" and 0.5 under "total_variation", and log 2 under all of them once
+    scaled.
+
+    Args:
+        weights: Shape `(n_agents,)`: at least 0, summing to 1. An agent of weight 0 changes nothing.
+        divergence: A name that `collaborative_entropy` knows, without a ground metric.
+
+    Returns:
+        Above 0; 1.0 for "kl", and where fewer than two agents have a weight above 0, so that U_E is always 0.
+
+    Raises:
+        TypeError: An argument does not hold real numbers.
+        ValueError: The weights are not one row of weights, or the divergence is not known.
+
+    >>> round(epistemic_scale([0.5, 0.5], "total_variation"), 4)
+    1.3863
+    """
+    shape = np.shape(weights)
+    if len(shape) != 1:
+        raise ValueError(
+            f'"weights" must have shape (n_agents,); it has shape {shape}. Call once for each group of agents'
+        )
+    rows = np.eye(shape[0])
+    agent_weights = _checks.weights(weights, rows.shape)
+    reference, own = (
+        float(decompose(rows, agent_weights, kernel(name, None, rows.shape[-1])).epistemic)
+        for name in ("kl", divergence)
+    )
+    return reference / own if reference > 0.0 and own > 0.0 else 1.0

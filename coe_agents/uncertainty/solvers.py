@@ -8,12 +8,11 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 
 import numpy as np
-import numpy.typing as npt
 
 from coe_agents.errors import ConfigurationError
-from coe_agents.uncertainty._checks import FloatArray
-from coe_agents.uncertainty.answers import first_highest
-from coe_agents.uncertainty.entropies import log_where_positive, shannon
+from coe_agents.uncertainty._checks import FloatArray, IntArray
+from coe_agents.uncertainty.answers import TIE, shares_lead
+from coe_agents.uncertainty.entropies import shannon
 
 Solver = Callable[[FloatArray], FloatArray]
 Objective = Callable[[FloatArray], FloatArray]
@@ -24,8 +23,16 @@ TRUST_RADIUS = 2.0
 
 
 def greedy_step(distributions: FloatArray) -> FloatArray:
-    """Puts all mass of each row on its most probable cluster, the first on ties (equation 9)."""
-    return np.eye(distributions.shape[-1])[first_highest(distributions)]
+    """Puts all mass of each row on its most probable cluster (equation 9); the clusters of a tie share it equally.
+
+    The paper does not say what a tie is; no cluster is preferred for its number. Probabilities closer than 1e-9 tie.
+
+    >>> greedy_step(np.array([[0.2, 0.7, 0.1], [0.4, 0.2, 0.4]]))
+    array([[0. , 1. , 0. ],
+           [0.5, 0. , 0.5]])
+    """
+    leads = shares_lead(distributions)
+    return np.asarray(leads / leads.sum(axis=-1, keepdims=True))
 
 
 def softmax_step(distributions: FloatArray, *, step_size: float = 0.5) -> FloatArray:
@@ -44,9 +51,9 @@ def softmax_step(distributions: FloatArray, *, step_size: float = 0.5) -> FloatA
     array([[0.648, 0.352],
            [0.5  , 0.5  ]])
     """
-    logits = log_where_positive(distributions)
+    logits = _logits(distributions)
     gradient = logits + shannon(distributions)[:, None]
-    return _softmax(logits + step_size * gradient, distributions > 0.0)
+    return _softmax(logits + step_size * gradient)
 
 
 def genetic_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
@@ -54,7 +61,7 @@ def genetic_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
 
     The logits of the clusters with mass, relative to the leading one's, may move by at most 2 in a step, so that the
     trajectory stays smooth. Seeded with the same seed for each row: equal rows stay equal, and results repeat. SE
-    never rises. A tie among leading clusters is broken, by what the seed happens to find.
+    never rises. Clusters of equal probability stay equal, and the order of the clusters changes nothing.
 
     Args:
         distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
@@ -66,21 +73,26 @@ def genetic_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
 def within_trust_region(distributions: FloatArray, minimise: Callable[[Objective, int], FloatArray]) -> FloatArray:
     """Moves each row's logits by the offsets, in [-TRUST_RADIUS, TRUST_RADIUS], that `minimise` finds for its entropy.
 
+    Clusters whose probabilities are closer than 1e-9 move together, so that a tie stays one; the sought offsets are in
+    the order of falling probability, so that the order of the clusters changes nothing.
+
     Args:
         distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
-        minimise: Takes the objective and the number of dimensions (one less than the clusters with mass, as the
-            leading one's logit is held), and returns the offsets. A row that would become less sure stays as it is.
+        minimise: Takes the objective and the number of dimensions (one less than the different probabilities above 0,
+            as the leading one's logit is held), and returns the offsets. A row that would become less sure stays as it
+            is.
     """
     stepped = distributions.copy()
-    for row, leader in zip(stepped, first_highest(distributions), strict=True):
-        others = np.flatnonzero((row > 0.0) & (np.arange(row.size) != leader))
-        if others.size == 0:
+    for row in stepped:
+        order = np.argsort(-row, kind="stable")
+        order = order[row[order] > 0.0]
+        groups = np.append(0, np.cumsum(-np.diff(row[order]) >= TIE))
+        if groups[-1] == 0:
             continue
-        moved = partial(_moved, row.copy(), others)
-        objective = partial(_entropy_of, moved)
-        offsets = np.asarray(minimise(objective, others.size))[:, None]
+        objective = partial(_entropy_of, row[order], groups)
+        offsets = np.asarray(minimise(objective, int(groups[-1])))[:, None]
         if objective(offsets)[0] <= shannon(row):
-            row[:] = moved(offsets)[0]
+            row[order] = _moved(row[order], groups, offsets)[0]
     return stepped
 
 
@@ -107,22 +119,26 @@ def _loaded(entry: EntryPoint) -> Solver:
     return solver
 
 
-def _softmax(logits: FloatArray, support: npt.NDArray[np.bool_]) -> FloatArray:
-    """Softmax over the last axis within the support; 0 outside."""
-    masked = np.where(support, logits, -np.inf)
-    masses = np.exp(masked - masked.max(axis=-1, keepdims=True))
-    return np.asarray(masses / masses.sum(axis=-1, keepdims=True))
+def _logits(p: FloatArray) -> FloatArray:
+    """Log p; -inf where p is 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(p)
 
 
-def _moved(row: FloatArray, others: npt.NDArray[np.intp], offsets: FloatArray) -> FloatArray:
-    """Rows, shape `(n_points, n_clusters)`: logits at `others` moved by offsets, shape `(n_others, n_points)`."""
-    logits = np.tile(log_where_positive(row), (offsets.shape[1], 1))
-    logits[:, others] += offsets.T
-    return _softmax(logits, row > 0.0)
+def _softmax(logits: FloatArray) -> FloatArray:
+    """Softmax over the last axis; exactly 0 where a logit is -inf."""
+    from scipy.special import softmax
+
+    return np.asarray(softmax(logits, axis=-1))
 
 
-def _entropy_of(moved: Callable[[FloatArray], FloatArray], offsets: FloatArray) -> FloatArray:
-    return shannon(moved(offsets))
+def _moved(row: FloatArray, groups: IntArray, offsets: FloatArray) -> FloatArray:
+    """Rows, shape `(n_points, n_clusters)`: each group's logits but the first's moved by offsets `(., n_points)`."""
+    return _softmax(_logits(row) + np.vstack([np.zeros(offsets.shape[1]), offsets])[groups].T)
+
+
+def _entropy_of(row: FloatArray, groups: IntArray, offsets: FloatArray) -> FloatArray:
+    return shannon(_moved(row, groups, offsets))
 
 
 def _evolve(objective: Objective, n_dimensions: int, *, seed: int) -> FloatArray:

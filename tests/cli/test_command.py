@@ -69,7 +69,7 @@ def test_an_answer_is_one_json_object_and_exit_0():
 def test_an_abstention_is_exit_3():
     done = run("ask", "What is the capital of Australia?")
     assert done.returncode == 3, done.stderr
-    assert "No answer." in done.stdout
+    assert "No answer: they disagree." in done.stdout
     assert "Canberra" in done.stdout
     assert "Sydney" in done.stdout
 
@@ -127,4 +127,6 @@ def test_the_demo_shows_every_regime_and_declines_what_is_outside_its_world():
     for regime in ("consensus:", "conflict:", "ambiguous:", "unknown:"):
         assert regime in done.stdout
     assert done.stdout.count("→ ") == 5
-    assert done.stdout.count("No answer.") == 4
+    assert done.stdout.count("No answer: they disagree.") == 2
+    assert done.stdout.count("No answer: they are not sure.") == 1
+    assert done.stdout.count("No answer: they decline to answer.") == 1

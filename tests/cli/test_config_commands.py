@@ -357,8 +357,13 @@ def test_one_agent_has_no_epistemic_part(checked):
     assert "with one agent CoE is its semantic entropy" in out
 
 
-def test_a_bound_that_holds_for_kl_only_is_not_checked_for_others(checked):
-    text = (AGENTS + REST).replace(
-        "epistemic_threshold = 0.3", 'epistemic_threshold = 0.7\n[graph]\ndivergence = "hellinger"'
-    )
-    assert checked(text)[0] == 0
+@pytest.mark.parametrize("divergence", ["js", "hellinger", "total_variation", "wasserstein"])
+def test_thresholds_are_checked_alike_under_every_divergence(checked, divergence):
+    # what is compared is rescaled to KL's range, at most log 2 with two agents
+    for threshold, expected in ((0.7, 2), (0.69, 0)):
+        changed = f'epistemic_threshold = {threshold}\n[graph]\ndivergence = "{divergence}"'
+        code, out, _ = checked((AGENTS + REST).replace("epistemic_threshold = 0.3", changed))
+        assert code == expected
+        if code == 0:
+            assert "at 0.5 on the scale of kl (aleatoric)" in out
+            assert " nats" not in out

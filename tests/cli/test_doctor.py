@@ -19,7 +19,7 @@ from coe_agents.cli.probes import Failure, all_within, remedy_for
 from coe_agents.cli.tables import show_examination
 from coe_agents.errors import AgentError, ConfigurationError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
-from tests.servers import served
+from tests.servers import Served, answering, completion, is_probe, running, served
 
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 AGENT = """\
@@ -39,8 +39,8 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 @pytest.fixture
 def examined(tmp_path):
-    def examined(*urls, clusterer=NORMALIZED, more="", timeout=20.0):
-        agents = "".join(AGENT.format(name=f"agent-{place}", url=url) for place, url in enumerate(urls))
+    def examined(*urls, clusterer=NORMALIZED, first="", more="", timeout=20.0):
+        agents = "".join(AGENT.format(name=f"agent-{place}", url=url) + first for place, url in enumerate(urls))
         path = tmp_path / "coe.toml"
         path.write_text(agents + clusterer + POLICY + more)
         return examine(load_config(path), timeout=timeout)
@@ -110,6 +110,51 @@ def test_the_same_text_each_time_is_noted(examined):
     assert findings.problems == []
     (note,) = findings.notes
     assert "said the same 3 times at temperature 1" in note
+
+
+def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_provided_for(examined):
+    with running(Served(("Quito",), ignores_logprobs=True, ignores_temperature=True)) as server:
+        findings = examined(server.url)
+        known = examined(server.url, first='on_greedy = "count_once"\n')
+        trusted = examined(server.url, first='on_greedy = "trust"\n')
+        assert len(server.probes) == 1
+    (problem,) = findings.problems
+    assert problem.part == f"agent agent-0 at {server.url}"
+    equal = "its temperature of 1 has no effect: it said the same 3 times, and its 3 replies to a request for 40 random"
+    assert problem.error.startswith(equal)
+    assert problem.error.endswith("so its responses do not count")
+    assert problem.remedy.startswith("Use a server that samples, such as vLLM")
+    report = findings.agents["agent-0"]
+    assert (report.ignores_temperature, report.n_returned, report.n_requests, report.n_distinct) == (True, 3, 1, 1)
+    assert (report.logprobs, report.input_tokens, report.output_tokens) == ("none", 22, 12)
+    assert not findings.to_json()["ok"]
+    assert shown(findings).rstrip().endswith("1 problem.")
+    for other, counts in ((known, "its responses count as one"), (trusted, "all its responses count")):
+        (note,) = other.notes
+        assert equal in note
+        assert note.endswith(counts)
+        assert other.problems == []
+        assert "All is well" not in shown(other)
+        assert other.agents["agent-0"].ignores_temperature
+
+
+def test_an_agent_that_is_sure_is_no_news(examined):
+    with served(texts=("Paris",), ignores_logprobs=True) as server:
+        findings = examined(server.url)
+    assert (findings.problems, findings.notes) == ([], [])
+    assert findings.agents["agent-0"].ignores_temperature is False
+    assert shown(findings).rstrip().endswith("All is well.")
+
+
+def test_what_could_not_be_found_out_is_noted(examined):
+    def answer(body):
+        return (500, {"error": {"message": "no memory"}}) if is_probe(body) else completion(*["Paris"] * 3)
+
+    with answering(answer) as server:
+        findings = examined(server.url, first="retries = 0\n")
+    (note,) = findings.notes
+    assert "said the same 3 times at temperature 1; it is sure, or a cache or an ignored temperature" in note
+    assert "a request for 40 random characters failed: ServerError: " in note
 
 
 def test_nothing_but_empty_responses_is_a_problem(examined):

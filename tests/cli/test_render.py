@@ -32,10 +32,16 @@ def shown(**changes):
 def test_the_answer_comes_first_then_the_numbers_then_the_agents():
     lines = [line.strip() for line in shown().splitlines() if line.strip()]
     assert lines[:2] == ["? Capital?", "→ Paris"]
-    assert "CoE 0.100 = aleatoric 0.060 + epistemic 0.040 nats  (95 % bootstrap 0.00 to 0.30)" in lines
+    assert "CoE 0.100 = aleatoric 0.060 + epistemic 0.040 nats  (95 % interval 0.00 to 0.30)" in lines
     assert any(line.startswith("a") and "75%" in line and "Paris" in line for line in lines)
     assert any(line.startswith("c") and "failed" in line and "OSError: gone" in line for line in lines)
     assert lines[-1] == "1 round, 12 tokens, 0.50 s"
+
+
+def test_an_agent_that_counts_once_says_why():
+    agent = {"distribution": {"Paris": 1.0}, "sampling": [{"counted": "each"}, {"counted": "once"}]}
+    assert "one response: its temperature has no effect" in shown(agents={"a": agent})
+    assert "no effect" not in shown(agents={"a": {**agent, "sampling": [{"counted": "each"}]}})
 
 
 def test_who_decided_is_said_where_it_was_not_the_group():
@@ -45,9 +51,46 @@ def test_who_decided_is_said_where_it_was_not_the_group():
     assert to_json("Capital?", {**DECISION, "decided_by": "judge"}, 0.5)["decided_by"] == "judge"
 
 
-@pytest.mark.parametrize(("action", "head"), [("abstain", "→ No answer."), ("escalate", "→ Escalated.")])
-def test_a_refusal_comes_first(action, head):
-    assert head in shown(action=action, answer=None).splitlines()[2]
+@pytest.mark.parametrize(("action", "head"), [("abstain", "→ No answer"), ("escalate", "→ Escalated")])
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({}, "."),  # one agent was measured: the policy's reason says it all
+        ({"agents": {"a": {"Paris": 1.0}, "b": {"Lyon": 1.0}}}, ": they disagree."),
+        ({"agents": {"a": {"Paris": 1.0}, "b": {"Paris": 0.5, "Lyon": 0.5}}}, ": they disagree."),
+        ({"agents": {"a": {"Paris": 0.3, "Lyon": 0.7}, "b": {"Paris": 0.6, "Lyon": 0.4}}}, ": they are not sure."),
+        ({"agents": {"a": {"Paris": 1.0}, "b": {"Lyon": 1.0}}, "tied": ["Lyon", "Paris"]}, ": it is a tie."),
+        ({"agents": {"a": {"I don't know.": 1.0}, "b": {"I don't know.": 1.0}}}, ": they decline to answer."),
+        ({"agents": {"a": {"Paris": 1.0}, "b": {"Paris": 0.95, "Lyon": 0.05}}}, "."),  # agreement explains nothing
+        ({"regime": None}, ": too few agents answered."),
+    ],
+)
+def test_a_refusal_comes_first_with_its_cause(action, head, changes, cause):
+    if "agents" in changes:
+        changes = {**changes, "agents": {name: {"distribution": said} for name, said in changes["agents"].items()}}
+    assert shown(action=action, answer=None, **changes).splitlines()[2] == f"{head}{cause}"
+
+
+def test_the_reason_is_a_sentence_and_the_regime_comes_last():
+    lines = [line.strip() for line in shown(reason='both agents say "Paris"; CoE 0.1 is low').splitlines()]
+    assert lines[3] == 'Both agents say "Paris"; CoE 0.1 is low.'
+    assert lines[5] == "consensus: little doubt within the agents, little disagreement between them"
+    # a name is not capitalised
+    assert 'a is split between "Paris" and "Lyon".' in shown(reason='a is split between "Paris" and "Lyon"')
+
+
+def test_agreement_is_not_shown_as_the_explanation_of_an_abstention():
+    assert "consensus" not in shown(action="abstain", answer=None)
+    assert "conflict: little doubt" in shown(action="abstain", answer=None, regime="conflict")
+    assert "doubt" not in shown(action="abstain", answer=None, regime=None)
+
+
+@pytest.mark.parametrize(
+    ("divergence", "end"), [("kl", "nats"), ("js", "nats (js)"), ("hellinger", "(hellinger)"), (None, "nats")]
+)
+def test_the_unit_is_that_of_the_divergence(divergence, end):
+    line = next(line.strip() for line in shown(divergence=divergence, interval=None).splitlines() if " = " in line)
+    assert line == f"CoE 0.100 = aleatoric 0.060 + epistemic 0.040 {end}"
 
 
 def test_nothing_measured_has_no_numbers():

@@ -51,6 +51,17 @@ def test_score_shows_a_table(tmp_path):
     assert "not computable: p_false (30 of 30 questions), verbal_confidence (30 of 30 questions)" in done.stdout
 
 
+def test_ties_are_counted_in_the_table_and_in_json(tmp_path):
+    tied = [row("q1", agent, text=said, references=["x"]) for agent, said in (("a", "x"), ("b", "y"))]
+    path = write(tmp_path / "s.jsonl", [*tied, row("q2", "a", text="x", references=["x"])])
+    done = run("score", path, "--resamples", 5)
+    assert "2 of 2 questions scored, 1 tie" in done.stdout
+    assert "accuracy 0.750, right by" in done.stdout
+    assert "A tie: several answers share the lead. The share of them that is right counts." in done.stdout
+    figures = json.loads(run("score", path, "--resamples", 5, "--json").stdout)
+    assert (figures["n_ties"], figures["accuracy"]) == (1, 0.75)
+
+
 def test_a_narrow_terminal_cuts_nothing_off(samples):
     done = run("score", samples, "--resamples", 10, wide=80)
     assert done.returncode == 0, done.stderr
@@ -151,14 +162,20 @@ def test_mistakes_are_named(samples, tmp_path, arguments, code, message):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("gate", ["threshold", "learned"])
-def test_calibrate_drift_and_use(samples, tmp_path, gate):
+@pytest.mark.parametrize(
+    ("options", "fit"),
+    [(["threshold"], None), (["learned"], "folds"), (["learned", "--halves"], "halves")],
+)
+def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
-    done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--gate", gate, "--out", path)
+    done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--gate", *options)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Answer up to")
+    assert ("The bound is empirical" in done.stdout) == (fit == "folds")
+    assert ("The answer is chosen with these weights: a " in done.stdout) == (fit is not None)
     policy = CalibratedPolicy.load(path)
-    assert (policy.calibration.gate is not None) == (gate == "learned")
+    assert policy.calibration.fit == fit
+    assert (policy.calibration.gate is not None) == (fit is not None)
 
     same = write(tmp_path / "new.jsonl", group(200, seed=1))
     done = run("drift", path, same)
@@ -170,6 +187,29 @@ def test_calibrate_drift_and_use(samples, tmp_path, gate):
     found = json.loads(done.stdout)
     assert not found["holds"]
     assert "a gave 2 responses, and 4 to 4 when calibrated" in found["mismatches"]
+
+
+def test_calibrate_and_drift_count_ties(tmp_path):
+    # one response each: they differ in every other question
+    samples = [
+        row(f"q{i}", agent, 0, "right" if agent == "a" or i % 2 else "wrong", references=["right"])
+        for i in range(80)
+        for agent in "ab"
+    ]
+    path, policy = write(tmp_path / "s.jsonl", samples), tmp_path / "policy.json"
+    done = run("calibrate", path, "--risk", 0.2, "--out", policy)
+    assert "Answer up to 0 nats of CoE: 40 of 80 questions (50.0%), 0 wrong" in done.stdout
+    assert "40 questions whose leading answers tie are never answered." in done.stdout
+    assert json.loads(policy.read_text())["n_ties"] == 40
+    done = run("drift", policy, path)
+    assert "coverage 50.0%" in done.stdout
+    assert "40 questions whose leading answers tie are never answered" in done.stdout
+
+
+def test_halves_need_a_learned_gate(samples, tmp_path):
+    done = run("calibrate", samples, "--risk", 0.3, "--halves", "--out", tmp_path / "policy.json")
+    assert done.returncode == 2
+    assert "it needs --gate learned" in done.stderr
 
 
 def test_calibrate_says_when_nothing_qualifies(tmp_path):

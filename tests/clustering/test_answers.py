@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import answer_kind, canonical_answer, normalize_answer, strip_reasoning
+from coe_agents.clustering import answer_kind, canonical_answer, normalize_answer, parse_choice, strip_reasoning
 
 
 @pytest.mark.parametrize(
@@ -180,3 +180,33 @@ def seconds(function, text):
         function(text)
         taken.append(time.process_time() - start)
     return min(taken)
+
+
+FORMS = re.compile(r'approve\.?|\{\s*"(verdict|decision)"\s*:\s*"approve"\s*\}')
+
+
+@given(st.text(), st.text())
+def test_only_the_word_or_a_json_verdict_is_a_choice(before, after):
+    read = parse_choice(f"{before}approve{after}", ("approve", "reject"))
+    assert read in (None, "approve")
+    if read:
+        rest = f"{before}approve{after}".rpartition("</think>")[2].strip(" \t\r\n\f\v").lower()
+        assert FORMS.fullmatch(rest)
+
+
+@given(st.text())
+def test_a_reply_that_is_a_choice_holds_no_letter_beside_it(text):
+    assert parse_choice(text, ("approve", "reject")) is None or text.strip().strip(".").lower() in ("approve", "reject")
+
+
+@pytest.mark.parametrize("choices", [("True", "False"), ("a.b", "c|d"), ("(x", "y)")])
+def test_choices_are_taken_literally(choices):
+    assert [parse_choice(choice.upper(), choices) for choice in choices] == list(choices)
+    assert parse_choice("aXb", choices) is None
+
+
+def test_a_choice_is_looked_for_in_linear_time():
+    for text in ("<think>" * 100_000, "<think>" + "<" * 1_000_000, "approve" + " " * 1_000_000 + "x", " " * 1_000_000):
+        start = time.perf_counter()
+        assert parse_choice(text, ("approve", "reject")) is None
+        assert time.perf_counter() - start < 5

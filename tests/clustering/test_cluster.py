@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch, cluster_many, cluster_responses
+from coe_agents.clustering.cluster import cluster_with_former
 
 RESPONSES = (
     "Paris",
@@ -80,6 +81,60 @@ def test_the_order_of_responses_changes_no_cluster(texts, random):
     labels = cluster_responses(texts, question="", clusterer=NormalizedMatch())
     shuffled = cluster_responses([texts[i] for i in order], question="", clusterer=NormalizedMatch())
     assert len(set(zip([labels[i] for i in order], shuffled, strict=True))) == len(set(labels)) == len(set(shuffled))
+
+
+class WithinOne:
+    """Greedy and not transitive, as an entailment model is: numbers at most 1 apart are one, to their first."""
+
+    def __init__(self):
+        self.calls = []
+
+    def cluster(self, responses, questions):
+        self.calls.append(responses)
+        return [self.labels(texts) for texts in responses]
+
+    @staticmethod
+    def labels(texts):
+        firsts, labels = [], []
+        for value in map(int, texts):
+            near = [place for place, first in enumerate(firsts) if abs(first - value) <= 1]
+            if not near:
+                firsts.append(value)
+            labels.append(near[0] if near else len(firsts) - 1)
+        return labels
+
+
+def partition(texts, labels):
+    return {frozenset(text for text, label in zip(texts, labels, strict=True) if label == one) for one in labels}
+
+
+@given(st.lists(st.sampled_from([*"123456789", "", "I don't know."]), max_size=10), st.randoms())
+def test_a_greedy_clusterer_finds_the_same_in_every_order(texts, random):
+    shuffled = random.sample(texts, len(texts))
+    labels, again = (cluster_responses(given, question="", clusterer=WithinOne()) for given in (texts, shuffled))
+    assert partition(texts, labels) == partition(shuffled, again)
+    assert list(dict.fromkeys(again)) == list(range(len(set(again))))
+
+
+def test_the_commonest_answer_comes_first_then_the_shortest_then_by_text():
+    clusterer = WithinOne()
+    texts = ["03", "5", "2", "04", "9", "04"]
+    assert cluster_responses(texts, question="", clusterer=clusterer) == [0, 0, 1, 0, 2, 0]
+    assert clusterer.calls == [[["04", "04", "2", "5", "9", "03"]]]  # 4 takes 5 and 3 before 2 does
+
+
+def test_equal_answers_share_a_cluster_whatever_the_clusterer_says():
+    labels = cluster_responses(["a", "b", "a"], question="", clusterer=Remembering([[0, 1, 2]]))
+    assert labels == [0, 1, 0]
+
+
+@given(st.lists(st.sampled_from("12345"), max_size=6), st.lists(st.sampled_from("12345678"), max_size=4))
+def test_texts_of_a_former_round_change_no_cluster(texts, former):
+    labels, others = cluster_with_former(texts, former, question="", clusterer=WithinOne())
+    assert labels == cluster_responses(texts, question="", clusterer=WithinOne())
+    assert len(others) == len(former)
+    known = dict(zip(texts, labels, strict=True))
+    assert all(known.get(text, label) == label for text, label in zip(former, others, strict=True))
 
 
 @pytest.mark.parametrize(

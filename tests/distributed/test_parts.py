@@ -4,17 +4,20 @@ import asyncio
 import json
 import sys
 import zlib
+from io import BytesIO
 
 import pytest
 
 from coe_agents.distributed import SampleParts, cluster
 from coe_agents.distributed.sampling import _Asking
-from coe_agents.distributed.scoring import _in_parts, score
+from coe_agents.distributed.scoring import _COLUMNS, _from_row, _in_parts, _to_row, score
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.parquet import rows_of
+from coe_agents.evaluation.estimators import ESTIMATORS
+from coe_agents.evaluation.parquet import rows_of, to_parquet
 from coe_agents.evaluation.runner import Participant
+from coe_agents.evaluation.scored import AgentScore, ScoredQuestion
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
 PROMPTS = {question.id: f"Please: {question.question}" for question in QUESTIONS}
@@ -139,3 +142,15 @@ def test_a_part_carries_no_more_than_its_own_questions(tmp_path):
     with parts_in(tmp_path) as parts:
         told = [json.loads(zlib.decompress(content)) for _, content in parts.to_ask(PROMPTS)]
     assert [list(part["prompts"]) for part in told] == [["0", "1"], ["2", "3"], ["4"]]
+
+
+def test_a_part_of_scores_carries_shares_and_ties():
+    scores = dict.fromkeys(ESTIMATORS, 0.1 + 0.2)
+    agents = {"a": AgentScore(1 / 3, 2, True)}
+    rows = [
+        ScoredQuestion("tied", {}, agents, 1 / 3, True, scores),
+        ScoredQuestion("right", {"b": 1}, agents, True, False, scores | {"p_false": None}),
+        ScoredQuestion("unjudged", {}, agents, None, True),
+        ScoredQuestion("dead", {"a": 2}),
+    ]
+    assert [_from_row(row) for row in rows_of(BytesIO(to_parquet(map(_to_row, rows), _COLUMNS)))] == rows

@@ -48,6 +48,17 @@ def test_equals_resampling_by_the_book(rows):
     assert differences.keys() == {"other"}
 
 
+def test_shares_of_right_equal_resampling_by_the_book(rows):
+    correct, scores = rows
+    some = np.where(np.arange(80) % 5 == 0, 1 / 3, correct)
+    estimates, _ = estimate_all(some, scores, n_resamples=50)
+    for name, values in scores.items():
+        drawn = by_the_book(some, values, 50)
+        for metric, plain in PLAIN.items():
+            expected = (plain(correct=some, uncertainty=values), *np.quantile(drawn[metric], [0.025, 0.975]))
+            assert estimates[name][metric] == pytest.approx(expected, abs=1e-12)
+
+
 def test_blocks_change_nothing(rows, monkeypatch):
     correct, scores = rows
     whole = estimate_all(correct, scores, n_resamples=50)

@@ -1,10 +1,16 @@
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, binomtest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Judged, Samples, calibrate, judged
-from coe_agents.evaluation.calibration import choose_threshold, risk_bound, threshold_grid
+from coe_agents.evaluation.calibration import choose_threshold, first_count, risk_bound
+from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group, row, write
 
 NAMED = {"clusterer": "NormalizedMatch", "correctness": "reference"}
@@ -14,7 +20,7 @@ NAMED = {"clusterer": "NormalizedMatch", "correctness": "reference"}
 def rows(tmp_path):
     def of(samples):
         with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-            return judged(questions, clusterer=NormalizedMatch())
+            return judged(questions, clusterer=NormalizedMatch(), every_cluster=True)
 
     return of
 
@@ -29,35 +35,92 @@ def test_the_bound_of_nothing_is_1():
     assert risk_bound(0, 0, confidence=0.9) == risk_bound(4, 4, confidence=0.9) == 1.0
 
 
-def choice(correct, uncertainty, grid=(0.0, 0.5, 1.0), risk=0.2, confidence=0.9, **options):
-    return choose_threshold(
-        correct=correct, uncertainty=uncertainty, grid=grid, risk=risk, confidence=confidence, **options
-    )
+def choice(correct, uncertainty, risk=0.2, confidence=0.9):
+    return choose_threshold(correct=correct, uncertainty=uncertainty, risk=risk, confidence=confidence)
 
 
 def test_the_choice_by_hand():
     # 40 right at 0, then 40 of which 5 are wrong, then 20 wrong
     correct = [True] * 75 + [False] * 25
     uncertainty = [0.0] * 40 + [0.5] * 40 + [1.0] * 20
-    found = choice(correct, uncertainty)
-    assert found == (0.5, 80, 5, risk_bound(5, 80, confidence=0.9))
+    assert choice(correct, uncertainty) == (0.5, 80, 5, risk_bound(5, 80, confidence=0.9))
     assert choice(correct, uncertainty, risk=0.1).threshold == 0.0  # 5 of 80 may be 11.3 %
     assert choice(correct, uncertainty, risk=0.01) == (None, 0, 0, None)  # 0 of 40 may be 5.6 %
-    assert choice(correct, uncertainty, grid=(1.0, 0.0, 0.5)) == found
+    assert choice(correct[::-1], uncertainty[::-1]) == choice(correct, uncertainty)
 
 
 def test_nothing_after_the_first_failure_is_chosen():
     # at 0.5 half is wrong; at 1 the whole would pass, but after a failure it may not be looked at
-    correct = [True] * 20 + [False] * 20 + [True] * 400
-    uncertainty = [0.0] * 20 + [0.5] * 20 + [1.0] * 400
-    assert choice(correct, uncertainty, first_coverage=0.0).threshold == 0.0
-    assert choice(correct, uncertainty, first_coverage=0.0, grid=(0.0, 1.0)).threshold == 1.0
+    correct = [True] * 100 + [False] * 100 + [True] * 2000
+    assert choice(correct, [0.0] * 100 + [0.5] * 100 + [1.0] * 2000).threshold == 0.0
+    assert choice(correct, [0.0] * 100 + [1.0] * 2100).threshold == 1.0
 
 
-def test_thresholds_with_too_few_answers_are_passed_over():
-    correct, uncertainty = [False] + [True] * 99, [0.0] + [1.0] * 99
-    assert choice(correct, uncertainty).threshold == 1.0
-    assert choice(correct, uncertainty, first_coverage=0.0).threshold is None
+def test_the_start_by_hand():
+    # floor(38 * 0.1 / 2) = 1 error of 38 may be 9.93 %, of 37 10.2 %
+    assert risk_bound(1, 38, confidence=0.9) < 0.1 < risk_bound(1, 37, confidence=0.9)
+    assert first_count(100, risk=0.1, confidence=0.9) == 38
+    assert first_count(37, risk=0.1, confidence=0.9) == 22  # too few for one error: 0 of 22 may be 9.94 %
+    assert first_count(21, risk=0.1, confidence=0.9) is None
+    # of 53 answers 11 wrong ones pass at risk 0.3; 15 % wrong ones are at most 11 with probability above 0.9
+    assert risk_bound(11, 53, confidence=0.9) < 0.3 < risk_bound(12, 53, confidence=0.9)
+    assert binom.cdf(11, 53, 0.15) > 0.9
+    assert first_count(250, risk=0.3, confidence=0.9) == first_count(10000, risk=0.3, confidence=0.9) == 53
+    assert first_count(100, risk=0.3, confidence=0.9) == 25
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("factor", [1.0, 1.001, 2.0, 20.0])
+def test_200_right_answers_give_a_threshold_wherever_they_can(factor, confidence):
+    risk = min(0.99, factor * (1.0 - (1.0 - confidence) ** (1 / 200)))  # at factor 1, (1 - risk)^200 == 1 - confidence
+    assert choice([True] * 200, np.linspace(0, 1, 200), risk=risk, confidence=confidence)[:3] == (1.0, 200, 0)
+    less = 0.999 * (1.0 - (1.0 - confidence) ** (1 / 200))
+    assert choice([True] * 200, np.linspace(0, 1, 200), risk=less, confidence=confidence).threshold is None
+
+
+def test_an_easy_set_is_answered_whole():
+    correct = np.arange(400) % 20 != 19  # 95 % right, wherever
+    assert choice(correct, np.linspace(0, 1, 400), risk=0.1)[:3] == (1.0, 400, 20)
+
+
+def test_a_threshold_never_lies_beyond_what_was_seen():
+    assert choice([True] * 100, [0.123] * 100).threshold == 0.123
+    assert choice([True] * 60 + [False] * 60, [0.1] * 60 + [9.0] * 60).threshold == 0.1
+
+
+def test_uncertainties_within_1e_9_tie():
+    # were they told apart, the right ones would come first
+    correct, noise = [True] * 60 + [False] * 60, [0.5] * 60 + [0.5 + 1e-12] * 60
+    assert choice(correct, noise).threshold is None
+    assert choice(correct, [0.5] * 60 + [0.5 + 1e-6] * 60).n_answered == 60
+
+
+def test_a_partly_right_answer_counts_by_its_share():
+    correct = [1.0] * 99 + [0.25]
+    assert choice(correct, [0.0] * 100) == (0.0, 100, 1, risk_bound(1, 100, confidence=0.9))
+    with pytest.raises(ValueError, match=r'"correct" must hold shares in \[0, 1\] only'):
+        choice([1.5], [0.0])
+
+
+questions = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 30)), min_size=1, max_size=120)
+
+
+@given(questions, st.data())
+def test_a_right_answer_in_place_of_a_wrong_one_never_lowers_the_threshold(rows, data):
+    correct, scores = map(list, zip(*rows, strict=True))
+    better = [data.draw(st.sampled_from([share, 1.0])) for share in correct]
+    low, high = (choice(each, scores, risk=0.3).threshold for each in (correct, better))
+    assert low is None or (high is not None and high >= low)
+
+
+@given(questions, st.randoms())
+def test_the_order_and_the_scale_of_the_questions_change_nothing(rows, random):
+    correct, scores = map(np.array, zip(*rows, strict=True))
+    found = choice(correct, scores, risk=0.3)
+    random.shuffle(rows)
+    other = choice([c for c, _ in rows], [math.exp(s) for _, s in rows], risk=0.3)
+    assert other[1:] == found[1:]
+    assert found.threshold is None or other.threshold == math.exp(found.threshold)
 
 
 @pytest.mark.parametrize("n", [60, 400])
@@ -67,11 +130,21 @@ def test_the_promise_holds_where_the_truth_is_known(n):
     broken = 0
     for _ in range(n_runs):
         u = generator.random(n)
-        found = choice(generator.random(n) >= u, u, grid=np.arange(0, 1.005, 0.01))
+        found = choice(generator.random(n) >= u, u)
         broken += found.threshold is not None and found.threshold > 0.4 + 1e-9
     assert binomtest(broken, n_runs, 0.1, alternative="greater").pvalue > 0.01
     if n == 400:
         assert broken > 10  # so the test could fail: a search that ignores the risk breaks it nearly always
+
+
+def test_the_promise_holds_for_mixed_labels():
+    # the label of an answer is the mean of three that are right with probability 0.79: the true risk is 0.21 > 0.2
+    generator, n_runs = np.random.default_rng(1), 1000
+    broken = sum(
+        choice(generator.binomial(3, 0.79, 120) / 3, generator.random(120)).threshold is not None for _ in range(n_runs)
+    )
+    assert binomtest(broken, n_runs, 0.1, alternative="greater").pvalue > 0.01
+    assert choice(np.full(120, 0.9), np.zeros(120)).n_wrong == 12  # so that it can pass
 
 
 def test_calibrate_keeps_what_it_was_calibrated_on(rows):
@@ -110,25 +183,105 @@ def test_a_group_that_declines_is_not_answered_and_not_wrong(rows):
 
 def test_a_learned_gate_keeps_halves_apart(rows):
     data = rows(group(300))
-    policy = calibrate(data, risk=0.3, confidence=0.9, gate="learned", **NAMED)
-    found = policy.calibration
+    found = calibrate(data, risk=0.3, confidence=0.9, gate="learned", halves=True, **NAMED).calibration
     assert 100 < found.n_questions < 200  # the half that chose the threshold
     assert found.gate.agents == ("a", "b", "c")
     assert found.n_answered > 30
     assert 0 < found.threshold < 1
+    assert found.fit == "halves"
+    with pytest.raises(ValueError, match=r'"halves" needs a learned gate'):
+        calibrate(data, risk=0.3, confidence=0.9, halves=True, **NAMED)
 
 
-def test_the_grid_reaches_the_highest_coe_there_can_be(rows):
-    data = rows(group(5))
-    grid = threshold_grid(data)
-    assert grid[0] == 0
-    assert np.log(12) <= grid[-1] < np.log(12) + 0.06
-    assert threshold_grid(None)[-1] == pytest.approx(1)
+def test_a_learned_gate_is_fitted_on_all_and_its_threshold_on_held_out_shares(rows):
+    data = rows(group(300))
+    found = calibrate(data, risk=0.3, confidence=0.9, gate="learned", **NAMED).calibration
+    assert (found.fit, found.n_questions, len(found.uncertainties)) == ("folds", 300, 300)
+    assert found.threshold in found.uncertainties
+    answered = sum(found.uncertainty(row.measurement) <= found.threshold + 1e-9 for row in data)
+    assert answered == pytest.approx(found.n_answered, abs=15)
+    assert found.bound <= 0.3
+
+
+@pytest.mark.parametrize("options", [{}, {"gate": "learned"}, {"gate": "learned", "halves": True}])
+def test_names_and_orders_change_nothing(rows, options):
+    samples = group(200, n_samples=2)
+    renamed = [each | {"agent": {"a": "z", "b": "m", "c": "aa"}[each["agent"]]} for each in samples]
+    found, other = (
+        calibrate(rows(each), risk=0.3, confidence=0.9, **options, **NAMED).calibration
+        for each in (samples, renamed[::-1])
+    )
+    for name in ("n_questions", "n_answered", "n_wrong", "n_ties", "bound"):
+        assert getattr(found, name) == getattr(other, name), name
+    assert found.threshold == pytest.approx(other.threshold, abs=1e-6)
+    np.testing.assert_allclose(found.uncertainties, other.uncertainties, atol=1e-6)
+
+
+def disputed(n_questions):
+    """Two agents, one response each: "a" is right, "b" agrees in every other question."""
+    return [
+        row(f"q{i:03}", agent, 0, "right" if agent == "a" or i % 2 else "wrong", references=["right"])
+        for i in range(n_questions)
+        for agent in "ab"
+    ]
+
+
+def test_a_tie_is_never_answered_and_outside_the_risk(rows):
+    data = rows(disputed(200))
+    policy = calibrate(data, risk=0.1, confidence=0.9, **NAMED)
+    found = policy.calibration
+    assert (found.n_questions, found.n_ties, found.n_answered, found.n_wrong) == (200, 100, 100, 0)
+    assert found.threshold == 0.0
+    # even where the threshold would allow it
+    decision = CalibratedPolicy(replace(found, threshold=5.0)).decide(data[0].measurement, round=0, max_rounds=1)
+    assert (decision.action, decision.answer) == ("abstain", None)
+    assert decision.reason == "the leading answers tie: 'right', 'wrong'"
+
+
+def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
+    # "a" is right, but for 10 % of the questions that both are wrong about
+    samples = [each | ({"text": "both wrong"} if int(each["id"][1:]) % 10 == 9 else {}) for each in disputed(300)]
+    data = rows(samples)
+    policy = calibrate(data, risk=0.2, confidence=0.9, gate="learned", **NAMED)
+    found = policy.calibration
+    assert found.gate.weights[0] > found.gate.weights[1]
+    assert found.n_ties == 0
+    assert found.n_answered > 200
+    decision = policy.decide(data[0].measurement, round=0, max_rounds=1)
+    assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", "right", True)
+
+
+def test_equal_agents_break_no_tie(rows):
+    # each is right in half of the disputes
+    samples = [
+        row(f"q{i:03}", agent, 0, "right" if (i + (agent == "a")) % 2 else f"wrong {i % 4}", references=["right"])
+        for i in range(200)
+        for agent in "ab"
+    ]
+    found = calibrate(rows(samples), risk=0.3, confidence=0.9, gate="learned", **NAMED).calibration
+    assert (found.gate.weights, found.n_ties, found.threshold) == ((0.5, 0.5), 200, None)
+
+
+def test_a_learned_gate_needs_a_verdict_on_every_cluster(rows):
+    data = [replace(each, verdicts=()) for each in rows(group(50))]
+    with pytest.raises(ValueError, match=r'Pass every_cluster=True to "judged"'):
+        calibrate(data, risk=0.3, confidence=0.9, gate="learned", **NAMED)
+
+
+def test_one_divergence_is_calibrated(rows):
+    data = rows(group(50))
+    with pytest.raises(ValueError, match="must be measured with one divergence; got js, kl"):
+        calibrate(
+            [replace(data[0], measurement=replace(data[0].measurement, divergence="js")), *data[1:]],
+            risk=0.3,
+            confidence=0.9,
+            **NAMED,
+        )
 
 
 def test_refuses_questions_without_verdicts(rows):
     with pytest.raises(ValueError, match=r"none has one\. Add references or labels"):
         calibrate(rows([row("q")]), risk=0.1, confidence=0.9, **NAMED)
-    with pytest.raises(ValueError, match='"risk" must be above 0 and below 1; it is 10'):
+    with pytest.raises(ValueError, match='"risk" must be above 0 and below 1; got 10'):
         calibrate(rows(group(5)), risk=10, confidence=0.9, **NAMED)
     assert isinstance(rows([row("q")])[0], Judged)

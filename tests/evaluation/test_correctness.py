@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Criterion, Prediction, Rule, SameMeaning
-from coe_agents.evaluation.correctness import judge, token_f1
+from coe_agents.evaluation import CRITERIA, Criterion, Prediction, Rule, SameMeaning, SampledQuestion, measured
+from coe_agents.evaluation.correctness import judge, token_f1, with_verdicts
 from coe_agents.testing import TableEntailment
+from tests.evaluation.invented import row
 
 
 def verdict(name, answer, references=(), verdicts=()):
@@ -16,11 +19,14 @@ def verdict(name, answer, references=(), verdicts=()):
         ("reference", "The Beatles!", ["Stones", "beatles"], [], True),  # an alias, normalised
         ("reference", "Beatles of Liverpool", ["beatles"], [], False),
         ("reference", "Beatles", [], [True], None),
-        ("label", "x", ["y"], [None, False, True], True),
+        ("label", "x", ["y"], [None, False, True], 0.5),  # mixed labels: the share of them that says right
+        ("label", "x", ["y"], [True, False, True, True], 0.75),
         ("label", "x", ["x"], [None, False], False),
         ("label", "x", ["x"], [None], None),
         ("reference_or_label", "x", ["x"], [False], True),  # the judge knew one alias only
         ("reference_or_label", "x", ["y"], [True], True),
+        ("reference_or_label", "x", ["y"], [True, False], 0.5),
+        ("reference_or_label", "x", ["x"], [True, False], True),
         ("reference_or_label", "x", ["y"], [], False),
         ("reference_or_label", "x", [], [False], False),
         ("reference_or_label", "x", [], [None], None),
@@ -33,12 +39,12 @@ def verdict(name, answer, references=(), verdicts=()):
     ],
 )
 def test_criteria_by_hand(name, answer, references, verdicts, expected):
-    assert verdict(name, answer, references, verdicts) is expected
+    assert verdict(name, answer, references, verdicts) == expected
 
 
 @pytest.mark.parametrize("answer", ["I don't know.", ""])
 def test_declining_is_never_right(answer):
-    assert verdict("reference_or_label", answer, [answer], [True]) is False
+    assert verdict("reference_or_label", answer, [answer], [True]) == 0
     assert verdict("label", answer, [], [None]) is None
 
 
@@ -72,6 +78,37 @@ def test_a_judge_that_loses_one_is_refused():
 
     with pytest.raises(ValueError, match=r"one verdict per prediction; forgetful returned 1 for 2"):
         judge([Prediction("?", "a"), Prediction("?", "b")], Forgetful())
+
+
+@pytest.mark.parametrize("said", [1.5, -0.1, float("nan")])
+def test_a_verdict_outside_0_and_1_is_refused(said):
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]; strange returned"):
+        judge([Prediction("?", "a")], Rule("strange", lambda _: said))
+
+
+def test_a_tied_question_is_right_by_the_share_of_its_leading_answers_that_is_right():
+    class Asked:
+        name, batches = "asked", []
+
+        def judge(self, predictions):
+            self.batches.append([each.answer for each in predictions])
+            return [{"x": True, "y": 0.5, "z": None, "w": None}[each.answer] for each in predictions]
+
+    def question(name, *answers):
+        rows = [row(name, f"agent-{i}", text=text) for i, text in enumerate(answers)]
+        return SampledQuestion(name, "Which?", (), tuple(rows), ())
+
+    told = [
+        question("three tie", "x", "y", "z"),  # 1, 0.5 and unknown: the mean of what is known
+        question("none is known", "z", "w"),
+        question("y leads", "y", "y", "x"),
+    ]
+    defaults = {"answer": None, "logprob": None, "n_tokens": None, "correct": None, "error": None, "round": 0}
+    filled = [replace(each, responses=tuple(defaults | said for said in each.responses)) for each in told]
+    found = list(with_verdicts(measured(filled, clusterer=NormalizedMatch()), Asked()))
+    assert [verdict for _, verdict in found] == [0.75, None, 0.5]
+    assert [statistics.is_tied for statistics, _ in found] == [True, True, False]
+    assert Asked.batches == [["x", "y", "z", "w", "z", "y"]]  # all leading answers in one batch
 
 
 def test_token_f1_counts_repetitions_and_survives_nothing():

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from scipy.stats import binomtest, ks_2samp
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, calibrate, check_drift, judged
+from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group, write
 
 
@@ -10,7 +14,7 @@ from tests.evaluation.invented import group, write
 def rows(tmp_path):
     def of(samples):
         with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-            return judged(questions, clusterer=NormalizedMatch())
+            return judged(questions, clusterer=NormalizedMatch(), every_cluster=True)
 
     return of
 
@@ -52,13 +56,40 @@ def test_the_test_is_scipys(policy, rows):
     data = rows(group(200, seed=3))
     new = [policy.calibration.uncertainty(each.measurement) for each in data]
     found = check_drift(policy, data, clusterer="NormalizedMatch")
-    assert (found.ks_statistic, found.p_value) == tuple(ks_2samp(policy.calibration.uncertainties, new))
+    known = np.round(policy.calibration.uncertainties, 9)
+    assert (found.ks_statistic, found.p_value) == tuple(ks_2samp(known, np.round(new, 9)))
 
 
 def test_what_it_was_calibrated_on_shows_none_at_all(rows):
     data = rows(group(400))
     policy = calibrate(data, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
     assert check_drift(policy, data, clusterer="NormalizedMatch").ks_statistic == 0.0
+
+
+def test_summation_noise_is_no_drift(rows):
+    data = rows(group(400))
+    policy = calibrate(data, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
+    noisy = [replace(row, measurement=replace(row.measurement, coe=row.measurement.coe + 1e-13)) for row in data]
+    assert check_drift(policy, noisy, clusterer="NormalizedMatch").ks_statistic == 0.0
+
+
+def test_ties_are_counted_and_not_answered(policy, rows):
+    tied = [each for each in group(100, seed=4, agents=("a", "b")) if each["index"] == 0]
+    pairs = rows(tied)
+    n_ties = sum(len(row.measurement.tied) > 1 for row in pairs)
+    assert n_ties > 20
+    threshold = replace(policy.calibration, gate=None, threshold=9.0)
+    found = check_drift(CalibratedPolicy(threshold), pairs, clusterer="NormalizedMatch")
+    assert (found.n_ties, found.coverage) == (n_ties, (100 - n_ties) / 100)
+    assert found.n_judged == 100 - n_ties
+
+
+def test_another_divergence_is_a_mismatch(policy, rows):
+    data = rows(group(60, seed=1))
+    other = [replace(row, measurement=replace(row.measurement, divergence="js")) for row in data]
+    found = check_drift(policy, other, clusterer="NormalizedMatch")
+    assert 'the divergence is "js", and "kl" when calibrated' in found.mismatches
+    assert found.coverage == 0.0
 
 
 def test_without_verdicts_the_risk_is_open(policy, rows):

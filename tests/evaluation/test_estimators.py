@@ -3,12 +3,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh, expm
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, measured
 from coe_agents.evaluation.estimators import CONFIDENCES, ESTIMATORS
 from coe_agents.testing import TableEntailment
-from coe_agents.uncertainty import collaborative_entropy, entropy, semantic_entropy
+from coe_agents.uncertainty import collaborative_entropy, entropy, kl_divergence, semantic_entropy
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)
@@ -52,6 +53,14 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
         assert found[name] is None
 
 
+def test_renyi3_by_hand(statistics):
+    (one,) = statistics(said("x x x y", "x x x x"))
+    # the mean is (7/8, 1/8): 343/512 + 1/512 = 344/512
+    assert values(one)["renyi3"] == pytest.approx(-math.log(344 / 512) / 2)
+    (agreed,) = statistics(said("x x", "x x"))
+    assert values(agreed)["renyi3"] == 0.0
+
+
 def test_by_hand_where_each_hesitates(statistics):
     (one,) = statistics(said("x y", "x y"))
     found = values(one)
@@ -64,7 +73,8 @@ def test_by_hand_where_each_hesitates(statistics):
 def test_everything_is_lowest_at_consensus(statistics):
     (one,) = statistics(said("x x", "x x", logprob=0.0, n_tokens=1, p_false=0.0, verbal_conf=1.0))
     lowest = dict.fromkeys(ESTIMATORS, 0.0) | {"graph_eigenvalues": 1.0}
-    # the heat kernel of one cluster of m = 4: eigenvalues 1 and three times exp(-0.3 * 4)
+    # the heat kernel of one cluster of m = 4: eigenvalues 1 and three times exp(-0.3 * 4). Its diagonal is constant, so
+    # a unit diagonal is only another scale
     heat = np.array([1.0, *[math.exp(-1.2)] * 3])
     lowest["kernel_language_entropy"] = entropy(heat / heat.sum())
     assert values(one) == pytest.approx(lowest, abs=1e-12)
@@ -120,30 +130,41 @@ def test_an_entailment_model_sets_the_distances(statistics):
     assert [len(call) for call in model.calls] == [2]
 
 
-def test_kernel_entropy_equals_the_matrix_formula(statistics):
+def test_kernel_entropy_by_hand(statistics):
+    # two responses of different meaning: L = 0, so the kernel is I / 2
+    (one,) = statistics(said("x", "y"))
+    assert ESTIMATORS["kernel_language_entropy"](one) == pytest.approx(LOG2)
+    # of the same meaning: H = exp(-0.3 [[1, -1], [-1, 1]]) has a = (1 + e^-0.6) / 2 on the diagonal and
+    # b = (1 - e^-0.6) / 2 beside it; the unit-diagonal kernel / 2 has the eigenvalues (1 +- b / a) / 2
+    (one,) = statistics(said("x x"))
+    ratio = (1 - math.exp(-0.6)) / (1 + math.exp(-0.6))
+    assert ESTIMATORS["kernel_language_entropy"](one) == pytest.approx(entropy([(1 + ratio) / 2, (1 - ratio) / 2]))
+
+
+def test_eccentricity_by_hand(statistics):
+    # without edges between clusters the embedding is the clusters' indicators: sqrt(n_clusters - 1)
     (one,) = statistics(said("x y z", "x x y"))
-    edges = (one.labels[:, None] == one.labels).astype(float)
-    laplacian = np.diag(edges.sum(1)) - edges
-    power, heat = np.eye(6), np.eye(6)
-    for k in range(1, 40):  # exp as its series
-        power = power @ (-0.3 * laplacian) / k
-        heat = heat + power
-    kernel = heat / np.trace(heat)
-    eigenvalues = np.linalg.eigvalsh(kernel)
-    expected = -(eigenvalues * np.log(eigenvalues)).sum()
-    assert ESTIMATORS["kernel_language_entropy"](one) == pytest.approx(expected)
+    assert ESTIMATORS["eccentricity"](one) == pytest.approx(math.sqrt(2))
+    model = TableEntailment({}, default="entailment")
+    (one,) = statistics(said("x", "y", question="Q?"), entailment=model)
+    assert one.affinity[0, 1] == pytest.approx(0.8, abs=0.15)  # the second eigenvalue is far above 0: still embedded
+    assert 0 < ESTIMATORS["eccentricity"](one) <= 1
 
 
 def dense(one):
     """The graph scores from the m x m matrix of edges, as the papers write them; the oracle."""
     edges = one.affinity[np.ix_(one.labels, one.labels)]
     degrees = edges.sum(axis=1)
-    scaled = np.linalg.eigvalsh(np.eye(len(edges)) - edges / np.sqrt(np.outer(degrees, degrees)))
-    heat = np.exp(-0.3 * np.linalg.eigvalsh(np.diag(degrees) - edges))
+    scaled, vectors = eigh(np.eye(len(edges)) - edges / np.sqrt(np.outer(degrees, degrees)))
+    embedding = vectors[:, scaled < 0.9]
+    heat = expm(-0.3 * (np.diag(degrees) - edges))
+    kernel = heat / np.sqrt(np.outer(np.diag(heat), np.diag(heat))) / len(edges)
+    eigenvalues = np.maximum(np.linalg.eigvalsh(kernel), 0.0)
     return {
         "degree_matrix": np.trace(len(edges) * np.eye(len(edges)) - np.diag(degrees)) / len(edges) ** 2,
         "graph_eigenvalues": np.maximum(0.0, 1.0 - scaled).sum(),
-        "kernel_language_entropy": entropy(heat / heat.sum()),
+        "eccentricity": np.linalg.norm(embedding - embedding.mean(axis=0)),
+        "kernel_language_entropy": entropy(eigenvalues / eigenvalues.sum()),
     }
 
 
@@ -175,8 +196,10 @@ def plain_figures(one):
 
 
 def compatible_subset(one):
-    entropies = np.atleast_1d(semantic_entropy(one.distributions))
-    order = sorted(range(len(entropies)), key=lambda i: (round(entropies[i], 12), one.names[i]))
+    rows = one.distributions
+    entropies = np.atleast_1d(semantic_entropy(rows))
+    distances = np.atleast_1d(kl_divergence(rows, rows.mean(axis=0)))
+    order = sorted(range(len(rows)), key=lambda i: (*np.round([entropies[i], distances[i]], 8), *np.round(-rows[i], 8)))
     chosen = order[:1]
     for agent in order[1:]:
         before, after = (collaborative_entropy(one.distributions[rows]) for rows in (chosen, [*chosen, agent]))
@@ -222,7 +245,6 @@ def test_ranges_and_the_order_of_agents(statistics):
     rows = group(10)
     renamed = [each | {"agent": {"a": "c", "b": "b", "c": "a"}[each["agent"]]} for each in rows]
     for one, other in zip(statistics(rows), statistics(renamed), strict=True):
-        # which of two equally supported clusters comes first, and so is chosen, is up to the order
         assert values(one) == pytest.approx(values(other), abs=1e-9)
 
 

@@ -1,94 +1,181 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.metrics import log_loss
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples, judged, measured
-from coe_agents.evaluation.learned import LEAN, agent_weights, cluster_verdicts, cross_fitted, fit_gate, folds
+from coe_agents.evaluation.learned import fit_gate, fit_trust, judge_clusters, to_folds
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.policy.gate import FEATURES, features
+from coe_agents.policy.gate import distributions_of, gate_features
 from tests.evaluation.invented import group, row, write
+
+
+def rows_of(folder, samples):
+    with Samples([write(folder / "s.jsonl", samples)]) as questions:
+        return judged(questions, clusterer=NormalizedMatch(), every_cluster=True)
 
 
 @pytest.fixture
 def rows(tmp_path):
-    with Samples([write(tmp_path / "s.jsonl", group(150))]) as questions:
-        found = judged(questions, clusterer=NormalizedMatch())
-    return [each.measurement for each in found], np.array([each.correct for each in found])
+    return rows_of(tmp_path, group(150))
 
 
-def test_features_by_hand(tmp_path):
-    # a: x, x, y; b: x: the mean is (5/6, 1/6)
-    samples = [row("q", "a", i, text) for i, text in enumerate("xxy")] + [row("q", "b", 0, "x")]
-    with Samples([write(tmp_path / "f.jsonl", samples)]) as questions:
-        (one,) = judged(questions, clusterer=NormalizedMatch())
-    m = one.measurement
-    expected = [m.coe, m.aleatoric, m.epistemic, -math.log(5 / 6), 4 / 6, math.log(2), 1.0, 2 / 3]
-    assert features(m, ["b", "a"]) == pytest.approx(np.array(expected))
-    with pytest.raises(KeyError):
-        features(m, ["c"])
+def fit(rows, **options):
+    return fit_gate([each.measurement for each in rows], [each.verdicts for each in rows], **options)
 
 
-def test_the_gate_in_numpy_equals_scikit_learn(rows):
-    measurements, correct = rows
-    gate = fit_gate(measurements, correct, strength=0.5)
-    x = np.array([features(m, "abc") for m in measurements])
-    stretched = StandardScaler().fit_transform(x)
-    stretched[:, FEATURES.index("coe")] *= LEAN
-    pipeline = make_pipeline(LogisticRegression(C=0.5, max_iter=1000)).fit(stretched, ~correct)
-    own = [gate.uncertainty(m) for m in measurements]
-    np.testing.assert_allclose(own, pipeline.predict_proba(stretched)[:, 1], atol=1e-6)
-    assert auroc(correct=correct, uncertainty=own) > 0.7  # higher = less sure
+def unequal(n_questions, seed=0):
+    """One agent that is right in 85 % of the questions, one in 35 %; each sure of its own answer."""
+    generator = np.random.default_rng(seed)
+    return [
+        row(
+            f"q{i:04}",
+            agent,
+            0,
+            "right" if generator.random() < ease else f"w{generator.integers(9)}",
+            references=["right"],
+        )
+        for i in range(n_questions)
+        for agent, ease in (("strong", 0.85), ("weak", 0.35))
+    ]
 
 
-def test_cross_fitting_never_scores_what_it_was_fitted_on(rows):
-    measurements, correct = rows
-    held_out = cross_fitted(measurements, correct, n_folds=5)
-    for outside, inside in folds(correct, n_folds=5, seed=0):
-        assert sorted([*outside, *inside]) == list(range(150))
-        gate = fit_gate([measurements[i] for i in outside], correct[outside])
-        assert [gate.uncertainty(measurements[i]) for i in inside] == held_out[inside].tolist()
-        assert np.mean(correct[inside]) == pytest.approx(correct.mean(), abs=0.04)
+def test_features_by_hand():
+    # means (5/6, 1/6): H_3 = -log((125 + 1) / 216) / 2; supports 2/3 and 1 of the leading cluster
+    entropy, deviations = gate_features(np.array([[2 / 3, 1 / 3], [1.0, 0.0]]), np.array([0.5, 0.5]))
+    assert entropy == pytest.approx(math.log(1 - math.log(126 / 216) / 2))
+    assert deviations == pytest.approx([-1 / 6, 1 / 6])
+    # the weights lead to the other cluster
+    assert gate_features(np.eye(2), np.array([0.3, 0.7]))[1] == pytest.approx([-0.5, 0.5])
+    # a tie: the mean over both
+    assert gate_features(np.eye(2), np.array([0.5, 0.5]))[1] == pytest.approx([0.0, 0.0])
+
+
+def test_the_trust_is_the_minimum_of_its_loss():
+    generator = np.random.default_rng(0)
+    questions = [generator.dirichlet(np.ones(3), size=2) for _ in range(200)]
+    correct = [np.eye(3)[row[0].argmax() if generator.random() < 0.8 else row[1].argmax()] for row in questions]
+
+    def loss(slopes, penalty=2.0):
+        scores = [slopes @ rows for rows in questions]
+        likelihood = sum(s @ right - np.log(np.exp(s).sum()) for s, right in zip(scores, correct, strict=True))
+        return penalty / 2 * ((slopes - slopes.mean()) ** 2).sum() - likelihood
+
+    weights = fit_trust(questions, correct, penalty=2.0)
+    best = min((loss(np.array([a, b])), a, b) for a in np.arange(0.0, 12.0, 0.1) for b in np.arange(0.0, 12.0, 0.1))
+    assert weights[0] == pytest.approx(best[1] / (best[1] + best[2]), abs=0.02)
+    assert weights.sum() == pytest.approx(1.0)
+
+
+def test_trust_is_never_negative_and_equal_without_evidence():
+    # the second agent is always wrong, also where the first hesitates
+    contrary = [np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.5, 0.5], [0.0, 1.0]])] * 300
+    assert fit_trust(contrary, [np.array([1.0, 0.0])] * 600, penalty=0.1).tolist() == [1.0, 0.0]
+    assert fit_trust([np.ones((2, 1))] * 9, [np.ones(1)] * 9).tolist() == [0.5, 0.5]
+    assert fit_trust([np.eye(2)] * 9, [np.zeros(2)] * 9).tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="at least one question; got none"):
+        fit_trust([], [])
+
+
+def test_trust_does_not_depend_on_the_order_of_agents_or_clusters():
+    generator = np.random.default_rng(1)
+    questions = [generator.dirichlet(np.ones(4), size=3) for _ in range(80)]
+    correct = [np.eye(4)[generator.integers(4)] for _ in range(80)]
+    turned = fit_trust([rows[::-1, ::-1] for rows in questions], [right[::-1] for right in correct])
+    np.testing.assert_allclose(turned[::-1], fit_trust(questions, correct), atol=1e-4)
+
+
+def test_the_gate_equals_scikit_learn(rows):
+    gate = fit(rows, trust=False)
+    assert gate.weights == pytest.approx([1 / 3] * 3)
+    x = np.array([gate_features(distributions_of(each.measurement, "abc"), np.full(3, 1 / 3))[0] for each in rows])
+    wrong = np.array([1 - each.verdicts[each.measurement.leading] for each in rows])
+    untied = np.array([not each.measurement.tied for each in rows])
+    gate = fit([each for each in rows if not each.measurement.tied], trust=False)
+    free = LogisticRegression(C=1e6).fit(x[untied, None], wrong[untied])
+    own = np.array([gate.uncertainty(each.measurement) for each in rows])[untied]
+    assert gate.deviations == (0.0, 0.0, 0.0)  # equal agents: the block does not enter
+    np.testing.assert_allclose(own, free.predict_proba(x[untied, None])[:, 1], atol=1e-3)
+    assert auroc(correct=wrong[untied] == 0, uncertainty=own) > 0.7  # higher = less sure
+
+
+def test_unequal_agents_have_unequal_weights(tmp_path):
+    samples = unequal(400)
+    data = rows_of(tmp_path, samples)
+    gate = fit(data)
+    assert gate.agents == ("strong", "weak")
+    assert gate.weights[0] > 0.6
+    assert fit(data, trust=False).weights == (0.5, 0.5)
+    right = np.mean([each.verdicts[chosen] for each in data if (chosen := gate.chosen(each.measurement)) is not None])
+    assert right == pytest.approx(0.85, abs=0.03)  # the strong agent's own
+    assert right - np.mean([each.correct for each in data]) > 0.15
+
+
+def test_a_block_enters_where_the_agents_are_unequal(tmp_path):
+    generator = np.random.default_rng(3)
+    samples = [
+        row(f"q{i:04}", agent, index, "right" if generator.random() < ease else "wrong", references=["right"])
+        for i in range(400)
+        for agent, ease in (("strong", 0.9), ("weak", 0.2))
+        for index in range(3)
+    ]
+    data = rows_of(tmp_path, samples)
+    strong, weak = fit(data, trust=False).deviations
+    assert strong < 0 < weak  # support by the strong one makes a wrong answer less likely
+
+
+def test_shares_of_mixed_labels_count_as_weights(rows):
+    half = [replace(each, verdicts=tuple(0.5 for _ in each.verdicts)) for each in rows]
+    gate = fit(half, trust=False)
+    assert [gate.uncertainty(each.measurement) for each in half] == pytest.approx([0.5] * len(half), abs=1e-3)
+    own = [gate.uncertainty(each.measurement) for each in half]
+    assert log_loss([0, 1] * 150, np.repeat(own, 2)) == pytest.approx(math.log(2), abs=1e-3)
 
 
 def test_noise_cannot_be_learned(rows):
-    measurements, _ = rows
-    noise = np.random.default_rng(0).random(150) < 0.5
-    assert 0.3 < auroc(correct=noise, uncertainty=cross_fitted(measurements, noise)) < 0.7
+    generator = np.random.default_rng(0)
+    noise = [replace(each, verdicts=tuple(float(generator.random() < 0.5) for _ in each.verdicts)) for each in rows]
+    gate = fit(noise, trust=False)
+    assert gate.deviations == (0.0, 0.0, 0.0)
+
+
+def test_folds_hold_equal_shares_and_depend_on_ids_alone():
+    identifiers = [f"q{i}" for i in range(100)]
+    wrong = np.array([i % 4 == 0 for i in range(100)], dtype=float)
+    fold = to_folds(identifiers, wrong)
+    assert np.bincount(fold).tolist() == [20] * 5
+    assert np.bincount(fold, wrong).tolist() == [5.0] * 5
+    assert to_folds(identifiers[::-1], wrong[::-1])[::-1].tolist() == fold.tolist()
+    assert to_folds(identifiers, wrong, salt="other").tolist() != fold.tolist()
 
 
 def test_questions_that_lack_an_agent_are_left_out(tmp_path):
     samples = [each for each in group(40) if (each["id"], each["agent"]) != ("q00000", "b")]
-    with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-        found = judged(questions, clusterer=NormalizedMatch())
-    whole, lacking = found[1:], found[:1]
-    gates = [fit_gate([e.measurement for e in each], [e.correct for e in each]) for each in (whole, lacking + whole)]
-    assert gates[0] == gates[1]
+    data = rows_of(tmp_path, samples)
+    assert fit(data) == fit(data[1:])
+    unknown = replace(data[1], verdicts=(None,) * len(data[1].verdicts))
+    assert fit([unknown, *data[2:]]) == fit(data[2:])
 
 
 def test_one_class_cannot_be_learned(rows):
-    measurements, _ = rows
+    right = [replace(each, verdicts=(1.0,) * len(each.verdicts)) for each in rows]
     with pytest.raises(
-        ValueError, match=r"right and wrong answers to questions with all 3 agents; 150 such .* 0 of them"
+        ValueError, match=r"two right and two wrong answers by all 3 agents; got 150 .* 0 of them wrong"
     ):
-        fit_gate(measurements, [True] * 150)
-
-
-def test_agent_weights_by_hand():
-    # accuracies (9 + 1) / 12 and (7 + 1) / 12 of ten questions: odds 5 and 2
-    own = np.ones((10, 2), dtype=bool)
-    own[0, 0] = own[:3, 1] = False
-    expected = np.log([5, 2]) / np.log(10)
-    assert agent_weights(own) == pytest.approx(expected)
-    assert agent_weights(~own).tolist() == [0.5, 0.5]  # none is right more often than not
+        fit(right)
 
 
 def test_every_cluster_has_its_own_verdict(tmp_path):
     samples = [row("q", "a", i, text, references=["rome"]) for i, text in enumerate(["Paris", "Paris", "Rome"])]
     with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-        (one,) = measured(questions, clusterer=NormalizedMatch())
-    assert cluster_verdicts(one, CRITERIA["reference"]).tolist() == [False, True]
+        ((_, verdicts),) = judge_clusters(measured(questions, clusterer=NormalizedMatch()), CRITERIA["reference"])
+    assert verdicts == (0.0, 1.0)
+    (found,) = rows_of(tmp_path, samples)
+    assert (found.verdicts, found.correct) == ((0.0, 1.0), 0.0)
+    (tied,) = rows_of(tmp_path, samples[1:])
+    assert (tied.verdicts, tied.correct) == ((0.0, 1.0), 0.5)
+    assert rows_of(tmp_path, [row("q", "a", 0, "Paris")])[0].correct is None

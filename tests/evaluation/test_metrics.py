@@ -131,7 +131,8 @@ def test_shuffling_rows_changes_nothing(metric):
     ("correct", "uncertainty", "message"),
     [
         ([True, None], [1, 2], r'"correct" must hold True and False'),
-        ([1.0, np.nan], [1, 2], r'"correct" must hold True and False \(or 1 and 0\) only; it holds nan'),
+        ([1.0, np.nan], [1, 2], r'"correct" must hold True and False .* it holds nan'),
+        ([1.0, -0.5], [1, 2], r"it holds -0.5"),
         ([0, 2], [1, 2], r"it holds 2"),
         ([True, False], [1, np.nan], r'"uncertainty" must hold finite numbers only; it holds nan'),
         ([True, False], [1, 2, 3], r"equally long and not empty; their shapes are \(2,\) and \(3,\)"),
@@ -141,6 +142,60 @@ def test_shuffling_rows_changes_nothing(metric):
 def test_refuses(correct, uncertainty, message):
     with pytest.raises(ValueError, match=message):
         auroc(correct=correct, uncertainty=uncertainty)
+
+
+def as_weights(correct, uncertainty):
+    """Each row twice, as wrong and as right, with weights: what scikit-learn takes."""
+    wrong = np.repeat([True, False], len(correct))
+    return wrong, np.tile(uncertainty, 2), np.concatenate([1.0 - correct, correct])
+
+
+def shares(seed, n=200):
+    """Some rows are wholly right or wrong, some half right, some by another share."""
+    generator = np.random.default_rng(seed)
+    correct = generator.choice([0.0, 1.0, 0.5, 1 / 3, 0.75], n, p=[0.3, 0.4, 0.1, 0.1, 0.1])
+    return {"correct": correct, "uncertainty": np.round(generator.random(n) - 0.4 * correct, 1)}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_shares_of_right_are_weights_as_in_scikit_learn(seed):
+    rows = shares(seed)
+    wrong, unsure, weights = as_weights(**rows)
+    assert auroc(**rows) == pytest.approx(roc_auc_score(wrong, unsure, sample_weight=weights), abs=1e-12)
+    expected = roc_curve_of_scikit_learn(wrong, unsure, sample_weight=weights, drop_intermediate=False)
+    np.testing.assert_allclose(roc_curve(**rows), expected[:2], atol=1e-12)
+
+
+def test_shares_of_right_in_curves_and_areas_by_hand():
+    rows = {"correct": [0.5, 1.0, 0.25], "uncertainty": [0.1, 0.2, 0.3]}
+    np.testing.assert_allclose(accuracy_rejection_curve(**rows).values, [0.5, 0.75, 1.75 / 3])
+    assert aurac(**rows) == pytest.approx((0.5 + 0.75 + 1.75 / 3) / 3)
+    assert aurc(**rows) == pytest.approx(1 - aurac(**rows))
+    assert rejection_accuracy(**rows, retention=0.6) == 0.75
+    np.testing.assert_allclose(risk_coverage_curve(**rows).values, [0.5, 0.25, 1.25 / 3])
+    assert expected_calibration_error(correct=[0.5, 0.5], confidence=[0.5, 0.5]) == 0.0
+
+
+def test_a_row_that_is_half_right_ties_with_itself():
+    assert auroc(correct=[0.5], uncertainty=[1.0]) == 0.5
+    assert auroc(correct=[1.0, 0.5], uncertainty=[0.0, 1.0]) == pytest.approx((1.0 + 0.5 * 0.5) / 1.5)
+
+
+@pytest.mark.parametrize("as_type", [bool, int, float])
+def test_whole_verdicts_count_alike_in_every_type(as_type):
+    rows = drawn(5)
+    assert auroc(correct=rows["correct"].astype(as_type), uncertainty=rows["uncertainty"]) == auroc(**rows)
+
+
+def test_rounding_chooses_no_bin_of_the_calibration_error():
+    # 0.58 * 50 is 28.999999999999996; a mean of 0.6 may come out a little below it, too
+    for n_bins, end in ((50, 0.58), (10, 0.6)):
+        below = np.nextafter(end, 0)
+        both = [
+            expected_calibration_error(correct=[True, False], confidence=[value, end + 0.01], n_bins=n_bins)
+            for value in (below, end)
+        ]
+        assert both[0] == pytest.approx(both[1], abs=1e-12)
 
 
 def test_refuses_shares_out_of_range():

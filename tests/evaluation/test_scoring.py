@@ -1,15 +1,20 @@
 import json
+import math
 import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples, report, score
 from coe_agents.evaluation.best_agent import best_single_model
 from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.tallies import join_ties
 from coe_agents.testing import TableEntailment
 from tests.evaluation.invented import group, row, write
+
+LOG2 = math.log(2)
 
 
 def scored(path, rows, **options):
@@ -64,7 +69,7 @@ def test_each_question_with_a_response_is_told_once_with_its_verdict(tmp_path):
 def test_the_report_is_the_contract(tmp_path):
     found = scored(tmp_path, group(40, p_false=0.25))
     figures = json.loads(json.dumps(report(found, n_resamples=50), allow_nan=False))
-    assert list(figures) == ["n_questions", "n_scored", "accuracy", "correctness", "scores", "details"]
+    assert list(figures) == ["n_questions", "n_scored", "accuracy", "correctness", "scores", "n_ties", "details"]
     assert figures["n_scored"] == 40
     assert figures["accuracy"] == found.correct.mean()
     assert figures["correctness"] == "reference_or_label"
@@ -116,6 +121,38 @@ def test_what_is_equal_but_for_rounding_ties(tmp_path):
     assert (found["aleatoric"] == found["semantic_entropy"]).all()
 
 
+def test_scores_within_a_billionth_tie_whatever_grid_they_straddle():
+    # neighbours on both sides of a point of any grid of ten digits, and a chain of three
+    values = [1.00000000005, 1.00000000005 - 2e-16, 2.0, 2.0 + 6e-10, 2.0 + 12e-10, 3.0, 3.0 + 1.1e-9]
+    joined = join_ties(values)
+    assert len(set(joined[:2])) == len(set(joined[2:5])) == 1
+    assert joined[5] != joined[6]
+    order = [6, 1, 4, 0, 3, 5, 2]
+    np.testing.assert_array_equal(join_ties(np.array(values)[order]), joined[order])
+
+
+def test_ties_are_counted_and_count_by_their_share(tmp_path):
+    rows = [
+        *(row("mixed", "a", i, "Rome", correct=i < 3) for i in range(4)),  # 3 of 4 labels say right
+        row("tied", "a", text="Paris", references=["Paris"]),
+        row("tied", "b", text="Lyon", references=["Paris"]),
+        row("unjudged", "a", text="Paris"),
+        row("unjudged", "b", text="Lyon"),
+        row("whole", "a", text="Paris", references=["Paris"]),
+    ]
+    told = []
+    found = scored(tmp_path, rows, on_question=lambda each, correct: told.append((each.question.id, correct)))
+    assert told == [("mixed", 0.75), ("tied", 0.5), ("unjudged", None), ("whole", 1)]
+    figures = report(found, n_resamples=5)
+    assert figures["n_ties"] == 1  # of those scored
+    assert figures["accuracy"] == 0.75
+    # as weights: (0.25 + 0.5) wrong, (0.75 + 0.5 + 1) right; "tied" alone is unsure, with CoE log 2
+    expected = roc_auc_score(
+        [True, True, True, False, False, False], [0, LOG2, 0, 0, LOG2, 0], sample_weight=[0.25, 0.5, 0, 0.75, 0.5, 1]
+    )
+    assert figures["scores"]["coe"]["auroc"][0] == pytest.approx(expected)
+
+
 def test_weighting_criterion_and_entailment_reach_the_scores(tmp_path):
     rows = group(20)
     by_frequency = scored(tmp_path, rows, weighting="frequency")
@@ -139,4 +176,9 @@ def test_the_best_single_model_is_chosen_on_the_other_half():
     gaps = entropies | {"c": np.array([np.nan, 1.0, 0.0, 1.0])}
     np.testing.assert_array_equal(best_single_model(gaps, correct, halves), [0.8, 0.3, 0.9, 0.2])
     assert np.isnan(best_single_model(entropies, np.ones(4, dtype=bool), halves)).all()
+    # two that tell them apart equally well are averaged, under whatever names
+    tied = {"a": np.array([0.0, 1.0, 0.1, 0.3]), "b": np.array([0.2, 0.6, 0.5, 0.9])}
+    for names in ("ab", "ba"):
+        renamed = dict(zip(names, tied.values(), strict=True))
+        np.testing.assert_allclose(best_single_model(renamed, correct, halves), [0.1, 0.8, 0.3, 0.6])
     assert np.isnan(best_single_model({"c": gaps["c"]}, correct, halves)).all()

@@ -1,6 +1,7 @@
 """Each experiment on a few questions, with the numbers worked out by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -37,8 +38,9 @@ def by_column(experiment, *keys):
 
 def test_model_accuracy(asked):
     found = model_accuracy({"d": (None, asked(TWO))}, ["a", "b"], SETTING)
-    # a ties in q3, and the first response, "right", leads
-    assert by_column(found, "a", "d")["validation accuracy"] == pytest.approx(2 / 3)
+    # a ties in q3, where half of its answers are right
+    assert by_column(found, "a", "d")["validation accuracy"] == pytest.approx((1 + 0 + 1 / 2) / 3)
+    assert by_column(found, "a", "d")["ties validation"] == 1
     assert by_column(found, "b", "d")["validation accuracy"] == 1.0
     assert by_column(found, "b", "d")["train accuracy"] is None
     assert len(found.paper) == 6
@@ -46,15 +48,17 @@ def test_model_accuracy(asked):
 
 def test_selective_prediction(asked):
     found = selective_prediction(asked(TWO, p_false=0.5), ["a", "b"], SETTING)
-    # q2 ties and goes to the first cluster, "x": wrong. CoE: 0, log 2, H(3/4) = 0.562
+    # q2 ties, and half of its answers are right. CoE: 0, log 2, H(3/4) = 0.562. The wrong half against the right
+    # 1 + 1 + 1/2: above the first two, equal to its own half
     coe = by_column(found, 2, "CoE")
-    assert coe["AUROC"] == 1.0
-    assert coe["100%"] == pytest.approx(2 / 3)
-    assert coe["AURAC"] == pytest.approx((1 + 1 + 2 / 3) / 3)
-    # SE: 0, 0, log 2 / 2: the wrong one ties with one right and is surer than the other
+    assert coe["AUROC"] == pytest.approx((1 + 1 + 1 / 4) / 2.5)
+    assert coe["100%"] == pytest.approx(2.5 / 3)
+    assert coe["AURAC"] == pytest.approx((1 + 1 + 2.5 / 3) / 3)
+    # SE: 0, 0, log 2 / 2: the wrong half ties with one right and its own half, and is surer than the other
     mean = by_column(found, 2, "Semantic Entropy")
-    assert mean["AUROC"] == 0.25
-    assert mean["less CoE's"] == -0.75
+    assert mean["AUROC"] == pytest.approx((1 / 2 + 1 / 4) / 2.5)
+    assert mean["less CoE's"] == pytest.approx(-1.5 / 2.5)
+    assert found.settings["2 models"] == "a + b, 3 questions, 1 tie"
     assert mean["AUROC"] == by_column(found, 2, "U_A")["AUROC"]
     assert by_column(found, 2, "P(False)")["AUROC"] == 0.5
     assert by_column(found, 2, "Regular Entropy")["AUROC"] is None
@@ -79,26 +83,26 @@ def test_epsilon_and_divergences(asked):
     questions = asked(TWO)
     found = epsilon(questions, ["a", "b"], SETTING)
     literal = by_column(found, "greedy", "1e-06")
-    # q1 and q2 are certain from the start: 1 iteration; q3 moves to (1, 0) and (1, 0), then stands still: 2
-    assert literal["iterations"] == pytest.approx(4 / 3)
-    assert literal["final CoE"] == pytest.approx(LOG2 / 3)
-    assert literal["accuracy"] == pytest.approx(2 / 3)
+    # q1 and q2 are certain from the start, and in q3 an agent's own tie stays one: nothing moves
+    h = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+    assert literal["iterations"] == 1.0
+    assert literal["final CoE"] == pytest.approx((LOG2 + h) / 3)
+    assert literal["accuracy"] == pytest.approx((1 + 1 / 2 + 1) / 3)
     leaning = epsilon(asked({"q": {"a": "right right x", "b": "right"}}), ["a", "b"], SETTING)
     assert by_column(leaning, "softmax", "1e-08")["iterations"] > by_column(leaning, "softmax", "1e-04")["iterations"]
 
     found = divergences(questions, ["a", "b"], SETTING)
     assert {by_column(found, "greedy", name)["gain"] for name in ("kl", "js", "hellinger", "wasserstein")} == {0.0}
     kl = by_column(found, "greedy", "kl")
-    h = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
     assert kl["CoE before"] == pytest.approx((LOG2 + h) / 3)
-    assert kl["CoE after"] == pytest.approx(LOG2 / 3)
+    assert kl["CoE after"] == pytest.approx((LOG2 + h) / 3)
     assert kl["CoE rose"] == 0.0
 
 
 def test_the_gain_of_algorithm_1_comes_from_the_clusters_that_it_leaves(asked):
-    # before, x has (0.4 + 1) / 2; after, each agent counts fully for its top, and the first of the tied clusters leads
+    # before, x has (0.4 + 1) / 2; after, each agent counts fully for its top, and of the tied clusters half are right
     tied = asked({"q": {"a": "right right right x x", "b": "x"}})
-    assert by_column(divergences(tied, ["a", "b"], SETTING), "greedy", "kl")["gain"] == 1.0
+    assert by_column(divergences(tied, ["a", "b"], SETTING), "greedy", "kl")["gain"] == 0.5
     agreed = asked({"q": {"a": "x right right", "b": "right"}})
     assert by_column(divergences(agreed, ["a", "b"], SETTING), "greedy", "kl")["accuracy after"] == 1.0
 
@@ -174,3 +178,12 @@ def test_scaling_draws_groups_of_each_size(asked):
         by_column(found, 4)["CoE"] - by_column(found, 4)["Semantic Entropy"]
     )
     assert found.rows == scaling(questions, ["a", "b", "c", "d"], SETTING, most_groups=4).rows
+    # which groups are chosen depends on what the agents said, not on their names or order
+    swapped = {"a": "d", "b": "c", "c": "b", "d": "a"}
+    renamed = [
+        replace(each, responses=tuple(said | {"agent": swapped[said["agent"]]} for said in each.responses))
+        for each in questions
+    ]
+    for agents in ("abcd", "dbca"):
+        for one, other in zip(found.rows, scaling(renamed, agents, SETTING, most_groups=4).rows, strict=True):
+            assert one == pytest.approx(other, abs=1e-12)

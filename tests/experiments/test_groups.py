@@ -1,10 +1,12 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.experiments.groups import Setting, judged, of_agents
+from coe_agents.experiments import divergences, epsilon, selective_prediction
+from coe_agents.experiments.groups import Setting, judged, of_agents, ordered_by_responses
 
 SETTING = Setting(NormalizedMatch())
 
@@ -39,3 +41,35 @@ def test_a_score_that_a_question_lacks_is_none(asked):
     with_numbers = judged(asked({"q1": {"a": "right"}}, p_false=0.25), ["a"], SETTING)
     assert np.array_equal(with_numbers.values("p_false"), [0.25])
     assert judged(asked({"q1": {"a": "right"}}), ["a"], SETTING).values("p_false") is None
+
+
+def swapped(questions, names):
+    return [
+        replace(each, responses=tuple(said | {"agent": names[said["agent"]]} for said in reversed(each.responses)))
+        for each in reversed(questions)
+    ]
+
+
+def test_the_order_by_responses_depends_on_no_name_and_no_order(asked):
+    questions = asked({"q1": {"a": "right", "b": "x", "c": "y"}, "q2": {"a": "x", "b": "x", "c": "x"}})
+    order = ordered_by_responses("abc", questions)
+    names = {"a": "c", "b": "a", "c": "b"}
+    assert ordered_by_responses("bca", swapped(questions, names)) == [names[name] for name in order]
+
+
+@pytest.mark.parametrize("experiment", [selective_prediction, divergences, epsilon])
+def test_names_change_no_row_of_an_experiment(asked, experiment):
+    words = ["right right", "right x", "x x", "x y", "y right"]
+    said = {f"q{i}{j}": {"a": words[i], "b": words[j], "c": words[(i + j) % 5]} for i in range(5) for j in range(5)}
+    questions = asked(said, p_false=0.5)
+    names = {"a": "c", "b": "a", "c": "b"}
+    before = experiment(questions, ["a", "b", "c"], SETTING).rows
+    after = experiment(swapped(questions, names)[::-1], [names[name] for name in "abc"], SETTING).rows
+    for one, other in zip(before, after, strict=True):
+        assert one == pytest.approx(other, abs=1e-12)
+
+
+def test_a_group_counts_its_ties(asked):
+    found = judged(asked({"q1": {"a": "right x"}, "q2": {"a": "right"}}), ["a"], SETTING)
+    assert (found.n_ties, found.size) == (1, "2 questions, 1 tie")
+    assert found.correct.tolist() == [0.5, 1.0]

@@ -180,7 +180,7 @@ def test_the_token_budget_ends_it_and_what_is_there_decides():
         decision = ask(graph(agent, policy=ThresholdPolicy(0.69), token_budget=budget))["decision"]
         assert len(agent.requests) == n_askings
         assert decision["action"] == "abstain"
-        assert decision["reason"].startswith("CoE 0.693")
+        assert decision["reason"].startswith('the agent is split between "Lyon" and "Paris": a tie; CoE 0.693 ')
 
 
 def test_the_deadline_ends_it_and_what_is_there_decides(monkeypatch):

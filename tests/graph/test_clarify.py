@@ -136,7 +136,10 @@ def test_an_empty_turn_does_not_take_the_clarification_for_its_question():
 def test_no_round_is_left_for_it():
     compiled = graph(group(), max_rounds=1).compile(checkpointer=InMemorySaver())
     decision = compiled.invoke({"question": "Capital?"}, THREAD)["decision"]
-    assert (decision["action"], decision["reason"]) == ("abstain", "ambiguous; no round is left after 1")
+    assert (decision["action"], decision["reason"]) == (
+        "abstain",
+        'one of two agents says "Paris", a is split between "Paris" and "Lyon"; ambiguous; no round is left after 1',
+    )
 
 
 def test_without_a_checkpointer_nobody_is_asked():

@@ -13,7 +13,8 @@ from tests.doubles import CountingModel, ScriptedAgent
 
 ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
 NUMBERS = (
-    "conflict: the agents are sure of different answers (aleatoric 0.000 against 0.5, epistemic 0.637 against 0.3)"
+    'two of three agents say "Lyon", one says "Paris"; '
+    "conflict: aleatoric 0.000 is at most 0.5 nats, epistemic 0.637 exceeds 0.3 nats"
 )
 
 
@@ -140,9 +141,11 @@ def test_a_runnable_of_the_users_own_has_both_forms():
 
     both = RunnableLambda(lambda case: {"action": "abstain", "reason": "sync", "decided_by": "the desk"}, afunc=later)
     compiled = graph(both).compile()
-    assert compiled.invoke({"question": "Q?"})["decision"]["reason"].startswith("sync; conflict")
+    assert compiled.invoke({"question": "Q?"})["decision"]["reason"].startswith(
+        'sync; two of three agents say "Lyon", '
+    )
     decision = asyncio.run(compiled.ainvoke({"question": "Q?"}))["decision"]
-    assert decision["reason"].startswith("async; conflict")
+    assert decision["reason"].startswith('async; two of three agents say "Lyon", ')
     assert (decision["action"], decision["decided_by"]) == ("abstain", "the desk")
 
 

@@ -78,7 +78,9 @@ def test_disagreement_is_withheld_and_the_message_says_why():
     assert result["decision"]["action"] == "abstain"
     assert result["decision"]["answer"] is None
     assert result["decision"]["regime"] == "conflict"
-    assert result["messages"][-1].content.startswith("I will not answer this: CoE 0.693")
+    assert result["messages"][-1].content.startswith(
+        'I will not answer this: one of two agents says "Lyon", one says "Paris": a tie; CoE 0.693 '
+    )
 
 
 def test_escalation_is_an_end():
@@ -161,7 +163,9 @@ def test_another_round_asks_again_and_ends_at_the_bound():
     policy = Recorder("another_round")
     result = graph(*agents, policy=policy, strategies=RESAMPLE, max_rounds=3).compile().invoke({"question": "Q?"})
     assert result["decision"]["action"] == "abstain"
-    assert result["decision"]["reason"] == "as told; no round is left after 3"
+    assert result["decision"]["reason"] == (
+        'one of two agents says "Lyon", a is split between "Lyon" and "Paris"; as told; no round is left after 3'
+    )
     assert result["decision"]["n_rounds"] == 3
     assert [seen[:2] for seen in policy.seen] == [(0, 3), (1, 3), (2, 3)]
     assert [request["round"] for request in agents[0].requests] == [0, 1, 2]

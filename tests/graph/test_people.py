@@ -73,8 +73,8 @@ def test_a_person_is_shown_the_case():
             {"number": 2, "answer": "Paris", "agents": {"a": 1.0}},
         ],
         "regime": "conflict",
-        "reason": "conflict: the agents are sure of different answers (aleatoric 0.000 against 0.5, epistemic 0.637 "
-        "against 0.3)",
+        "reason": 'two of three agents say "Lyon", one says "Paris"; conflict: '
+        "aleatoric 0.000 is at most 0.5 nats, epistemic 0.637 exceeds 0.3 nats",
         "asked": ASKED,
         "problem": None,
     }
@@ -88,11 +88,21 @@ def test_a_person_is_shown_the_case():
 @pytest.mark.parametrize(
     ("reply", "action", "answer", "reason"),
     [
-        ({"type": "approve", "candidate": 2}, "answer", "Paris", "a person approved answer 2 of 2 (support 33%); conf"),
+        (
+            {"type": "approve", "candidate": 2},
+            "answer",
+            "Paris",
+            "a person approved answer 2 of 2 (support 33%); two of",
+        ),
         ({"type": "answer", "answer": " Metz "}, "answer", "Metz", "a person gave another answer than the 2 of the gr"),
-        ({"type": "answer", "answer": "Lyon"}, "answer", "Lyon", "a person approved answer 1 of 2 (support 67%); conf"),
-        ({"type": "reject", "reason": "no"}, "abstain", None, 'a person rejected all 2 answers ("no"); conflict: the'),
-        ({"type": "reject"}, "abstain", None, "a person rejected all 2 answers; conflict: the agents are sure of"),
+        (
+            {"type": "answer", "answer": "Lyon"},
+            "answer",
+            "Lyon",
+            "a person approved answer 1 of 2 (support 67%); two of",
+        ),
+        ({"type": "reject", "reason": "no"}, "abstain", None, 'a person rejected all 2 answers ("no"); two of three'),
+        ({"type": "reject"}, "abstain", None, "a person rejected all 2 answers; two of three agents say"),
         (
             {"type": "answer", "answer": "I don't know."},
             "abstain",

@@ -133,6 +133,7 @@ def test_a_consensus_by_conformity_is_refused_and_one_by_conviction_is_not():
     assert refused["regime"] == "consensus"
     assert (refused["action"], refused["answer"]) == ("abstain", None)
     assert refused["reason"] == (
+        'all three agents say "Paris"; '
         "false consensus: 33% of the agents gave way to the leading answer in a debate, more than 30%, and they did "
         "not agree before (CoE 0.000 now)"
     )

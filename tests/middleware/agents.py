@@ -88,11 +88,12 @@ def replies(state):
 
 
 def judged_by(verdicts, asked):
-    """A group that replies by what stands in the question; `asked` keeps the questions."""
+    """A group that replies by what stands in the arguments it is asked about; `asked` keeps the questions."""
 
     def judge(question):
         asked.append(question["question"])
-        sure = next(reply for part, reply in verdicts.items() if part in question["question"])
+        arguments = question["question"].rpartition("<arguments>")[2]
+        sure = next(reply for part, reply in verdicts.items() if part in arguments)
         numbers = {"regime": "consensus", "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
         action = "abstain" if sure is None else "answer"
         return {"decision": {"action": action, "answer": sure, "reason": "as told", **numbers}}

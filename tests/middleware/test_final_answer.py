@@ -3,8 +3,9 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from coe_agents import CoEMiddleware
 from coe_agents.prompts import MAX_REVIEWED
@@ -118,3 +119,108 @@ async def test_a_call_that_something_else_answered_is_no_final_answer(mode):
     assert bank.transfers == []
     assert state["messages"][-1].text == "Done."
     assert ["<answer>Done.</answer>" in request["question"] for request in first.requests] == [True]
+
+
+IMAGE = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
+
+
+@every_mode
+@pytest.mark.parametrize(
+    "block", [IMAGE, {"type": "image_url", "image_url": {"url": "http://x"}}, {"type": "new_kind"}]
+)
+async def test_what_the_group_is_not_shown_whole_is_not_approved(mode, block):
+    (first, _), graph = judges(*SURE)
+    said = AIMessage([{"type": "text", "text": "Paris."}, block])
+    gate = CoEMiddleware(graph, tools=[], final_answer=True)
+    state = await run(mode, create_agent(ScriptedDriver(script=[said]), middleware=[gate]), ASKED)
+    assert f'the answer holds a block of type "{block["type"]}"' in state["messages"][-1].text
+    assert "Paris" not in str(state["messages"])
+    assert first.requests == []
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Lyon, rather"}]},
+        {"type": "thinking", "thinking": "Lyon, rather"},
+        {"type": "text", "text": "It is.", "annotations": [{"type": "citation", "title": "Lyon, rather"}]},
+    ],
+)
+def test_all_that_the_answer_holds_is_shown(extra):
+    (first, _), graph = judges(*SURE)
+    said = AIMessage([{"type": "text", "text": "Paris."}, extra])
+    gate = CoEMiddleware(graph, tools=[], final_answer=True)
+    state = create_agent(ScriptedDriver(script=[said]), middleware=[gate]).invoke(ASKED)
+    assert state["messages"][-1].content == said.content
+    assert "Lyon, rather" in first.requests[0]["question"]
+
+
+def test_the_group_is_told_of_what_it_does_not_see_in_the_conversation():
+    (first, _), graph = judges(*SURE)
+    asked = [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]}]
+    talker(graph).invoke({"messages": asked})
+    assert '<user>What is this? (a block of type "image": not shown)</user>' in first.requests[0]["question"]
+
+
+@every_mode
+@pytest.mark.parametrize("final_answer", [True, False])
+async def test_a_result_that_ends_the_run_is_not_approved(mode, final_answer):
+    (first, _), graph = judges(*SURE)
+
+    @tool(return_direct=True)
+    def lookup() -> str:
+        """Looks it up."""
+        return "SECRET"
+
+    driver = ScriptedDriver(script=[says(call("lookup", to="x"), text="")])
+    gate = CoEMiddleware(graph, tools=[] if final_answer else ["lookup"], final_answer=final_answer)
+    compiled = create_agent(driver, [lookup], middleware=[gate], checkpointer=InMemorySaver())
+    state = await run(mode, compiled, ASKED)
+    assert ("SECRET" in str(state["messages"])) is not final_answer
+    if final_answer:
+        assert "the run ends with the result of lookup" in state["messages"][-1].text
+        assert first.requests == []
+
+
+@every_mode
+@pytest.mark.parametrize(("said", "text"), [(SURE, "Lyon."), (AGAINST, "I withhold")])
+async def test_an_answer_that_was_changed_after_its_review_is_reviewed_as_it_is_then(mode, said, text):
+    class Changing(AgentMiddleware):
+        def after_model(self, state, runtime):
+            return {"messages": [AIMessage("Lyon.", id=state["messages"][-1].id)]}
+
+    _, graph = judges(*SURE)
+    _, later = judges(*said)
+    asked: list[str] = []
+
+    def group(given):
+        asked.append(given["question"])
+        return (graph if "Paris" in given["question"] else later).invoke(given)
+
+    gate = CoEMiddleware(RunnableLambda(group), tools=[], final_answer=True)
+    driver = ScriptedDriver(script=[AIMessage("Paris.")])
+    state = await run(mode, create_agent(driver, middleware=[Changing(), gate]), ASKED)
+    assert state["messages"][-1].text.startswith(text)
+    assert ["<answer>Lyon.</answer>" in question for question in asked] == [False, True]
+
+
+def test_an_approved_answer_is_reviewed_once_in_each_turn():
+    (first, _), graph = judges(*SURE)
+    compiled = talker(graph, checkpointer=InMemorySaver())
+    for turn in (1, 2):
+        state = compiled.invoke(ASKED, THREAD)
+        assert state["messages"][-1].text == "Paris."
+        assert len(first.requests) == turn
+
+
+class Discreet(BaseModel):
+    name: str
+    hidden: str = Field(repr=False)
+
+
+def test_a_structured_answer_is_shown_whole():
+    (first, _), graph = judges(*SURE)
+    driver = ScriptedDriver(script=[says(call("Discreet", name="Paris", hidden="Lyon"), text="")])
+    gate = CoEMiddleware(graph, tools=[], final_answer=True)
+    create_agent(driver, middleware=[gate], response_format=Discreet).invoke(ASKED)
+    assert '"hidden": "Lyon"' in first.requests[0]["question"]

@@ -51,9 +51,9 @@ async def test_a_sure_group_lets_the_tool_run_once(mode, saver):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (UNSURE, "the group is not sure: CoE 0.693 (aleatoric 0.000, epistemic 0.693) exceeds 0.5 nats"),
-        (AGAINST, "the group is sure and does not approve: CoE 0.000 is at most 0.5 nats"),
-        (DECLINING, "the group is not sure: the agents decline to answer"),
+        (UNSURE, "the group is not sure: one of two agents says "),
+        (AGAINST, 'the group is sure and does not approve: both agents say "reject"; CoE 0.000 is at most 0.5 nats'),
+        (DECLINING, "the group is not sure: both agents decline to answer "),
     ],
     ids=["unsure", "against", "declining"],
 )
@@ -188,8 +188,11 @@ def test_the_groups_words_are_not_streamed():
     ("reply", "approves"),
     [
         ("approve", True),
-        ("**Approve**", True),
-        ("Approve.\nThe user asked for it.", True),
+        (" APPROVE.\n", True),
+        ('{"verdict": "approve"}', True),
+        ("<think>Reject? No.</think>approve", True),
+        ("**Approve**", False),
+        ("Approve.\nThe user asked for it.", False),
         ("approved", False),
         ("I approve", False),
         ("not approve", False),

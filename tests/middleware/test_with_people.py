@@ -1,12 +1,36 @@
 """The stock HumanInTheLoopMiddleware beside ours."""
 
+from typing import Annotated
+
 import pytest
+from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
 
 from coe_agents import CoEMiddleware
 from coe_agents.middleware import CoEVerdicts, describe_call, lacks_approval
-from tests.middleware.agents import AGAINST, MODES, PAY, SURE, THREAD, UNSURE, Bank, agent, judges, replies, run
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import (
+    AGAINST,
+    ANN,
+    BOB,
+    MODES,
+    PAY,
+    SURE,
+    THREAD,
+    UNSURE,
+    Bank,
+    agent,
+    call,
+    judged_by,
+    judges,
+    replies,
+    run,
+    says,
+)
 
 every_mode = pytest.mark.parametrize("mode", MODES)
 every_interrupt = pytest.mark.parametrize("interrupt_mode", ["batched", "per_call"])
@@ -47,7 +71,9 @@ async def test_a_person_who_knows_the_verdict_decides(mode, interrupt_mode, said
     both = [people(mode=interrupt_mode), CoEVerdicts(graph, tools=["transfer_money"])]
     compiled = agent(None, bank, middleware=both)
     paused = await run(mode, compiled, PAY)
-    wanted = "the group is not sure: CoE 0.693" if said is UNSURE else "the group is sure and does not approve"
+    wanted = (
+        "the group is not sure: one of two agents says " if said is UNSURE else "the group is sure and does not approve"
+    )
     shown = description(paused["__interrupt__"], interrupt_mode)
     assert shown.startswith(f'transfer_money {{"to": "Ann", "amount": 10}}\n{wanted}')
     assert bank.transfers == []
@@ -91,17 +117,114 @@ async def test_person_and_group_must_both_approve(mode, interrupt_mode):
         assert len(agents[0].requests) == 1
 
 
+ORDERS = pytest.mark.parametrize("gate_first", [True, False], ids=["gate-people", "people-gate"])
+
+
+def in_order(gate_first, gate, review):
+    return [gate, review] if gate_first else [review, gate]
+
+
 @every_mode
 @every_interrupt
-@pytest.mark.parametrize(("said", "transfers"), [(SURE, [("Bob", 5.0)]), (UNSURE, [])], ids=["sure", "unsure"])
-async def test_an_edited_call_is_judged_as_it_is_then(mode, interrupt_mode, said, transfers):
-    agents, graph = judges(*said)
+@ORDERS
+@pytest.mark.parametrize(
+    ("verdicts", "transfers"),
+    [
+        ({"Ann": "approve", "Bob": "approve"}, [("Bob", 2.0)]),
+        ({"Ann": "approve", "Bob": "reject"}, []),
+        ({"Ann": "approve", "Bob": None}, []),
+        ({"Ann": "reject", "Bob": "approve"}, [("Bob", 2.0)]),
+        ({"Ann": "reject", "Bob": "reject"}, []),
+    ],
+)
+async def test_an_edited_call_is_judged_as_it_is_then(mode, interrupt_mode, gate_first, verdicts, transfers):
+    asked: list[str] = []
     bank = Bank()
-    gate = CoEMiddleware(graph, tools=["transfer_money"], on_uncertain="interrupt")
-    compiled = agent(None, bank, middleware=[people(when=lambda request: True, mode=interrupt_mode), gate])
+    gate = CoEMiddleware(judged_by(verdicts, asked), tools=["transfer_money"])
+    review = people(when=lambda request: True, mode=interrupt_mode)
+    compiled = agent(None, bank, middleware=in_order(gate_first, gate, review))
     await run(mode, compiled, PAY)
-    edited = {"name": "transfer_money", "args": {"to": "Bob", "amount": 5}}
+    edited = {"name": "transfer_money", "args": BOB}
     state = await run(mode, compiled, decided({"type": "edit", "edited_action": edited}, interrupt_mode))
     assert bank.transfers == transfers
+    # behind the gate, an edit that it stops is still told as an edit
     assert [reply.status for reply in replies(state)] == ["success" if transfers else "error"]
-    assert ["Bob" in request["question"].split("<tool>")[1] for request in agents[0].requests] == [False, True]
+    assert [question.count('"Bob"') for question in asked] == [0, 1]
+
+
+@every_mode
+@ORDERS
+@pytest.mark.parametrize(("verdict", "transfers"), [("approve", [("Bob", 2.0)]), ("reject", []), (None, [])])
+async def test_an_edit_that_makes_a_free_call_a_gated_one_is_judged(mode, gate_first, verdict, transfers):
+    asked: list[str] = []
+    bank = Bank()
+    gate = CoEMiddleware(judged_by({"Bob": verdict}, asked), tools=["transfer_money"], on_uncertain="interrupt")
+    review = HumanInTheLoopMiddleware({"balance": {"allowed_decisions": ["edit"]}})
+    looks = says({**call("balance"), "args": {}})
+    compiled = agent(None, bank, looks, middleware=in_order(gate_first, gate, review))
+    await run(mode, compiled, PAY)
+    edited = {"name": "transfer_money", "args": BOB}
+    await run(mode, compiled, decided({"type": "edit", "edited_action": edited}, "batched"))
+    assert bank.transfers == transfers
+    assert len(asked) == 1
+
+
+@every_mode
+@ORDERS
+async def test_an_edit_that_makes_a_gated_call_a_free_one_needs_no_verdict(mode, gate_first):
+    bank = Bank()
+    gate = CoEMiddleware(judged_by({"": "reject"}, []), tools=["transfer_money"])
+    compiled = agent(None, bank, middleware=in_order(gate_first, gate, people(when=lambda request: True)))
+    await run(mode, compiled, PAY)
+    edited = {"name": "balance", "args": {}}
+    state = await run(mode, compiled, decided({"type": "edit", "edited_action": edited}, "batched"))
+    assert bank.transfers == []
+    assert "the balance is 100" in replies(state)[0].text
+
+
+@every_mode
+@ORDERS
+async def test_an_edit_reaches_one_of_two_calls_under_one_id(mode, gate_first):
+    asked: list[str] = []
+    bank = Bank()
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    both = says(call(id="same", **ANN), call(id="same", **ANN))
+    compiled = agent(None, bank, both, middleware=in_order(gate_first, gate, people(when=lambda request: True)))
+    await run(mode, compiled, PAY)
+    edit = {"type": "edit", "edited_action": {"name": "transfer_money", "args": BOB}}
+    await run(mode, compiled, Command(resume={"decisions": [edit, edit]}))
+    assert bank.transfers in ([("Bob", 2.0)], [])
+
+
+@every_mode
+@ORDERS
+async def test_the_history_shows_a_call_as_it_ran(mode, gate_first):
+    asked: list[str] = []
+    bank = Bank()
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    first_alone = people(when=lambda request: request.tool_call["id"] == "c1")
+    messages = [says(call(id="c1", **ANN)), says(call(id="c2", **BOB))]
+    compiled = agent(None, bank, *messages, middleware=in_order(gate_first, gate, first_alone))
+    await run(mode, compiled, PAY)
+    edited = {"name": "transfer_money", "args": BOB}
+    await run(mode, compiled, decided({"type": "edit", "edited_action": edited}, "batched"))
+    assert '<call status="run">"transfer_money" {"to": "Bob", "amount": 2' in asked[-1]
+    assert "repetition" in asked[-1]
+
+
+@every_mode
+async def test_what_a_tool_is_given_beside_the_call_is_no_part_of_it(mode):
+    sent = []
+
+    @tool
+    def transfer_money(to: str, state: Annotated[dict, InjectedState], runtime: ToolRuntime) -> str:
+        """Sends money."""
+        sent.append((to, len(state["messages"]), runtime.tool_call_id))
+        return "sent"
+
+    asked: list[str] = []
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    driver = ScriptedDriver(script=[says(call(to="Ann")), AIMessage("Done.")])
+    await run(mode, create_agent(driver, [transfer_money], middleware=[gate]), PAY)
+    assert sent == [("Ann", 2, "c1")]
+    assert len(asked) == 1

@@ -1,12 +1,13 @@
 import json
-from dataclasses import replace
+import math
+from dataclasses import asdict, replace
 
 import pytest
 
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import AgentMeasurement, CalibratedPolicy, Calibration, Measurement, Policy
 from coe_agents.policy.calibrated import CalibratedAgent
-from coe_agents.policy.gate import FEATURES, LinearGate
+from coe_agents.policy.gate import FEATURES, LearnedGate, LinearGate
 
 AGENTS = {name: CalibratedAgent(3, 4, "frequency") for name in ("a", "b")}
 CALIBRATION = Calibration(
@@ -26,6 +27,10 @@ CALIBRATION = Calibration(
 # log-odds of being wrong: -1 + 2 * (coe - 0.5) / 0.25
 GATE = LinearGate(("a", "b"), (0.5,) + (0.0,) * 7, (0.25,) + (1.0,) * 7, (2.0,) + (0.0,) * 7, -1.0)
 LEARNED = replace(CALIBRATION, gate=GATE)
+TRUSTING = LearnedGate(("a", "b"), (0.75, 0.25), 1.5, (0.5, -0.5), -1.0)
+TRUSTED = asdict(TRUSTING)
+AGENT = asdict(AGENTS["a"])
+HUGE = 10**400
 
 
 def measurement(coe, *, agents=("a", "b"), n_responses=3, weighting="frequency"):
@@ -66,8 +71,64 @@ def test_a_learned_gate_by_hand():
 
 
 def test_equal_uncertainties_tie_whatever_their_last_digits():
-    assert 0.1 + 0.2 != 0.3
-    assert CALIBRATION.uncertainty(measurement(0.1 + 0.2)) == CALIBRATION.uncertainty(measurement(0.3))
+    assert 0.1 + 0.2 > 0.3
+    assert decide(CALIBRATION, measurement(0.1 + 0.2)).action == "answer"
+
+
+def divided(**agents):
+    """A measurement of agents of equal weight, each with its probability of "Paris", the rest on "Rome"."""
+    distributions = {name: {"Paris": p, "Rome": 1.0 - p} for name, p in agents.items()}
+    mean = sum(agents.values()) / len(agents)
+    tied = ("Paris", "Rome") if abs(mean - 0.5) < 1e-9 else ()
+    return replace(
+        measurement(0.1, agents=tuple(agents)),
+        support=(mean, 1.0 - mean),
+        representatives=("Paris", "Rome"),
+        answer="Paris" if mean >= 0.5 - 1e-9 else "Rome",
+        tied=tied,
+        agents={name: AgentMeasurement(3, "frequency", 0.0, own) for name, own in distributions.items()},
+    )
+
+
+def trusting(*weights, slope=0.0, deviations=(0.0, 0.0), intercept=-5.0):
+    gate = LearnedGate(("a", "b"), weights, slope, deviations, intercept)
+    return replace(CALIBRATION, gate=gate, fit="folds")
+
+
+def test_a_tie_is_never_answered():
+    decision = decide(CALIBRATION, divided(a=1.0, b=0.0), otherwise="escalate")
+    assert (decision.action, decision.answer) == ("escalate", None)
+    assert decision.reason == "the leading answers tie: 'Paris', 'Rome'"
+    assert decide(replace(CALIBRATION, gate=GATE, threshold=1.0), divided(a=1.0, b=0.0)).action == "abstain"
+    assert decide(trusting(0.5, 0.5), divided(a=1.0, b=0.0)).action == "abstain"
+
+
+def test_learned_weights_choose_the_answer_and_break_ties():
+    for weights, answer in (((0.6, 0.4), "Paris"), ((0.4, 0.6), "Rome")):
+        decision = decide(trusting(*weights), divided(a=1.0, b=0.0))
+        assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", answer, True)
+    # the mean favours Rome (0.4 against 0.6), the weights Paris (0.56 against 0.44)
+    decision = decide(trusting(0.7, 0.3), divided(a=0.8, b=0.0))
+    assert decision.answer == "Paris"
+    # a tie of the weights, not of the mean: 0.7 * 0.5 + 0.3 * 0.5
+    assert decide(trusting(0.25, 0.75), divided(a=0.8, b=0.4)).action == "abstain"
+    assert not decide(CALIBRATION, divided(a=0.8, b=0.6)).trusted_answer
+
+
+def test_a_new_learned_gate_by_hand():
+    # the weighted mean is (0.75, 0.25): H_3 = -log(28 / 64) / 2; support of Paris 1.0 and 0.5, deviations +-0.25
+    calibration = trusting(0.5, 0.5, slope=2.0, deviations=(-1.0, 3.0), intercept=0.5)
+    log_odds = 0.5 + 2.0 * math.log(1.0 - math.log(28 / 64) / 2) + 0.25 * -1.0 + -0.25 * 3.0
+    assert calibration.uncertainty(divided(a=1.0, b=0.5)) == pytest.approx(1 / (1 + math.exp(-log_odds)))
+    # unanimous: the entropy is 0, not -0, and its logarithm finite
+    assert calibration.uncertainty(divided(a=1.0, b=1.0)) == pytest.approx(1 / (1 + math.exp(-0.5)))
+
+
+def test_another_divergence_is_not_answered():
+    decision = decide(CALIBRATION, replace(measurement(0.0), divergence="js"))
+    assert (decision.action, decision.answer) == ("abstain", None)
+    assert decision.reason == 'calibrated with the divergence "kl", but measured with "js"'
+    assert decide(replace(CALIBRATION, divergence="js"), replace(measurement(0.0), divergence="js")).action == "answer"
 
 
 def test_without_a_threshold_it_never_answers():
@@ -103,7 +164,15 @@ def test_a_learned_gate_that_lacks_an_agent_does_not_answer():
     assert decision.reason == "the learned gate needs all its agents; b gave no response"
 
 
-@pytest.mark.parametrize("calibration", [CALIBRATION, LEARNED, replace(CALIBRATION, threshold=None, bound=None)])
+@pytest.mark.parametrize(
+    "calibration",
+    [
+        CALIBRATION,
+        LEARNED,
+        replace(CALIBRATION, threshold=None, bound=None),
+        replace(CALIBRATION, gate=TRUSTING, fit="halves", n_ties=3, divergence="js"),
+    ],
+)
 def test_what_is_saved_is_loaded(tmp_path, calibration):
     path = tmp_path / "policy.json"
     CalibratedPolicy(calibration).save(path)
@@ -123,10 +192,42 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         (lambda record: record | {"format": "other"}, "is no policy of the format"),
         (lambda record: [record], "is no policy of the format"),
         (lambda record: {k: v for k, v in record.items() if k != "risk"}, "is damaged"),
-        (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be a number'),
+        (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be above 0'),
         (lambda record: record | {"risk": 1.5}, "is damaged: .*must be above 0 and below 1"),
-        (lambda record: record | {"threshold": -1}, '"threshold" must be at least 0 or null'),
-        (lambda record: record | {"threshold": float("nan")}, '"threshold" must be at least 0 or null; it is nan'),
+        (
+            lambda record: record | {"threshold": -1},
+            '"threshold" must be a finite number of at least 0 or null; got -1',
+        ),
+        (lambda record: record | {"threshold": float("nan")}, '"threshold" must be a finite .*; got nan'),
+        (lambda record: record | {"threshold": float("inf")}, '"threshold" must be a finite .*; got inf'),
+        (lambda record: record | {"threshold": HUGE}, '"threshold" must be a finite .*; got 1000'),
+        (lambda record: record | {"threshold": True}, '"threshold" must be a finite .*; got True'),
+        (lambda record: record | {"risk": HUGE}, '"risk" must be above 0 and below 1; got 1000'),
+        (lambda record: record | {"risk": None}, '"risk" must be above 0 and below 1; got None'),
+        (lambda record: record | {"confidence": float("nan")}, '"confidence" must be above 0 and below 1; got nan'),
+        (lambda record: record | {"bound": float("inf")}, r'"bound" must be in \[0, 1\] or null; got inf'),
+        (lambda record: record | {"bound": -HUGE}, r'"bound" must be in \[0, 1\] or null; got -1000'),
+        (lambda record: record | {"n_questions": HUGE}, '"n_questions" must be an integer of at least 0'),
+        (lambda record: record | {"n_questions": 50.5}, '"n_questions" must be an integer of at least 0'),
+        (lambda record: record | {"n_wrong": -1}, '"n_wrong" must be an integer of at least 0; got -1'),
+        (lambda record: record | {"n_ties": True}, '"n_ties" must be an integer of at least 0; got True'),
+        (lambda record: record | {"n_answered": 51}, '"n_wrong" must be at most "n_answered", and that at most'),
+        (lambda record: record | {"uncertainties": [0.1, float("nan")]}, '"uncertainties" must be a list of finite'),
+        (lambda record: record | {"uncertainties": [HUGE]}, '"uncertainties" must be a list of finite'),
+        (lambda record: record | {"uncertainties": "123"}, '"uncertainties" must be a list of finite'),
+        (lambda record: record | {"divergence": 1}, '"divergence" must be a string'),
+        (lambda record: record | {"fit": "twice"}, '"fit" must be "folds", "halves" or null'),
+        (lambda record: record | {"agents": {"a": AGENT | {"min_responses": True}}}, '1 <= "min_responses"'),
+        (lambda record: record | {"agents": {"a": AGENT | {"max_responses": HUGE}}}, '1 <= "min_responses"'),
+        (lambda record: record | {"gate": record["gate"] | {"intercept": HUGE}}, "finite numbers and scales above 0"),
+        (lambda record: record | {"gate": record["gate"] | {"agents": "ab"}}, '"agents" of a gate must be a list of'),
+        (lambda record: record | {"gate": TRUSTED | {"slope": float("inf")}}, "a gate must hold finite numbers"),
+        (lambda record: record | {"gate": TRUSTED | {"weights": [True, False]}}, "a gate must hold finite numbers"),
+        (
+            lambda record: record | {"gate": TRUSTED | {"weights": [1.5, -0.5]}},
+            '"weights" of a gate must be at least 0',
+        ),
+        (lambda record: record | {"gate": TRUSTED | {"weights": [1.0]}}, "as many weights and deviations"),
         (lambda record: record | {"mood": 1}, "is damaged: .*mood"),
         (lambda record: record | {"agents": {"a": {"n": 3}}}, "is damaged"),
         (lambda record: record | {"agents": [1]}, "is damaged"),
@@ -140,6 +241,24 @@ def test_a_damaged_file_is_named(tmp_path, change, message):
     CalibratedPolicy(LEARNED).save(path)
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(ConfigurationError, match=f"policy.json.*{message}"):
+        CalibratedPolicy.load(path)
+
+
+@pytest.mark.parametrize("gate", [None, asdict(GATE)])
+def test_a_file_of_version_0_1_loads(tmp_path, gate):
+    path = tmp_path / "policy.json"
+    record = {"format": "coe-agents calibrated policy 1", **asdict(CALIBRATION), "gate": gate}
+    for new in ("n_ties", "divergence", "fit"):
+        del record[new]
+    path.write_text(json.dumps(record))
+    assert CalibratedPolicy.load(path).calibration == (CALIBRATION if gate is None else LEARNED)
+
+
+def test_a_number_of_too_many_digits_is_refused(tmp_path):
+    path = tmp_path / "policy.json"
+    CalibratedPolicy(CALIBRATION).save(path)
+    path.write_text(path.read_text().replace('"threshold": 0.3', f'"threshold": 1{"0" * 5000}'))
+    with pytest.raises(ConfigurationError, match="cannot be read"):
         CalibratedPolicy.load(path)
 
 

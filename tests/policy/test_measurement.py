@@ -17,7 +17,8 @@ def test_by_frequency_two_sure_agents_of_different_answers():
     assert measurement.regime == "conflict"
     assert measurement.support == pytest.approx((0.5, 0.5))
     assert measurement.surprisal == pytest.approx(LN2)
-    assert measurement.answer == "Paris"  # the first cluster on a tie
+    assert measurement.tied == ("Lyon", "Paris")
+    assert measurement.answer == "Lyon"  # the first by text, whoever says it
     assert measurement.agents["b"].distribution == {"Lyon": 1.0}
 
 
@@ -96,7 +97,7 @@ def test_one_text_in_two_clusters_keeps_both():
 def test_the_interval_surrounds_the_estimate_of_a_torn_agent():
     said = [response("a", "xy"[i % 2], index=i) for i in range(10)]
     low, high = measure(said, [i % 2 for i in range(10)]).interval
-    assert 0 <= low < high <= LN2 + 1e-9
+    assert 0 <= low < LN2 < high < math.log(4)  # there may be answers that nobody has given yet
     assert measure(said, [0] * 10, n_resamples=0).interval is None
 
 

@@ -28,8 +28,11 @@ def test_the_first_round_has_nothing_to_compare():
     assert conformity([data]) is None
 
 
-def test_a_tie_leads_with_the_first():
-    assert leading_answers(measured(a=["Paris", "Lyon"])) == {"a": "Paris"}
+def test_an_agents_own_tie_goes_to_what_the_group_supports_and_then_by_text():
+    for torn in (["Paris", "Lyon"], ["Lyon", "Paris"]):
+        assert leading_answers(measured(a=torn)) == {"a": "Lyon"}
+        assert leading_answers(measured(a=torn, b=["Paris"])) == {"a": "Paris", "b": "Paris"}
+        assert leading_answers(measured(b=["Nice", "Paris"], a=torn)) == {"b": "Paris", "a": "Paris"}
 
 
 def test_a_change_of_words_is_no_change_of_mind():
@@ -65,7 +68,7 @@ def test_who_gave_way_once_has_given_way():
 
 def test_on_a_tie_either_leads():
     first = account(measured(a=["Paris"], b=["Lyon"]))
-    assert first["led"] == ["Paris", "Lyon"]
+    assert first["led"] == ["Lyon", "Paris"]
     for agreed in ("Paris", "Lyon"):
         now = measured(a=[agreed], b=[agreed])
         second = account(

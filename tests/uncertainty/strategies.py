@@ -18,3 +18,17 @@ def groups(draw, *, min_agents=1, min_clusters=1, positive_weights=False):
     n_agents, n_clusters = draw(st.integers(min_agents, 4)), draw(st.integers(min_clusters, 5))
     distributions = np.array([draw(row(n_clusters)) for _ in range(n_agents)])
     return distributions, draw(row(n_agents, st.integers(int(positive_weights), 5).map(float)))
+
+
+@st.composite
+def questions(draw):
+    """Draws (labels, agents, log-probabilities or None, weights) of one question's responses."""
+    n_agents = draw(st.integers(1, 4))
+    agents = np.repeat(np.arange(n_agents), draw(st.lists(st.integers(1, 4), min_size=n_agents, max_size=n_agents)))
+    labels = np.array(draw(st.lists(st.integers(0, 3), min_size=agents.size, max_size=agents.size)))
+    logs = draw(
+        st.none()
+        | st.lists(st.sampled_from([0.0, -0.1, -0.7, -3.0, -900.0]), min_size=agents.size, max_size=agents.size)
+    )
+    weights = draw(row(n_agents, st.integers(0, 3).map(float)))
+    return labels, agents, None if logs is None else np.array(logs), weights

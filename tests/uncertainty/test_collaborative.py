@@ -15,7 +15,7 @@ from coe_agents.uncertainty import (
 from tests.uncertainty.strategies import groups
 
 LOG_2 = math.log(2)
-DIVERGENCES = ["kl", "js", "hellinger", "wasserstein"]
+DIVERGENCES = ["kl", "js", "hellinger", "wasserstein", "total_variation"]
 HALF_AND_SURE = [[0.5, 0.5], [1.0, 0.0]]
 OPPOSITE = [[1.0, 0.0], [0.0, 1.0]]
 
@@ -39,7 +39,7 @@ def test_weighted_by_hand():
 def test_other_divergences_by_hand():
     # opposite deltas against (1/2, 1/2). js: m = (3/4, 1/4), (log(4/3) + 1/2 log(2/3) + 1/2 log 2) / 2 = 3/4 log(4/3);
     # hellinger: sqrt(1 - sqrt(1/2)); wasserstein: 1/2
-    expected = [LOG_2, 0.75 * math.log(4 / 3), math.sqrt(1 - math.sqrt(0.5)), 0.5]
+    expected = [LOG_2, 0.75 * math.log(4 / 3), math.sqrt(1 - math.sqrt(0.5)), 0.5, 0.5]
     for divergence, value in zip(DIVERGENCES, expected, strict=True):
         split = collaborative_entropy(OPPOSITE, divergence=divergence)
         assert (split.total, split.aleatoric) == (pytest.approx(value, abs=1e-12), 0.0)

@@ -1,11 +1,12 @@
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import scipy.stats
 from hypothesis import given, settings
 
-from coe_agents.uncertainty import entropy, miller_madow_correction, semantic_entropy
+from coe_agents.uncertainty import entropy, miller_madow_correction, renyi_entropy, semantic_entropy
 from tests.uncertainty.strategies import row
 
 LOG_2 = math.log(2)
@@ -108,3 +109,54 @@ def test_miller_madow_removes_most_of_the_bias():
 def test_miller_madow_refuses(m, n, error, message):
     with pytest.raises(error, match=message):
         miller_madow_correction(m, n)
+
+
+def test_renyi_by_hand():
+    p = [0.5, 0.25, 0.25]
+    # 1/8 + 1/64 + 1/64 = 10/64, and 1 - 3 = -2
+    assert renyi_entropy(p) == pytest.approx(math.log(6.4) / 2, abs=1e-15)
+    # 1/4 + 1/16 + 1/16 = 3/8
+    assert renyi_entropy(p, order=2) == pytest.approx(math.log(8 / 3), abs=1e-15)
+    # (sqrt(1/2) + 1/2 + 1/2)^2
+    assert renyi_entropy(p, order=0.5) == pytest.approx(2 * math.log(math.sqrt(0.5) + 1), abs=1e-15)
+    assert isinstance(renyi_entropy(p), float)
+
+
+def test_renyi_takes_the_limits():
+    p = [0.5, 0.25, 0.25, 0.0]
+    assert renyi_entropy(p, order=1) == entropy(p)
+    assert renyi_entropy(p, order=math.inf) == pytest.approx(LOG_2)
+    assert renyi_entropy(p, order=0) == pytest.approx(math.log(3))
+    assert renyi_entropy(p, order=1 + 1e-6) == pytest.approx(entropy(p), abs=1e-6)
+    assert renyi_entropy(p, order=1e300) == pytest.approx(LOG_2)
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, 700, math.inf])
+def test_renyi_of_certain_and_of_uniform(order):
+    certain = renyi_entropy([[0.0, 1.0], [1.0, 0.0]], order=order)
+    assert certain.tolist() == [0.0, 0.0]
+    assert not np.signbit(certain).any()
+    assert renyi_entropy(np.full((2, 3, 5), 0.2), order=order) == pytest.approx(np.full((2, 3), math.log(5)))
+
+
+@given(row(5))
+@settings(max_examples=50)
+def test_renyi_never_rises_with_the_order(p):
+    values = [renyi_entropy(p, order=order) for order in (0, 0.3, 1, 2, 3, 50, math.inf)]
+    assert all(value >= lower - 1e-12 for value, lower in pairwise(values))
+    assert 0.0 <= values[-1] <= values[0] <= math.log(5) + 1e-12
+    assert values[4] == pytest.approx(renyi_entropy(p[::-1], order=3), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("p", "order", "error", "message"),
+    [
+        ([0.5, 0.4], 3, ValueError, '"p" must sum to 1'),
+        ([1.0], -1, ValueError, '"order" must be a number of at least 0; it is -1'),
+        ([1.0], math.nan, ValueError, '"order" must be a number of at least 0; it is nan'),
+        ([1.0], "2", TypeError, '"order" must hold real numbers'),
+    ],
+)
+def test_renyi_refuses(p, order, error, message):
+    with pytest.raises(error, match=message):
+        renyi_entropy(p, order=order)

@@ -1,9 +1,14 @@
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy, intervals
+from coe_agents.uncertainty._ordering import canonical_order
+from tests.uncertainty.strategies import questions
 
 LABELS = [0, 0, 0, 1, 1, 2, 2, 1, 1, 1, 0, 1]
 AGENTS = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
@@ -24,7 +29,7 @@ def by_the_book(log_probs, levels, n_resamples=1500):
 
 
 def one_by_one(labels, agents, logs, seed, n_resamples):
-    """Draws each response of each resample by itself; shape (2, 3)."""
+    """Draws each response of each resample by itself, agent by agent and cluster by cluster; shape (2, 3)."""
     generator = np.random.default_rng(seed)
     kept = sorted((a, label, log) for a, label, log in zip(agents, labels, logs, strict=True) if log > -math.inf)
     rows = np.zeros((n_resamples, max(agents) + 1, max(labels) + 1))
@@ -41,28 +46,169 @@ def one_by_one(labels, agents, logs, seed, n_resamples):
 
 @pytest.mark.parametrize("block", [1, 32_768])
 @pytest.mark.parametrize(
-    "logs", [None, [0.0] * 12, LOGS, [-math.inf, -math.inf, *LOGS[2:]], [1e4 * log for log in LOGS]]
+    "logs", [None, [0.0] * 12, LOGS, [LOGS[0], -math.inf, -math.inf, *LOGS[3:]], [1e4 * log for log in LOGS]]
 )
 def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, logs, block):
     monkeypatch.setattr(intervals, "_BLOCK", block)
-    agents = [0, 2, 2, 1, 2, 0, 1, 2, 2, 1, 2, 2]  # two, three and seven responses
-    interval = coe_interval(LABELS, agents, log_probs=logs, seed=5, n_resamples=40)
+    # two, three and seven responses; agents and clusters are numbered in the order in which they enter the draws
+    labels, agents = np.array([0, 1, 2, 2, 0, 0, 1, 1, 1, 2, 2, 2]), np.repeat([0, 1, 2], [2, 3, 7])
+    if logs is not None:
+        logs = np.array(logs)
+    masses = np.zeros((3, 3))
+    np.add.at(
+        masses, (agents, labels), 1.0 if logs is None else np.exp(logs - [logs[agents == a].max() for a in agents])
+    )
+    by_agent, clusters = canonical_order(masses, [()] * 3)
+    given = np.argsort(by_agent)[agents], np.argsort(clusters)[labels]
+    interval = coe_interval(labels, agents, log_probs=logs, seed=5, n_resamples=40, method="percentile")
     own = np.array([interval.total, interval.aleatoric, interval.epistemic]).T
-    assert own == pytest.approx(one_by_one(LABELS, agents, logs or [0.0] * 12, 5, 40), abs=1e-14)
+    expected = one_by_one(given[1], given[0], [0.0] * 12 if logs is None else logs, 5, 40)
+    assert own == pytest.approx(expected, abs=1e-14)
+
+
+def test_the_canonical_order_by_hand():
+    # columns sorted: (0, 2), (1, 3), (0, 4); by the last, then the first: clusters 0, 1, 2
+    agents, clusters = canonical_order(np.array([[2.0, 1.0, 4.0], [0.0, 3.0, 0.0]]), [(), ()])
+    assert (agents.tolist(), clusters.tolist()) == ([1, 0], [0, 1, 2])
+    # equal rows are ordered by traits
+    agents, clusters = canonical_order(np.array([[1.0, 2.0], [1.0, 2.0]]), [(0.6,), (0.4,)])
+    assert (agents.tolist(), clusters.tolist()) == ([1, 0], [0, 1])
+
+
+@pytest.mark.parametrize("method", ["hull", "percentile"])
+@pytest.mark.parametrize("options", [{}, {"divergence": "js"}, {"correction": "miller-madow"}])
+@given(question=questions(), data=st.data())
+@settings(max_examples=25)
+def test_the_order_of_agents_and_responses_changes_nothing(method, options, question, data):
+    labels, agents, logs, weights = question
+    options = {"method": method, "n_resamples": 20, **options}
+    new = np.array(data.draw(st.permutations(range(len(weights)))))
+    order = np.array(data.draw(st.permutations(range(len(labels)))))
+    plain = coe_interval(labels, agents, weights=weights, log_probs=logs, **options)
+    moved = coe_interval(
+        labels[order],
+        new[agents][order],
+        weights=weights[np.argsort(new)],
+        log_probs=None if logs is None else logs[order],
+        **options,
+    )
+    assert (moved.total, moved.aleatoric, moved.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
+    assert moved.estimate == pytest.approx(plain.estimate, abs=1e-12)
 
 
 @pytest.mark.parametrize("logs", [None, LOGS])
-def test_the_order_of_responses_changes_nothing(logs):
-    order = np.random.default_rng(0).permutation(12)
-    labels, agents, log_probs = (None if x is None else np.array(x)[order] for x in (LABELS, AGENTS, logs))
-    shuffled = coe_interval(labels, agents, log_probs=log_probs, n_resamples=50)
-    plain = coe_interval(LABELS, AGENTS, log_probs=logs, n_resamples=50)
-    assert shuffled.total == pytest.approx(plain.total, abs=1e-12)
+@pytest.mark.parametrize("method", ["hull", "percentile"])
+def test_the_numbering_of_clusters_changes_nothing(logs, method):
+    plain = coe_interval(LABELS, AGENTS, log_probs=logs, method=method, n_resamples=50)
+    moved = coe_interval([(7, 0, 3)[label] for label in LABELS], AGENTS, log_probs=logs, method=method, n_resamples=50)
+    assert (moved.total, moved.aleatoric, moved.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
+
+
+TRUSTED_ALONE = (  # whose U_E of 0 comes out as 2e-16 in another order of sums
+    np.array([0, 1, 0, 0, 0]),
+    np.array([0, 0, 1, 1, 1]),
+    np.array([0.0, -3.0, 0.0, 0.0, 0.0]),
+    np.array([1.0, 0.0]),
+)
+
+
+@given(questions(), st.sampled_from(["kl", "js", "hellinger", "wasserstein"]), st.sampled_from([1, 2, 30]))
+@example(TRUSTED_ALONE, "kl", 1)
+@settings(max_examples=80)
+def test_the_hull_surrounds_the_estimate(question, divergence, n_resamples):
+    labels, agents, logs, weights = question
+    found = coe_interval(
+        labels, agents, log_probs=logs, weights=weights, divergence=divergence, n_resamples=n_resamples
+    )
+    for (low, high), value in zip((found.total, found.aleatoric, found.epistemic), found.estimate, strict=True):
+        assert 0.0 <= low <= value <= high < math.inf
+        assert not math.copysign(1.0, low) < 0
+    assert found.total[0] < found.total[1]
+
+
+@pytest.mark.parametrize(
+    ("divergence", "most"),
+    # of (1, 0) from (1/2, 1/2): log 2; with the middle (3/4, 1/4): log(4/3) / 2 + (log(2/3) + log 2) / 4; by hand
+    [
+        ("kl", math.log(2)),
+        ("js", math.log(4 / 3) * 0.75),
+        ("hellinger", math.sqrt(1 - math.sqrt(0.5))),
+        ("wasserstein", 0.5),
+    ],
+)
+def test_disagreement_has_a_bound(divergence, most):
+    found = coe_interval([0] * 5 + [1] * 5, [0] * 5 + [1] * 5, divergence=divergence)
+    assert found.epistemic[1] == pytest.approx(most)
+    assert found.epistemic[0] < most - 0.05
+    assert found.total[1] > most + 0.05  # each may be less sure than it seems
+
+
+def test_one_agent_disagrees_with_nobody():
+    found = coe_interval([0, 0, 1, 2, 0], [0] * 5)
+    assert found.epistemic == (0.0, 0.0)
+    assert found.total == pytest.approx(found.aleatoric)
+
+
+def test_unanimity_has_a_width_that_closes():
+    highs = [coe_interval([0] * 3 * n, [0, 1, 2] * n).total for n in (1, 3, 5, 10, 30)]
+    assert [low for low, _ in highs] == [0.0] * 5
+    assert all(more < fewer for (_, fewer), (_, more) in pairwise(highs))
+    # agents that say something else once in ten have entropy 0.325, and do not in 15 responses in one of five cases
+    assert 0.325 < highs[2][1] < math.log(2)
+    assert highs[4][1] < 0.15
+
+
+def test_more_responses_in_the_same_shares_narrow_it():
+    def width(n, **options):
+        low, high = coe_interval([0, 0, 1, 0, 1, 2] * n, [0, 0, 0, 1, 1, 1] * n, **options).total
+        return high - low
+
+    assert width(1) > width(3) > width(10) > width(40) > 0
+    assert width(3, confidence=0.99) > width(3, confidence=0.8) > width(3, confidence=0.5)
+
+
+def test_equal_log_probabilities_are_frequencies():
+    logs = np.where(np.array(AGENTS) == 0, -1.0, -2.5)  # one constant for each agent
+    assert coe_interval(LABELS, AGENTS, log_probs=logs) == coe_interval(LABELS, AGENTS)
+
+
+def test_improbable_responses_are_little_evidence():
+    # five likely responses and fifteen of a probability of e^-20 are worth five, not twenty
+    labels, agents = [0, 0, 0, 0, 1] * 4, [0] * 20
+    few = coe_interval(labels[:5], agents[:5], n_resamples=4000).total
+    faint = coe_interval(labels, agents, log_probs=[0.0] * 5 + [-20.0] * 15, n_resamples=4000).total
+    many = coe_interval(labels, agents, n_resamples=4000).total
+    assert many[1] - many[0] < min(few[1] - few[0], faint[1] - faint[0]) - 0.05
+
+
+def test_the_posterior_by_the_book():
+    counts = np.array([[2, 1, 0, 0], [0, 3, 0, 0]])
+    rng, grid = np.random.default_rng(0), [0.03, 0.06, 0.12, 0.25, 0.5, 1.0]
+    # the marginal likelihood of one sequence of responses under a: products of (n so far + a) / (N so far + 4 a)
+    likelihoods = []
+    for a in grid:
+        chance = 1.0
+        for row in counts:
+            for n_before, label in enumerate(sequence := np.repeat(np.arange(4), row)):
+                chance *= (np.count_nonzero(sequence[:n_before] == label) + a) / (n_before + 4 * a)
+        likelihoods.append(chance)
+    chances = np.array(likelihoods) / sum(likelihoods)
+    drawn = rng.choice(grid, size=20_000, p=chances)
+    rows = np.array([[rng.dirichlet(row + a) for row in counts] for a in drawn])
+    low, high = np.quantile(collaborative_entropy(rows).total, [[0.22, 0.28], [0.72, 0.78]], axis=0)
+    evidence = intervals._evidence(
+        np.array([0, 0, 1, 1, 1, 1]), np.repeat([0, 1], 3), None, np.full(2, 0.5), np.full(2, 3)
+    )
+    draw = intervals._posterior(evidence, 10_000, np.random.default_rng(1))
+    own = np.quantile(intervals._split(evidence, "kl", None)(draw(10_000))[0], [0.25, 0.75])
+    assert low[0] < own[0] < low[1]
+    assert high[0] < own[1] < high[1]
 
 
 @pytest.mark.parametrize("log_probs", [None, LOGS])
 def test_equals_resampling_by_the_book(log_probs):
-    interval = coe_interval(LABELS, AGENTS, log_probs=log_probs, weights=[0.3, 0.7], confidence=0.9, n_resamples=20_000)
+    options = {"weights": [0.3, 0.7], "confidence": 0.9, "n_resamples": 20_000, "method": "percentile"}
+    interval = coe_interval(LABELS, AGENTS, log_probs=log_probs, **options)
     own = np.array([interval.total, interval.aleatoric, interval.epistemic]).T
     # few responses give few values, so an end is bracketed by the quantiles around it: 5 % and 95 %, give or take 2
     below, above = by_the_book(log_probs, [0.03, 0.93]), by_the_book(log_probs, [0.07, 0.97])
@@ -92,14 +238,14 @@ def test_more_confidence_is_wider():
 
 
 @pytest.mark.parametrize("log_probs", [None, [-1.0, -2.0, -3.0, -4.0]])
-def test_no_width_where_all_responses_agree(log_probs):
-    interval = coe_interval([0, 0, 0, 0], [0, 0, 1, 1], log_probs=log_probs)
+def test_percentiles_have_no_width_where_all_responses_agree(log_probs):
+    interval = coe_interval([0, 0, 0, 0], [0, 0, 1, 1], log_probs=log_probs, method="percentile")
     assert interval.total == interval.aleatoric == interval.epistemic == (0.0, 0.0)
 
 
 def test_agents_are_resampled_apart():
     # each agent has said one thing, so no resample can change anything
-    interval = coe_interval([0, 0, 1, 1], [0, 0, 1, 1])
+    interval = coe_interval([0, 0, 1, 1], [0, 0, 1, 1], method="percentile")
     assert interval.total == pytest.approx((math.log(2), math.log(2)))
 
 
@@ -113,8 +259,8 @@ def test_small_integers_do_not_overflow():
 
 def test_miller_madow_by_hand():
     labels, agents = [0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 1]
-    plain = coe_interval(labels, agents)
-    corrected = coe_interval(labels, agents, correction="miller-madow")
+    plain = coe_interval(labels, agents, method="percentile")
+    corrected = coe_interval(labels, agents, correction="miller-madow", method="percentile")
     # agent 0: (2 - 1) / (2 * 4) = 1/8; agent 1: 0; their mean 1/16
     assert corrected.estimate.aleatoric == pytest.approx(plain.estimate.aleatoric + 1 / 16)
     assert corrected.estimate.total == pytest.approx(plain.estimate.total + 1 / 16)
@@ -127,7 +273,10 @@ def test_miller_madow_by_hand():
 
 def test_improbable_responses_make_no_nan():
     # a resample of the last two alone would be 0 / 0 outside the log domain
-    interval = coe_interval([0, 1, 2, 1], [0] * 4, log_probs=[0.0, -math.inf, -2000.0, -2000.0], n_resamples=500)
+    logs = [0.0, -math.inf, -2000.0, -2000.0]
+    hull = coe_interval([0, 1, 2, 1], [0] * 4, log_probs=logs, n_resamples=500)
+    assert 0.0 == hull.total[0] < hull.total[1] < math.log(5)
+    interval = coe_interval([0, 1, 2, 1], [0] * 4, log_probs=logs, n_resamples=500, method="percentile")
     assert interval.estimate.total == 0.0
     assert interval.total[0] == 0.0
     assert interval.total[1] == pytest.approx(math.log(2), abs=0.1)
@@ -135,8 +284,13 @@ def test_improbable_responses_make_no_nan():
 
 def test_a_ground_metric():
     ground = [[0.0, 0.2], [0.2, 0.0]]
-    interval = coe_interval([0, 1], [0, 1], divergence="wasserstein", ground_metric=ground, n_resamples=3)
-    assert interval.epistemic == pytest.approx((0.1, 0.1))
+    options = {"divergence": "wasserstein", "ground_metric": ground, "n_resamples": 6}
+    percentile = coe_interval([0, 1], [0, 1], **options, method="percentile")
+    assert percentile.epistemic == pytest.approx((0.1, 0.1))
+    low, high = coe_interval([0, 1], [0, 1], **options).epistemic
+    assert low < 0.1 == pytest.approx(high)  # one half of the largest distance is all that two agents can reach
+    # where all distances are 0, a new cluster is at 1
+    assert coe_interval([0, 0], [0, 1], **options | {"ground_metric": [[0.0]]}).epistemic[1] > 0.0
 
 
 @pytest.mark.parametrize(
@@ -148,6 +302,7 @@ def test_a_ground_metric():
         ([0, 1], {"confidence": 95}, ValueError, r"it is 95. Pass a share such as 0.95"),
         ([0, 1], {"n_resamples": 0}, ValueError, r'"n_resamples" must be at least 1'),
         ([0, 1], {"correction": "jackknife"}, ValueError, r'it is \'jackknife\'. Pass None or "miller-madow"'),
+        ([0, 1], {"method": "basic"}, ValueError, r'it is \'basic\'. Pass "hull" or "percentile"'),
         ([0, 1], {"weights": [1.0]}, ValueError, r"each of the 2 agents"),
         ([0, 1], {"divergence": "tv"}, ValueError, r"it is 'tv'"),
         ([0, 1], {"log_probs": [0.0, math.nan]}, ValueError, r"agent 1 has nan"),

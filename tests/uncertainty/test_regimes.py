@@ -3,9 +3,12 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coe_agents.types import Regime
-from coe_agents.uncertainty import regime
+from coe_agents.uncertainty import collaborative_entropy, entropy, epistemic_scale, regime
+from tests.uncertainty.strategies import row
 
 THRESHOLDS = {"aleatoric_threshold": 0.5, "epistemic_threshold": 0.3}
 
@@ -45,3 +48,76 @@ def test_refuses(name, value, error, message):
     arguments = {"aleatoric": 0.1, "epistemic": 0.1, **THRESHOLDS, name: value}
     with pytest.raises(error, match=f'"{name}" {message}'):
         regime(arguments.pop("aleatoric"), arguments.pop("epistemic"), **arguments)
+
+
+DIVERGENCES = ("kl", "js", "hellinger", "total_variation", "wasserstein")
+
+
+def splits(n_agents, most=None):
+    """Every way to split so many agents over answers, as the sizes of the camps, falling."""
+    most = n_agents if most is None else most
+    if n_agents == 0:
+        yield ()
+    for size in range(min(n_agents, most), 0, -1):
+        for rest in splits(n_agents - size, size):
+            yield (size, *rest)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("n_agents", range(2, 7))
+def test_sure_agents_are_a_consensus_only_where_all_agree(divergence, n_agents):
+    scale = epistemic_scale(np.full(n_agents, 1 / n_agents), divergence)
+    named = {}
+    for sizes in splits(n_agents):
+        rows = np.eye(len(sizes))[np.repeat(np.arange(len(sizes)), sizes)]
+        found = collaborative_entropy(rows, divergence=divergence)
+        named[sizes] = regime(found.aleatoric, scale * found.epistemic, **THRESHOLDS)
+    assert len(named) == {2: 2, 3: 3, 4: 5, 5: 7, 6: 11}[n_agents]  # the partitions of the number
+    assert named.pop((n_agents,)) == "consensus"
+    assert set(named.values()) == {"conflict"}
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6), st.sampled_from(DIVERGENCES))
+def test_scaled_full_dispute_is_the_entropy_of_the_weights(masses, divergence):
+    weights = np.array(masses) / sum(masses)
+    found = collaborative_entropy(np.eye(len(masses)), weights=weights, divergence=divergence).epistemic
+    assert epistemic_scale(weights, divergence) * found == pytest.approx(entropy(weights), abs=1e-9)
+    # an agent that is not trusted changes nothing
+    assert epistemic_scale([*weights, 0.0], divergence) == pytest.approx(epistemic_scale(weights, divergence))
+
+
+@given(st.data(), st.sampled_from(DIVERGENCES))
+def test_no_scaled_disagreement_exceeds_the_entropy_of_the_weights(data, divergence):
+    n_agents, n_clusters = data.draw(st.integers(2, 5)), data.draw(st.integers(2, 5))
+    rows = np.array([data.draw(row(n_clusters)) for _ in range(n_agents)])
+    masses = np.array(data.draw(st.lists(st.floats(0.01, 1.0), min_size=n_agents, max_size=n_agents)))
+    weights = masses / masses.sum()
+    found = collaborative_entropy(rows, weights=weights, divergence=divergence).epistemic
+    assert epistemic_scale(weights, divergence) * found <= entropy(weights) + 1e-9
+
+
+def test_the_scale_by_hand():
+    assert epistemic_scale([0.5, 0.5]) == epistemic_scale([0.2, 0.3, 0.5]) == 1.0
+    assert epistemic_scale([0.5, 0.5], "wasserstein") == pytest.approx(math.log(2) / 0.5)
+    assert epistemic_scale([0.5, 0.5], "hellinger") == pytest.approx(math.log(2) / math.sqrt(1 - math.sqrt(0.5)))
+    # m = (3/4, 1/4): JS = (log(4/3) + log(2/3) / 2 + log 2 / 2) / 2, the same of both agents
+    js = (math.log(4 / 3) + math.log(2 / 3) / 2 + math.log(2) / 2) / 2
+    assert epistemic_scale([0.5, 0.5], "js") == pytest.approx(math.log(2) / js)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_where_nobody_can_disagree_the_scale_is_1(divergence):
+    assert epistemic_scale([1.0], divergence) == epistemic_scale([0.0, 1.0], divergence) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("weights", "divergence", "message"),
+    [
+        ([[0.5, 0.5]], "kl", r'"weights" must have shape \(n_agents,\); it has shape \(1, 2\)'),
+        ([0.5, 0.6], "kl", '"weights" must sum to 1'),
+        ([0.5, 0.5], "euclid", '"divergence" must be a known name'),
+    ],
+)
+def test_the_scale_refuses(weights, divergence, message):
+    with pytest.raises(ValueError, match=message):
+        epistemic_scale(weights, divergence)

@@ -12,8 +12,27 @@ from coe_agents.uncertainty.solvers import genetic_step, greedy_step, softmax_st
 from tests.uncertainty.strategies import groups, row
 
 
-def test_greedy_takes_the_first_of_the_highest():
-    assert greedy_step(np.array([[0.2, 0.4, 0.4], [0.1, 0.2, 0.7]])).tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+def test_greedy_takes_the_highest_and_shares_a_tie():
+    assert greedy_step(np.array([[0.2, 0.4, 0.4], [0.1, 0.2, 0.7]])).tolist() == [[0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]
+    tenths = np.array([[0.1 + 0.2, 0.3, 0.4 - 1e-10, 0.4]])  # sums of responses may differ by rounding
+    assert greedy_step(tenths).tolist() == [[0.0, 0.0, 0.5, 0.5]]
+
+
+@pytest.mark.parametrize("step", [greedy_step, softmax_step, genetic_step])
+@given(data=st.data())
+@settings(max_examples=5)
+def test_the_order_of_clusters_and_agents_changes_nothing(step, data):
+    distributions, _ = data.draw(groups(min_agents=2, min_clusters=2))
+    agents = data.draw(st.permutations(range(distributions.shape[0])))
+    clusters = data.draw(st.permutations(range(distributions.shape[1])))
+    moved = step(distributions)[agents][:, clusters]
+    assert step(distributions[agents][:, clusters]) == pytest.approx(moved, abs=1e-12)
+
+
+@pytest.mark.parametrize("step", [greedy_step, softmax_step, genetic_step])
+def test_a_tie_stays_a_tie(step):
+    stepped = step(np.array([[0.4, 0.2, 0.4]]))[0]
+    assert stepped[0] == stepped[2] > 0.4
 
 
 def test_softmax_by_hand():

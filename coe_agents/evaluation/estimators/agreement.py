@@ -6,8 +6,8 @@ from coe_agents.evaluation.statistics import Statistics
 
 
 def vote_share(statistics: Statistics) -> float:
-    """1 - the chosen cluster's share of the ensemble mean, in [0, 1); higher = less sure."""
-    return 1.0 - statistics.measurement.support[statistics.leading]
+    """1 - the leading cluster's share of the ensemble mean, in [0, 1); higher = less sure."""
+    return 1.0 - float(statistics.support.max())
 
 
 def self_consistency(statistics: Statistics) -> float:
@@ -32,4 +32,4 @@ def disagreement(statistics: Statistics) -> float:
 
 def pooled_disagreement(statistics: Statistics) -> float:
     """Probability that two responses drawn from the ensemble mean differ, 1 - sum_c p_bar(c)^2; higher = less sure."""
-    return 1.0 - float(np.square(statistics.measurement.support).sum())
+    return 1.0 - float(np.square(statistics.support).sum())

@@ -1,6 +1,9 @@
-"""Owns semantic entropy as an estimator: the mean over models and that of the pool; higher = less sure."""
+"""Owns entropies as estimators: of the agents, of the pool and of the ensemble mean; higher = less sure."""
+
+import numpy as np
 
 from coe_agents.evaluation.statistics import Statistics
+from coe_agents.uncertainty import renyi_entropy
 
 
 def semantic_entropy(statistics: Statistics) -> float:
@@ -36,3 +39,12 @@ def pooled_semantic_entropy_by_frequency(statistics: Statistics) -> float:
 def pooled_semantic_entropy_by_probability(statistics: Statistics) -> float | None:
     """The same by length-normalised probability; higher = less sure. None if a response has none."""
     return statistics.pooled_by_probability
+
+
+def renyi3(statistics: Statistics) -> float:
+    """Renyi entropy of order 3 of the ensemble mean, -log(sum_c p_bar(c)^3) / 2, in nats; higher = less sure.
+
+    With uniform weights CoE under the Kullback-Leibler divergence is the Shannon entropy of the same distribution; the
+    higher order looks at the leading clusters and cares less for the tail.
+    """
+    return float(renyi_entropy(np.array(statistics.measurement.support), order=3.0))

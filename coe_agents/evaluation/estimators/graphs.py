@@ -1,12 +1,15 @@
 """Owns the estimators over the graph of responses, whose edges weigh how much two responses mean the same.
 
 The weight of an edge is the affinity of the two responses' clusters: 1 within a cluster; between clusters 0 or, with
-an entailment model, the mean probability that the clusters' first responses entail each other. So m responses need the
-pairs of their clusters only, where the papers ask all m (m - 1). All responses of all agents are nodes.
+an entailment model, the mean probability that the clusters' most probable responses entail each other. So m responses
+need the pairs of their clusters only, where the papers ask all m (m - 1). All responses of all agents are nodes.
 
 Responses of a cluster have equal edges, so no m x m matrix is needed: the eigenvectors are those of a matrix over the
-clusters, and the contrasts within a cluster, on which the adjacency is 0 and the Laplacian the cluster's degree.
+clusters, and the contrasts within a cluster, on which the adjacency is 0 and the Laplacian the cluster's degree. This
+is exact.
 """
+
+import math
 
 import numpy as np
 
@@ -16,6 +19,8 @@ from coe_agents.uncertainty.entropies import shannon
 
 _HEAT_TIME = 0.3
 """The diffusion time of Nikitin et al.'s heat kernel."""
+_INFORMATIVE = 0.9
+"""Lin et al.'s threshold: eigenvectors of the normalised Laplacian with a lower eigenvalue embed the responses."""
 
 
 def degree_matrix(statistics: Statistics) -> float:
@@ -33,20 +38,56 @@ def graph_eigenvalues(statistics: Statistics) -> float:
     A smooth count of meanings (Lin et al., 2024): the number of clusters where the graph has no edge between clusters.
     At least 1; higher = less sure.
     """
-    _, degrees, adjacency = _quotient(statistics)
-    scale = 1.0 / np.sqrt(degrees)
-    return float(np.maximum(np.linalg.eigvalsh(adjacency * scale[:, None] * scale), 0.0).sum())
+    if _lacks_edges(statistics):
+        return float(len(statistics.affinity))
+    return float(np.maximum(np.linalg.eigvalsh(_normalised(statistics)), 0.0).sum())
+
+
+def eccentricity(statistics: Statistics) -> float:
+    """Ecc, the Frobenius norm of the centred embedding of the m responses (Lin et al., 2024).
+
+    A response's coordinates are its entries in the eigenvectors of I - D^-1/2 W D^-1/2 whose eigenvalues lie below 0.9;
+    the mean over the responses is subtracted. In [0, sqrt(n_clusters)); higher = less sure. 0 where all responses are
+    in one cluster; sqrt(n_clusters - 1) where the graph has no edge between clusters.
+    """
+    if _lacks_edges(statistics):
+        return math.sqrt(len(statistics.affinity) - 1)
+    eigenvalues, vectors = np.linalg.eigh(_normalised(statistics))
+    embedding = vectors[:, 1.0 - eigenvalues < _INFORMATIVE]
+    sizes = np.bincount(statistics.labels)
+    constant = np.sqrt(sizes / sizes.sum())  # the unit vector whose entries are equal over the responses
+    return float(np.linalg.norm(embedding - np.outer(constant, constant @ embedding)))
 
 
 def kernel_language_entropy(statistics: Statistics) -> float:
-    """Von Neumann entropy, -trace(K log K), of the heat kernel K = exp(-t L) at unit trace (Nikitin et al., 2024).
+    """Von Neumann entropy, -trace(K log K), of the heat kernel exp(-t L) with a unit diagonal, divided by m.
 
-    L = D - W is the graph's Laplacian and t = 0.3. In [0, log m] nats; higher = less sure.
+    K_ij = H_ij / sqrt(H_ii H_jj) / m with H = exp(-t L), the graph's Laplacian L = D - W and t = 0.3 (Nikitin et al.,
+    2024, where the entropy is not divided by log m). In [0, log m] nats for m responses; higher = less sure.
     """
     sizes, degrees, adjacency = _quotient(statistics)
-    between = np.linalg.eigvalsh(np.diag(degrees) - adjacency)
-    heat = np.exp(-_HEAT_TIME * np.concatenate([between, np.repeat(degrees, sizes - 1)]))
-    return float(shannon(heat / heat.sum()))
+    eigenvalues, vectors = np.linalg.eigh(np.diag(degrees) - adjacency)
+    between = (vectors * np.exp(-_HEAT_TIME * eigenvalues)) @ vectors.T
+    within = np.exp(-_HEAT_TIME * degrees)
+    diagonal = (between.diagonal() + (sizes - 1) * within) / sizes  # of H, for each response of a cluster
+    scale = np.sqrt(diagonal)
+    spectrum = np.concatenate(
+        [np.linalg.eigvalsh(between / scale[:, None] / scale), np.repeat(within / diagonal, sizes - 1)]
+    )
+    # a kernel is positive semi-definite; rounding may put an eigenvalue of 0 below it
+    return float(shannon(np.maximum(spectrum, 0.0) / sizes.sum()))
+
+
+def _lacks_edges(statistics: Statistics) -> bool:
+    """Whether no edge connects two clusters, as without an entailment model."""
+    return int(np.count_nonzero(statistics.affinity)) == len(statistics.affinity)
+
+
+def _normalised(statistics: Statistics) -> FloatArray:
+    """Returns D^-1/2 W D^-1/2 over the clusters."""
+    _, degrees, adjacency = _quotient(statistics)
+    scale = 1.0 / np.sqrt(degrees)
+    return np.asarray(adjacency * scale[:, None] * scale)
 
 
 def _quotient(statistics: Statistics) -> tuple[IntArray, FloatArray, FloatArray]:

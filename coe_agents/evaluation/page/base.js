@@ -26,6 +26,7 @@ async function unpacked(id) {
 }
 
 const share = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} %` : "–");
+const amount = (value) => String(Math.round(value * 10) / 10); // of answers, a share of which may be right
 const nats = (value) => (value === null ? "–" : value.toFixed(3));
 
 // Wilson's 95 % interval of a share
@@ -39,7 +40,7 @@ function interval(part, whole) {
 
 function told(given, wrong, all) {
   const coverage = `${given} of ${all} judged questions answered: coverage ${share(given, all)}, `;
-  return coverage + (given ? `risk ${share(wrong, given)} (${wrong} wrong; ${interval(wrong, given)})` : "nothing is risked");
+  return coverage + (given ? `risk ${share(wrong, given)} (${amount(wrong)} wrong; ${interval(wrong, given)})` : "nothing is risked");
 }
 
 // Axes with room for labels; `x` and `y` give places, `valueX` and `valueY` take them back from a pointer.

@@ -52,7 +52,7 @@ function showThreshold(scores, judged) {
     let [given, wrong] = [0, 0];
     order.forEach((row, place) => {
       given += judged[row].given;
-      wrong += judged[row].given && !judged[row].correct;
+      wrong += judged[row].given ? 1 - judged[row].correct : 0;
       if (place + 1 === order.length || values[order[place + 1]] !== values[row]) found.push({ value: values[row], given, wrong });
     });
     return found;

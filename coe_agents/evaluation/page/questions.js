@@ -139,7 +139,7 @@ function* opened(row, { references, support = [], agents = [], responses = [], f
   if (row.text) yield element("p", { class: "note said" }, `id: ${row.id}`);
   yield element("p", { class: "said" }, references.length ? `Right would be: ${references.join(" | ")}` : "No reference is known.");
   if (row.answer !== null) {
-    const kind = row.kind === "answer" ? "" : ` (${row.kind}: never given)`;
+    const kind = row.kind === "answer" ? "" : row.kind === "tie" ? " share the lead (never given)" : ` (${row.kind}: never given)`;
     yield element("p", { class: "said" }, `The group: ${row.answer || "nothing"}${kind}`);
   }
   const all = agents.map(([name, n, weighting, entropy, distribution], agent) => {

@@ -37,7 +37,7 @@ class Plane {
     }
     const most = Math.max(...[...cells.values()].map((cell) => cell.n));
     const size = (n) => 2.6 + 9 * Math.sqrt((n - 1) / Math.max(30, most));
-    const paths = { "no verdict": "", right: "", wrong: "" };
+    const paths = { "no verdict": "", "partly right": "", right: "", wrong: "" };
     for (const { at: [x, y], verdict, n } of cells.values()) {
       const r = size(n).toFixed(1);
       paths[verdict] +=
@@ -45,7 +45,7 @@ class Plane {
           ? `M${x - r} ${y - r}l${2 * r} ${2 * r}m0 ${-2 * r}l${-2 * r} ${2 * r}`
           : `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
     }
-    for (const [verdict, d] of Object.entries(paths)) this.plot.add("path", { class: verdict === "no verdict" ? "unknown" : verdict, d });
+    for (const [verdict, d] of Object.entries(paths)) this.plot.add("path", { class: verdict === "right" || verdict === "wrong" ? verdict : "unknown", d });
   }
 
   near(event) {
@@ -111,15 +111,16 @@ class Plane {
       const name = this.regime(row);
       counts[name].all += 1;
       if (row.correct === null) continue;
-      counts[name][row.verdict] += 1;
+      counts[name].right += row.correct;
+      counts[name].wrong += 1 - row.correct;
       judged += 1;
       if (!row.given || !this.gives.has(name)) continue;
       given += 1;
-      wrong += !row.correct;
+      wrong += 1 - row.correct;
     }
     REGIMES.forEach((name, i) => {
       const { all, right, wrong: mistaken } = counts[name];
-      [all, right, mistaken, share(right, right + mistaken)].forEach((value, place) => (this.cells[i][place].textContent = value));
+      [all, amount(right), amount(mistaken), share(right, right + mistaken)].forEach((value, place) => (this.cells[i][place].textContent = value));
     });
     byId("gated").textContent = `${told(given, wrong, judged)}.`;
   }

@@ -38,18 +38,23 @@ class Rows:
                 self._detail({"references": question.references, "failures": _failures(question)})
             yield question
 
-    def add(self, statistics: Statistics, correct: bool | None) -> None:
-        """Keeps a question that was measured."""
+    def add(self, statistics: Statistics, correct: float | None) -> None:
+        """Keeps a question that was measured; a tie is of a kind of its own, since it is never answered."""
         found = statistics.measurement
         uncertainty = (_short(value) for value in (found.coe, found.aleatoric, found.epistemic))
-        self._line(statistics.question, _cut(found.answer, 300), found.answer_kind, correct, *uncertainty)
+        answer, kind = found.answer, str(found.answer_kind)
+        if statistics.is_tied:
+            answer, kind = " | ".join(map(statistics.answer_of, statistics.leading)), "tie"
+        verdict = None if correct is None else float(correct)
+        self._line(statistics.question, _cut(answer, 300), kind, verdict, *uncertainty)
         self._detail(
             {
                 "references": statistics.question.references,
-                "support": [_short(share) for share in found.support],
+                "support": [_short(share) for share in statistics.support],
                 "agents": [
                     [name, agent.n_responses, agent.weighting, _short(agent.entropy), [_short(p) for p in row]]
-                    for (name, agent), row in zip(found.agents.items(), statistics.distributions, strict=True)
+                    for name, row in zip(statistics.names, statistics.distributions, strict=True)
+                    for agent in [found.agents[name]]
                 ],
                 "responses": _responses(statistics),
                 "failures": _failures(statistics.question),

@@ -3,7 +3,7 @@ async function start() {
   const columns = overview.questions;
   const rows = columns.id.map((id, place) => {
     const row = { place, ...Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values[place]])) };
-    const known = row.correct === null ? "no verdict" : row.correct ? "right" : "wrong";
+    const known = row.correct === null ? "no verdict" : { 0: "wrong", 1: "right" }[row.correct] ?? "partly right";
     row.verdict = row.coe === null ? "no response" : known;
     row.given = row.kind === "answer";
     row.sought = `${row.text} ${row.answer ?? ""} ${id}`.toLowerCase();

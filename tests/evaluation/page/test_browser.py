@@ -225,6 +225,28 @@ def test_search_filters_order_and_pages(tab):
     change(tab, "#verdict", "")
 
 
+def test_a_tie_is_partly_right_and_never_given(pipe, tmp_path):
+    rows = [
+        *(row("tied", agent, text=said, references=["x"]) for agent, said in (("a", "x"), ("b", "y"))),
+        *(row("mixed", "a", i, "z", correct=i < 3) for i in range(4)),
+        row("right", "a", text="x", references=["x"]),
+    ]
+    tab = opened(pipe, saved(tmp_path, rows))
+    assert "3 of 3 questions scored, 1 tie;" in text(tab, "header p")
+    assert "accuracy 0.750" in text(tab, "header p")
+    change(tab, "#verdict", "partly right")
+    assert sorted(shown(tab)) == ["mixed", "tied"]
+    change(tab, "#search", "tied")
+    tab.run("document.querySelector('.open').click()")
+    tab.wait("document.querySelector('.detail')")
+    assert "The group: x | y share the lead (never given)" in text(tab, ".detail")
+    # by regimes the tie is in conflict, and counts there by its half; "consensus" gives the two others
+    conflict = next(each for each in cells(tab, "#regimes tbody tr") if each[0].strip() == "conflict")
+    assert conflict[1:5] == ["1", "0.5", "0.5", "50.0 %"]
+    assert "2 of 3 judged questions answered" in text(tab, "#gated")
+    assert "(0.3 wrong;" in text(tab, "#gated")
+
+
 def test_a_question_opens_by_key_to_responses_by_cluster(tab):
     change(tab, "#search", "q00007")
     tab.run("document.querySelector('.open').focus()")

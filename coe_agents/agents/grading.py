@@ -1,0 +1,86 @@
+"""Owns graded verdicts: a chat model's probability of each choice, read in one request in place of samples."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+
+from coe_agents.agents.choice import achoice_probability, choice_probability
+from coe_agents.agents.choice_steps import ChoiceMethod, ChoiceProbabilities
+from coe_agents.errors import NoChoiceError
+from coe_agents.types import AgentReply, Response, Sampling, Usage
+
+OTHER_REPLY = "(another reply)"
+"""The text of the response that stands for all replies that are none of the choices."""
+MIN_MASS = 0.5
+"""Where the choices hold less of the model's probability, their ratio says nothing: then its replies are sampled."""
+_METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
+"""Not the likeliest first tokens of a free reply, which may go on: "Approve would be unsafe"."""
+
+
+def is_gradable(choices: Sequence[str]) -> bool:
+    """Returns whether no choice begins another, so that a first token tells them apart."""
+    folded = [choice.strip().casefold() for choice in choices]
+    return not any(a.startswith(b) for i, a in enumerate(folded) for j, b in enumerate(folded) if i != j)
+
+
+def grade(
+    model: BaseChatModel, messages: Sequence[BaseMessage], choices: Sequence[str], observed: Mapping[str, Any]
+) -> ChoiceProbabilities | None:
+    """Returns the model's probabilities of the choices; None where it does not give them exactly."""
+    try:
+        return choice_probability(model, messages, choices, methods=_METHODS, config=observed)
+    except NoChoiceError:
+        return None
+
+
+async def agrade(
+    model: BaseChatModel, messages: Sequence[BaseMessage], choices: Sequence[str], observed: Mapping[str, Any]
+) -> ChoiceProbabilities | None:
+    """Returns the model's probabilities of the choices; see `grade`."""
+    try:
+        return await achoice_probability(model, messages, choices, methods=_METHODS, config=observed)
+    except NoChoiceError:
+        return None
+
+
+def to_graded_reply(found: ChoiceProbabilities, *, agent: str, round: int, first_index: int) -> AgentReply:
+    """Returns the probabilities of choices as responses: one for each choice, of one token, and one for the rest."""
+    mass = 1.0 if found.mass is None else found.mass
+    shares = {choice: p * mass for choice, p in found.probabilities.items()} | {OTHER_REPLY: 1.0 - mass}
+    rows = [(text, math.log(share)) for text, share in shares.items() if share > 0]
+    responses = [
+        Response(
+            agent=agent,
+            round=round,
+            index=index,
+            text=text,
+            answer=None,
+            logprob=logprob,
+            n_tokens=1,
+            error=None,
+        )
+        for index, (text, logprob) in enumerate(rows, start=first_index)
+    ]
+    sampling = Sampling(
+        round=round,
+        rung="choice",
+        n_requested=1,
+        n_received=1,
+        n_requests=1,
+        n_empty=0,
+        n_truncated=0,
+        n_cut=0,
+        logprobs_missing=0,
+        identical=False,
+        identical_chance=None,
+        ignores_temperature=None,
+        probe=None,
+        counted="each",
+        refused=[],
+        error=None,
+    )
+    usage = Usage(input_tokens=found.input_tokens, output_tokens=found.output_tokens)
+    return AgentReply(responses=responses, usage=usage, sampling=sampling)

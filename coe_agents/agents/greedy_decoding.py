@@ -1,0 +1,294 @@
+"""Owns recognising a model whose temperature has no effect: when to suspect it, how to find out, what follows.
+
+A server may decode greedily whatever it is asked, answer from a cache, or use one seed for all samples. Its responses
+are then copies of one, and their agreement says nothing about how sure the model is.
+"""
+
+import math
+import threading
+import weakref
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+
+from coe_agents.agents.replicas import Replica
+from coe_agents.agents.replies import FEWEST
+from coe_agents.errors import IgnoredTemperatureError
+from coe_agents.types import AgentReply, AgentRequest, Response, Usage
+
+OnGreedy = Literal["exclude", "count_once", "trust"]
+_Step = TypeVar("_Step")
+
+_NO_SURPRISE = math.log(0.2)
+"""From this chance on that samples are equal, the model's log-probabilities explain it."""
+_SURPRISING = math.log(1e-3)
+"""Below this chance equal replies to the probe are no accident."""
+_FEWEST_TOKENS = 64
+"""What 40 characters may take: a shorter reply might not reach the first random one."""
+_SETTINGS = ("model_name", "model", "top_p", "top_k", "min_p", "model_kwargs", "extra_body")
+_ASKED = "a request for 40 random characters"
+REMEDY = (
+    'Use a server that samples, such as vLLM, or have this one sample ("do_sample": true in the model\'s '
+    'generation_config.json for transformers serve). on_greedy="count_once" counts the responses as one'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What asking a model for random characters showed.
+
+    Attributes:
+        are_equal: Whether all replies were; None where that says nothing, or none came.
+        account: What came back, as one clause.
+        log_chance: Log-probability that samples are equal by themselves; None where it is not known.
+        is_final: Whether it stands for the rest of the process; a failure does not.
+    """
+
+    are_equal: bool | None
+    account: str
+    log_chance: float | None = None
+    is_final: bool = True
+
+    def beside(self, suspected: Sequence[Response], temperature: float) -> "Verdict":
+        """Returns what it says of the responses that made somebody ask.
+
+        If all replies are equal the temperature is ignored, unless log-probabilities say that this may be chance: the
+        probability of all these replies and responses, were they samples, is at least 0.001. At a temperature below 1
+        samples agree more often than that; how much more, log-probabilities do not tell. The probability is raised to
+        that power then.
+        """
+        both = -math.inf if self.log_chance is None else self.log_chance + (_log_chance(suspected) or 0.0)
+        if self.are_equal and both * min(temperature, 1.0) >= _SURPRISING:
+            return Verdict(None, f"{self.account}, and it may be sure of them")
+        return Verdict(self.are_equal, f"{self.account}, too" if self.are_equal else self.account)
+
+
+class Verdict(NamedTuple):
+    """Whether a temperature is ignored, None where that is not settled; and why, as one clause."""
+
+    is_ignored: bool | None
+    account: str
+
+
+class Findings:
+    """What is known of the models of this process; each is asked once, however many requests want to know."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Hashable, ...], Future[Finding | None]] = {}
+        self._lock = threading.RLock()  # a finalizer may run while it is held
+
+    def claim(self, key: tuple[Hashable, ...]) -> tuple[Future[Finding | None], bool]:
+        """Returns the finding, and whether it is up to the caller to bring it, by `settle`."""
+        with self._lock:
+            known = self._found.get(key)
+            if known is not None:
+                return known, False
+            future = self._found[key] = Future[Finding | None]()
+            future.set_running_or_notify_cancel()  # who waits for it cannot cancel it
+            return future, True
+
+    def settle(self, key: tuple[Hashable, ...], future: Future[Finding | None], finding: Finding | None) -> None:
+        """Hands over what was found; None if the caller was stopped, and another one has to ask."""
+        with self._lock:
+            if (finding is None or not finding.is_final) and self._found.get(key) is future:
+                del self._found[key]
+        future.set_result(finding)
+
+    def sampled(self, key: tuple[Hashable, ...]) -> None:
+        """Notes that responses differ; if the temperature was ignored before, the server has changed since."""
+        with self._lock:
+            future = self._found.get(key)
+            if future is not None and future.done() and (found := future.result()) and found.are_equal:
+                del self._found[key]
+
+    def forget(self, identity: Hashable) -> None:
+        """Drops what is known of a model that is gone."""
+        with self._lock:
+            for key in [key for key in self._found if key[0] == identity]:
+                del self._found[key]
+
+    def clear(self) -> None:
+        """Drops all that is known."""
+        with self._lock:
+            self._found.clear()
+
+
+FINDINGS = Findings()
+
+
+def identity_of(model: BaseChatModel, address: str) -> Hashable:
+    """Returns what is the same for all uses of a model in this process: its server, or the object itself."""
+    if address:
+        return type(model), address
+    weakref.finalize(model, FINDINGS.forget, id(model)).atexit = False
+    return id(model)
+
+
+def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGreedy, temperature: float) -> bool:
+    """Returns whether equal responses are a reason to ask the model for random characters.
+
+    Not where it has no temperature to ignore, nor where the request is for one of a few choices, such as a verdict.
+    """
+    has_temperature = temperature > 0 and "temperature" in type(model).model_fields
+    return has_temperature and on_greedy != "trust" and "choices" not in request
+
+
+def examine(
+    reply: AgentReply,
+    replicas: Sequence[Replica],
+    probe: Callable[[Replica], Generator[_Step, Any, AgentReply]],
+    *,
+    on_greedy: OnGreedy,
+    temperature: float,
+) -> Generator[_Step | Future[Finding | None], Any, AgentReply]:
+    """Returns the reply with the responses that count; yields the steps of probes, and futures to be waited for.
+
+    A future stands for the probe of another request of the process; its result is to be sent.
+
+    Args:
+        reply: All that the agent said.
+        replicas: The server of each response.
+        probe: Asks a server for random characters, in steps; called once for each server that is suspected.
+        on_greedy: What becomes of copies.
+        temperature: With which the responses were drawn.
+
+    Raises:
+        IgnoredTemperatureError: If a server ignores the temperature, and `on_greedy` is "exclude".
+    """
+    by_replica = dict[Replica, list[Response]]()
+    for response, replica in zip(reply["responses"], replicas, strict=True):
+        by_replica.setdefault(replica, []).append(response)
+    all_alike = _are_suspicious(reply["responses"])
+    verdicts = dict[Replica, Verdict]()
+    for replica, said in by_replica.items():
+        if not _are_copies(said):
+            FINDINGS.sampled(_key_of(replica, temperature))
+        elif all_alike or _are_suspicious(said):
+            found = yield from _find(replica, reply, probe, temperature)
+            verdicts[replica] = found.beside(said, temperature)
+    return _counted(reply, replicas, verdicts, on_greedy, temperature) if verdicts else reply
+
+
+def _find(
+    replica: Replica,
+    reply: AgentReply,
+    probe: Callable[[Replica], Generator[_Step, Any, AgentReply]],
+    temperature: float,
+) -> Generator[_Step | Future[Finding | None], Any, Finding]:
+    key = _key_of(replica, temperature)
+    found: Finding | None = None
+    while found is None:
+        future, is_mine = FINDINGS.claim(key)
+        if not is_mine:
+            found = yield future
+            continue
+        try:
+            probed = yield from probe(_with_room(replica))
+            found = _read(probed)
+        finally:
+            FINDINGS.settle(key, future, found)
+        spent, cost = reply["usage"], probed["usage"]
+        reply["usage"] = Usage(
+            input_tokens=spent["input_tokens"] + cost["input_tokens"],
+            output_tokens=spent["output_tokens"] + cost["output_tokens"],
+        )
+    return found
+
+
+def late(error: Exception) -> Finding:
+    """Returns what a request has that had no time to wait for another one's finding."""
+    return Finding(
+        None, f"{_ASKED} was not answered in time: {type(error).__name__}: {error}".rstrip(": "), is_final=False
+    )
+
+
+def _key_of(replica: Replica, temperature: float) -> tuple[Hashable, ...]:
+    """Returns under which key a finding is kept: the model, its server, and the settings that samples depend on."""
+    model = replica.model
+    settings = repr([getattr(model, name, None) for name in _SETTINGS])
+    return replica.identity, settings, getattr(model, "seed", None) is not None, temperature
+
+
+def _with_room(replica: Replica) -> Replica:
+    """Returns the server with room for the probe's reply, where the agent's `max_tokens` leaves none."""
+    most = getattr(replica.model, "max_tokens", None)
+    if not isinstance(most, int) or most >= _FEWEST_TOKENS:
+        return replica
+    model = replica.model.model_copy(update={"max_tokens": _FEWEST_TOKENS})
+    return Replica(model, replica.address, replica.places, replica.identity)
+
+
+def _read(probe: AgentReply) -> Finding:
+    replies, failure = probe["responses"], probe["sampling"]["error"]
+    if not _are_copies(replies):
+        return Finding(False, f"its {len(replies)} replies to {_ASKED} differ")
+    if failure is not None or len(replies) < FEWEST:
+        return Finding(None, f"{_ASKED} failed: {failure}", is_final=False)
+    if not replies[0]["text"].strip():
+        return Finding(None, f"its {len(replies)} replies to {_ASKED} are empty")
+    return Finding(True, f"its {len(replies)} replies to {_ASKED} are equal", _log_chance(replies))
+
+
+def _counted(
+    reply: AgentReply,
+    replicas: Sequence[Replica],
+    verdicts: Mapping[Replica, Verdict],
+    on_greedy: OnGreedy,
+    temperature: float,
+) -> AgentReply:
+    """Returns the reply with what was found in its sampling record, and the responses that count."""
+    several = len(set(replicas)) > 1
+    accounts = [f"{one.address}: {found.account}" if several else found.account for one, found in verdicts.items()]
+    reply["sampling"]["probe"] = "; ".join(accounts)
+    settled = [found.is_ignored for found in verdicts.values() if found.is_ignored is not None]
+    reply["sampling"]["ignores_temperature"] = any(settled) if settled else None
+    greedy = [replica for replica, found in verdicts.items() if found.is_ignored]
+    if not greedy:
+        return reply
+    if on_greedy == "exclude":
+        reply["sampling"]["counted"] = "not"
+        addresses = ", ".join(replica.address for replica in greedy if replica.address)
+        raise IgnoredTemperatureError(
+            f"the temperature of {temperature:g} has no effect{f' at {addresses}' if addresses else ''}: "
+            f"{sum(replica in greedy for replica in replicas)} responses are equal, and "
+            f"{verdicts[greedy[0]].account}. The server ignores it, answers from a cache, or uses one seed for all",
+            hint=REMEDY,
+            usage=reply["usage"],
+            sampling=reply["sampling"],
+        )
+    reply["sampling"]["counted"] = "once"
+    seen, kept = set[str](), list[Response]()
+    for response, replica in zip(reply["responses"], replicas, strict=True):
+        if replica not in greedy:
+            kept.append(response)
+        elif response["text"] not in seen:
+            seen.add(response["text"])
+            kept.append(response)
+    first = reply["responses"][0]["index"]
+    reply["responses"] = [{**response, "index": index} for index, response in enumerate(kept, start=first)]
+    return reply
+
+
+def _are_copies(responses: Sequence[Response]) -> bool:
+    """Returns whether texts are equal and, as far as is known, made of equally many tokens."""
+    lengths = {response["n_tokens"] for response in responses} - {None}
+    return len({response["text"] for response in responses}) <= 1 and len(lengths) <= 1
+
+
+def _are_suspicious(responses: Sequence[Response]) -> bool:
+    if len(responses) < FEWEST or not _are_copies(responses):
+        return False
+    log_chance = _log_chance(responses)
+    return log_chance is None or log_chance < _NO_SURPRISE
+
+
+def _log_chance(responses: Sequence[Response]) -> float | None:
+    """Returns the log-probability that samples repeat the first response: the sum of the others'.
+
+    None where some are not known or all are 0: servers that cut to the likeliest token may give 0 for each.
+    """
+    known = [response["logprob"] for response in responses if response["logprob"] is not None]
+    return math.fsum(known[1:]) if len(known) == len(responses) and any(known) else None

@@ -1,0 +1,115 @@
+"""Owns asking a person about calls that the group is not sure of: the form, and reading the decisions.
+
+The form is that of LangChain's `HumanInTheLoopMiddleware`, for which chat interfaces have buttons.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from langchain.agents.middleware.human_in_the_loop import ActionRequest, DecisionType, HITLRequest, ReviewConfig
+from langchain_core.messages import ToolCall
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
+
+from coe_agents.graph.interrupts import Spoken, Text, ask
+from coe_agents.middleware.verdict import Verdict, call_as_json, in_words
+from coe_agents.prompts import quoted, visible
+
+_ALLOWED: list[DecisionType] = ["approve", "edit", "reject", "respond"]
+
+
+class _Decision(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Approve(_Decision):
+    """The call may run."""
+
+    type: Literal["approve"]
+
+
+class _Action(_Decision):
+    name: Annotated[str, StringConstraints(min_length=1)]
+    args: dict[str, Any]
+
+
+class Edit(_Decision):
+    """Another call takes its place, and is judged as it then is."""
+
+    type: Literal["edit"]
+    edited_action: _Action
+
+
+class Reject(_Decision):
+    """The call does not run."""
+
+    type: Literal["reject"]
+    message: Text = ""
+
+
+class Respond(_Decision):
+    """The person answers in the tool's place."""
+
+    type: Literal["respond"]
+    message: Spoken
+
+
+Decided = Approve | Edit | Reject | Respond
+
+
+class _Reply(BaseModel):
+    decisions: list[Annotated[Decided, Field(discriminator="type")]]
+
+
+_REPLY = TypeAdapter(_Reply)
+
+
+def ask_person(calls: Sequence[tuple[ToolCall, Verdict]]) -> list[Decided]:
+    """Interrupts the run, once for all calls, until the reply holds a decision for each of them."""
+
+    def read(reply: _Reply) -> list[Decided]:
+        if len(reply.decisions) != len(calls):
+            raise ValueError(
+                f'"decisions" must hold one for each of {len(calls)} calls, in their order; '
+                f"got {len(reply.decisions)}. Decide on all of them"
+            )
+        return reply.decisions
+
+    return ask(lambda problem: _request(calls, problem), _REPLY, read)
+
+
+def _request(calls: Sequence[tuple[ToolCall, Verdict]], problem: str | None) -> HITLRequest:
+    return HITLRequest(
+        action_requests=[
+            ActionRequest(name=call["name"], args=call["args"], description=_description(call, verdict, problem))
+            for call, verdict in calls
+        ],
+        review_configs=[ReviewConfig(action_name=call["name"], allowed_decisions=_ALLOWED) for call, _ in calls],
+    )
+
+
+def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
+    """Returns what a person reads, as Markdown in which nothing that a model wrote is rendered."""
+    parts = [f"**Your last reply could not be used: {quoted(visible(problem))}**"] if problem else []
+    parts += [_fenced(f"{call['name']} {call_as_json(call['args'])}"), _fenced(in_words(verdict))]
+    if verdict["coe"] is not None and verdict["aleatoric"] is not None and verdict["epistemic"] is not None:
+        numbers = (verdict["coe"], verdict["aleatoric"], verdict["epistemic"])
+        parts.append("CoE {:.3f} (aleatoric {:.3f}, epistemic {:.3f})".format(*numbers))
+    votes = [f"{name}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
+    votes += [f"{name}: no vote, {quoted(why)}" for name, why in verdict["failed_judges"].items()]
+    if votes:
+        parts += ["Votes of the judges:", _fenced("\n".join(votes))]
+    if verdict["question"] is not None:
+        parts += ["What they were asked:", _fenced(verdict["question"])]
+    return "\n\n".join(parts)
+
+
+def _vote(vote: dict[str, float]) -> str:
+    return ", ".join(f"{quoted(reply)} {share:.0%}" for reply, share in sorted(vote.items(), key=lambda one: -one[1]))
+
+
+def _fenced(text: str) -> str:
+    """Returns a text as a block of code, which an interface shows as it is."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{visible(text)}\n{fence}"

@@ -1,0 +1,186 @@
+"""Owns what a measurement is in words: who says what, and Collaborative Entropy beside its threshold.
+
+Texts of models are untrusted: each stands between double quotes, on one line, shortened, without such quotes inside,
+and without characters that steer a terminal or make a link.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from coe_agents.clustering import answer_kind
+from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.weighing import ranked
+from coe_agents.prompts import quoted
+from coe_agents.uncertainty.answers import TIE
+from coe_agents.uncertainty.divergences import unit_of
+
+MOSTLY = 0.9
+"""From this share of its responses on, an agent mostly says one thing; below, it is split."""
+
+_MAX_CHARS = 80
+_MOST_CLAIMS = 3
+_MOST_SPLIT = 3
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+class _Claim(NamedTuple):
+    """What an agent says: one answer always, one mostly, or several.
+
+    Attributes:
+        is_split: Whether several.
+        is_mostly: Whether one, but not always.
+        answers: The answers, the best supported by the group first.
+    """
+
+    is_split: bool
+    is_mostly: bool
+    answers: tuple[str, ...]
+
+
+def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> str:
+    """Returns one clause about who says what, without a full stop; "" where nothing is known of any agent.
+
+    Args:
+        measurement: What was measured.
+        n_agents: How many agents were asked; those that are not in the measurement did not answer. By default all are.
+
+    Example:
+        >>> from coe_agents.policy import measure
+        >>> from coe_agents.testing import create_response
+        >>> said = [create_response(name, text) for name, text in zip("abc", ("Canberra", "Canberra", "Sydney"))]
+        >>> who_says_what(measure(said, [0, 0, 1]))
+        'two of three agents say "Canberra", one says "Sydney"'
+        >>> who_says_what(measure(said[1:], [0, 1]), n_agents=3)
+        'one of three agents says "Canberra", one says "Sydney", one did not answer: a tie'
+    """
+    if not measurement.agents:
+        return ""
+    total = len(measurement.agents) if n_agents is None else n_agents
+    support = dict(zip(measurement.representatives, measurement.support, strict=True))
+    claims = {name: _claim(said.distribution, support) for name, said in measurement.agents.items()}
+    counts = Counter(claims.values())
+    ordered = sorted(
+        counts, key=lambda claim: (claim[:1], -counts[claim], -round(support[claim.answers[0]] / TIE), claim)
+    )
+    clauses: list[str] = []
+    for claim in ordered[:_MOST_CLAIMS]:
+        names = [name for name, own in claims.items() if own == claim]
+        clauses.append(f"{_subject(names, claim, total, is_first=not clauses)} {_predicate(claim, len(names))}")
+    if others := sum(counts[claim] for claim in ordered[_MOST_CLAIMS:]):
+        clauses.append(f"{_number(others)} {'gives' if others == 1 else 'give'} other answers")
+    if total > len(claims):
+        clauses.append(f"{_number(total - len(claims))} did not answer")
+    shown = [text for claim in ordered[:_MOST_CLAIMS] for text in claim.answers if len(claim.answers) <= _MOST_SPLIT]
+    return f"{', '.join(clauses)}{_lead(measurement, support, counts, shown)}"
+
+
+def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
+    """Returns CoE as it is reported and, under another divergence than "kl", as a threshold is compared with it.
+
+    Example:
+        >>> from coe_agents.policy import measure
+        >>> from coe_agents.testing import create_response
+        >>> said = [create_response("a", "Canberra"), create_response("b", "Sydney")]
+        >>> coe_in_words(measure(said, [0, 1], divergence="js"), with_parts=True)
+        'CoE 0.216 (aleatoric 0.000, epistemic 0.216 under js), rescaled to 0.693,'
+    """
+    by = "" if measurement.divergence == "kl" else f" under {measurement.divergence}"
+    parts = f" (aleatoric {measurement.aleatoric:.3f}, epistemic {measurement.epistemic:.3f}{by})" if with_parts else ""
+    coe = f"CoE {measurement.coe:.3f}{parts or by}"
+    return coe if not by else f"{coe}, rescaled to {measurement.comparable_coe:.3f},"
+
+
+def decomposition(*, coe: float, aleatoric: float, epistemic: float, divergence: str = "kl") -> str:
+    """Returns CoE as the sum of its parts, with the unit where it has one.
+
+    Example:
+        >>> decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25)
+        '0.750 = aleatoric 0.500 + epistemic 0.250 nats'
+        >>> decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25, divergence="hellinger")
+        '0.750 = aleatoric 0.500 + epistemic 0.250 (hellinger)'
+    """
+    unit = f" {unit_of(divergence)}" if unit_of(divergence) else ""
+    by = "" if divergence == "kl" else f" ({divergence})"
+    return f"{coe:.3f} = aleatoric {aleatoric:.3f} + epistemic {epistemic:.3f}{unit}{by}"
+
+
+def _claim(distribution: Mapping[str, float], support: Mapping[str, float]) -> _Claim:
+    (text, share), *others = ranked(distribution.items())
+    if share >= MOSTLY:
+        return _Claim(False, bool(others), (text,))
+    answers = tuple(text for text, _ in ranked((text, support[text]) for text in distribution))
+    return _Claim(True, False, answers)
+
+
+def _subject(names: Sequence[str], claim: _Claim, total: int, *, is_first: bool) -> str:
+    n = len(names)
+    if total == 1:
+        return "the agent"
+    if claim.is_split and n == 1:
+        return _clean(names[0])
+    if not is_first:
+        return _number(n)
+    if n == total:
+        return "both agents" if n == 2 else f"all {_number(n)} agents"
+    return f"{_number(n)} of {_number(total)} agents"
+
+
+def _predicate(claim: _Claim, n: int) -> str:
+    is_one = n == 1
+    if claim.is_split:
+        return f"{'is' if is_one else 'are'} split {_between(claim.answers)}"
+    kind = answer_kind(claim.answers[0])
+    mostly = "mostly " if claim.is_mostly else ""
+    if kind == "refusal":
+        return f"{mostly}{'declines' if is_one else 'decline'} to answer ({_quote(claim.answers[0])})"
+    says = "says" if is_one else "say"
+    return f"{mostly}{says} {'nothing' if kind == 'empty' else _quote(claim.answers[0])}"
+
+
+def _between(answers: Sequence[str]) -> str:
+    if len(answers) > _MOST_SPLIT:
+        return f"among {len(answers)} answers"
+    return f"between {_listed([_named(text) for text in answers])}"
+
+
+def _named(text: str) -> str:
+    kind = answer_kind(text)
+    return "saying nothing" if kind == "empty" else f"declining ({_quote(text)})" if kind == "refusal" else _quote(text)
+
+
+def _lead(
+    measurement: Measurement, support: Mapping[str, float], counts: Mapping[_Claim, int], shown: Sequence[str]
+) -> str:
+    """Returns that the lead is tied or, where the number of agents does not show it, what leads."""
+    if tied := measurement.tied:
+        if set(tied) <= set(shown):
+            return ": a tie"
+        others = [f"{len(tied) - _MOST_SPLIT} more"] if len(tied) > _MOST_SPLIT else []
+        return f": {_listed([*map(_named, tied[:_MOST_SPLIT]), *others])} tie"
+    leading, share = ranked(support.items())[0]
+    behind = Counter[str]()
+    for claim, n in counts.items():
+        if not claim.is_split:
+            behind[claim.answers[0]] += n
+    if any(n >= behind[leading] for text, n in behind.items() if text != leading):
+        return f"; {_named(leading)} leads with {share:.0%}"
+    return ""
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+def _number(n: int) -> str:
+    return _WORDS[n] if n < len(_WORDS) else str(n)
+
+
+def _quote(text: str) -> str:
+    # a link or an image of Markdown needs "](" on one line: chat interfaces would fetch an image at once
+    line = quoted(text.replace('"', "'"), limit=_MAX_CHARS).replace("](", "] (")
+    return f'"{_clean(line.rstrip(" .") or line)}"'
+
+
+def _clean(text: str) -> str:
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

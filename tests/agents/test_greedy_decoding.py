@@ -1,0 +1,497 @@
+"""Responses that are copies, because the temperature has no effect: how that is found out, and what follows."""
+
+import asyncio
+import gc
+import pickle
+import threading
+from typing import ClassVar
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_openai import ChatOpenAI
+
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.agents.greedy_decoding import FINDINGS
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import IgnoredTemperatureError
+from coe_agents.prompts import RANDOM_CHARACTERS
+from coe_agents.rounds import AdaptiveSampling
+from coe_agents.types import AgentReply, AgentRequest
+from tests.doubles import CountingModel
+from tests.servers import Served, answering, completion, is_probe, running, served
+
+REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+forms = pytest.mark.parametrize("form", ["sync", "async"])
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known():
+    FINDINGS.clear()
+
+
+def greedy(**options) -> Served:
+    return Served(("Quito", "Port Vila"), ignores_logprobs=True, ignores_temperature=True, **options)
+
+
+def agent(*servers: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
+    chats = [ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {}) for server in servers]
+    return ModelAgent(name, chats, **{"n_samples": 4, "timeout": 20.0, **options})
+
+
+def sampled(one: ModelAgent, form: str = "sync", **wishes) -> AgentReply:
+    request: AgentRequest = {**REQUEST, **wishes}
+    return one.sample(request) if form == "sync" else asyncio.run(one.asample(request))
+
+
+def decided(*agents: ModelAgent, form: str = "sync", **options) -> dict:
+    options = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.7), **options}
+    graph, asked = create_coe_graph(agents, **options).compile(), {"question": "What is the capital of Vanuatu?"}
+    return graph.invoke(asked) if form == "sync" else asyncio.run(graph.ainvoke(asked))
+
+
+@forms
+def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
+    with running(greedy()) as server:
+        one = agent(server, temperature=0.7, max_tokens=100, system_prompt="Be brief.", seed=3)
+        with pytest.raises(IgnoredTemperatureError) as caught:
+            sampled(one, form)
+        asked, probe = server.requests
+    error = caught.value
+    assert str(error) == (
+        f"the temperature of 0.7 has no effect at {server.url}: 4 responses are equal, and its 4 replies to a request "
+        "for 40 random characters are equal, too. The server ignores it, answers from a cache, or uses one seed for "
+        'all. Use a server that samples, such as vLLM, or have this one sample ("do_sample": true in the model\'s '
+        'generation_config.json for transformers serve). on_greedy="count_once" counts the responses as one'
+    )
+    assert not error.retryable
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.usage) == (str(error), error.usage)
+    assert probe["messages"] == [{"role": "user", "content": RANDOM_CHARACTERS}]  # no system prompt
+    assert "40 random characters" in RANDOM_CHARACTERS
+    same = ("model", "n", "temperature", "logprobs", "stream", "max_completion_tokens")
+    assert [probe[name] for name in same] == [asked[name] for name in same]
+    assert probe["seed"] != asked["seed"]
+    assert error.usage == {"input_tokens": 22, "output_tokens": 16}  # what both cost
+    assert (error.sampling["ignores_temperature"], error.sampling["counted"]) == (True, "not")
+    assert (error.sampling["identical"], error.sampling["n_received"], error.sampling["n_requests"]) == (True, 4, 1)
+
+
+def test_counted_once_copies_are_one_response():
+    with running(greedy()) as server:
+        reply = sampled(agent(server, on_greedy="count_once"), first_index=2)
+    assert [(response["text"], response["index"]) for response in reply["responses"]] == [("Quito", 2)]
+    sampling = reply["sampling"]
+    assert (sampling["counted"], sampling["ignores_temperature"], sampling["n_received"]) == ("once", True, 4)
+    assert sampling["probe"] == "its 4 replies to a request for 40 random characters are equal, too"
+    assert reply["usage"] == {"input_tokens": 22, "output_tokens": 16}
+
+
+def test_trusted_copies_all_count_and_nothing_is_asked():
+    with running(greedy()) as server:
+        reply = sampled(agent(server, on_greedy="trust"))
+        assert len(server.requests) == 1
+    sampling = reply["sampling"]
+    assert (len(reply["responses"]), sampling["identical"], sampling["counted"]) == (4, True, "each")
+    assert (sampling["probe"], sampling["ignores_temperature"]) == (None, None)
+
+
+def test_another_value_is_refused():
+    with pytest.raises(ValueError, match='"on_greedy" must be one of exclude, count_once, trust in ModelAgent'):
+        ModelAgent("a", CountingModel(), on_greedy="ignore")
+
+
+@forms
+def test_a_model_that_is_sure_and_samples_counts(form):
+    with served(texts=("Paris",), ignores_logprobs=True) as server:
+        reply = sampled(agent(server), form)
+        assert len(server.probes) == 1
+    assert [response["text"] for response in reply["responses"]] == ["Paris"] * 4
+    assert (reply["sampling"]["ignores_temperature"], reply["sampling"]["counted"]) == (False, "each")
+    assert reply["sampling"]["probe"] == "its 4 replies to a request for 40 random characters differ"
+    assert reply["usage"] == {"input_tokens": 22, "output_tokens": 16}
+
+
+@forms
+def test_it_is_asked_once_in_the_process_whoever_asks(form):
+    with running(greedy()) as server, served(texts=("Paris",), ignores_logprobs=True) as sound:
+        for name in ("a", "b"):  # clients of their own
+            for _ in range(2):
+                with pytest.raises(IgnoredTemperatureError):
+                    sampled(agent(server, name=name), form)
+                sampled(agent(sound, name=name), form)
+        assert (len(server.probes), len(sound.probes)) == (1, 1)
+        sampled(agent(sound, temperature=0.5), form)  # and once more for other settings
+        sampled(agent(sound, fields={"extra_body": {"top_k": 1}}), form)
+        assert len(sound.probes) == 3
+
+
+async def test_requests_at_once_wait_for_one_probe():
+    class Slow(Served):
+        def handle(self, handler, body):
+            if is_probe(body):
+                self.closing.wait(0.3)
+            super().handle(handler, body)
+
+    with running(Slow(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
+        agents = [agent(server, name=f"a{i}") for i in range(4)]
+        in_threads = [asyncio.to_thread(one.sample, REQUEST) for one in agents[:2]]
+        found = await asyncio.gather(*in_threads, *(one.asample(REQUEST) for one in agents), return_exceptions=True)
+        assert len(server.probes) == 1
+    assert {type(one) for one in found} == {IgnoredTemperatureError}
+    costs = sorted(one.usage["input_tokens"] for one in found)
+    assert costs == [11] * 5 + [22]  # the tokens of the probe count once
+
+
+async def test_a_probe_that_is_cancelled_is_made_by_who_waits_for_it():
+    class Stuck(Served):
+        def handle(self, handler, body):
+            if is_probe(body) and len(self.probes) == 1:
+                asked.set()
+                self.closing.wait(20)
+            super().handle(handler, body)
+
+    asked = threading.Event()
+    with running(Stuck(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
+        first = asyncio.create_task(agent(server).asample(REQUEST))
+        await asyncio.to_thread(asked.wait)
+        second = asyncio.create_task(agent(server).asample(REQUEST))
+        await asyncio.sleep(0.2)
+        first.cancel()
+        with pytest.raises(IgnoredTemperatureError):
+            await second
+        assert len(server.probes) == 2
+        server.closing.set()
+    assert first.cancelled()
+
+
+async def test_who_stops_waiting_stops_nobody_else():
+    class Slow(Served):
+        def handle(self, handler, body):
+            if is_probe(body):
+                asked.set()
+                self.closing.wait(0.5)
+            super().handle(handler, body)
+
+    asked = threading.Event()
+    with running(Slow(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
+        first = asyncio.create_task(agent(server).asample(REQUEST))
+        await asyncio.to_thread(asked.wait)
+        second = asyncio.create_task(agent(server).asample(REQUEST))
+        late = asyncio.create_task(agent(server).asample({**REQUEST, "timeout": 0.25}))
+        await asyncio.sleep(0.2)
+        second.cancel()
+        reply = await late
+        with pytest.raises(IgnoredTemperatureError):
+            await first
+    assert (len(reply["responses"]), reply["sampling"]["ignores_temperature"]) == (4, None)
+    assert "was not answered in time" in reply["sampling"]["probe"]
+
+
+@forms
+def test_a_probe_that_fails_decides_nothing_and_is_made_again(form):
+    class Failing(Served):
+        def answer(self, body):
+            return (500, {"error": {"message": "out of memory"}}) if is_probe(body) else super().answer(body)
+
+    with running(Failing(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
+        one = agent(server, retries=0)
+        for n_probes in (1, 2):
+            reply = sampled(one, form)
+            assert len(server.probes) == n_probes
+            sampling = reply["sampling"]
+            assert (len(reply["responses"]), sampling["counted"], sampling["ignores_temperature"]) == (4, "each", None)
+            assert sampling["probe"].startswith("a request for 40 random characters failed: ServerError")
+            assert "out of memory" in sampling["probe"]
+
+
+def test_empty_replies_decide_nothing():
+    with answering(lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])) as server:
+        reply = sampled(agent(server))
+    assert reply["sampling"]["ignores_temperature"] is None
+    assert reply["sampling"]["probe"] == "its 4 replies to a request for 40 random characters are empty"
+
+
+@pytest.mark.parametrize(
+    ("options", "wishes"),
+    [
+        ({"n_samples": 2}, {}),  # two may well be equal
+        ({"n_samples": 1, "temperature": 0.0}, {}),
+        ({}, {"temperature": 0.0}),
+    ],
+)
+def test_fewer_than_three_and_temperature_0_are_no_reason_to_ask(options, wishes):
+    with running(greedy()) as server:
+        sampling = sampled(agent(server, **options), **wishes)["sampling"]
+        assert server.probes == []
+    assert (sampling["probe"], sampling["counted"]) == (None, "each")
+
+
+class Plain(BaseChatModel):
+    """Has no temperature, or one that a call may bring."""
+
+    asked: ClassVar[list[str]] = []
+
+    @property
+    def _llm_type(self) -> str:
+        return "plain"
+
+    def _generate(self, messages, stop=None, run_manager=None, **options):
+        self.asked.append(messages[-1].text)
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("Paris"))])
+
+
+def test_a_model_without_a_temperature_setting_is_never_asked():
+    reply = sampled(ModelAgent("a", Plain(), n_samples=5))
+    assert len(reply["responses"]) == 5
+    assert Plain.asked == ["Q?"] * 5
+
+
+def test_nor_for_one_of_a_few_choices():
+    with running(greedy()) as server:
+        reply = sampled(agent(server), choices=["approve", "reject"])
+        assert len(server.requests) == 1
+    assert len(reply["responses"]) == 4
+
+
+def priced(logprob: float, *, of_probe: float | None = None):
+    """A server that says one thing, and that it has this log-probability."""
+
+    def answer(body):
+        said = of_probe if is_probe(body) and of_probe is not None else logprob
+        return completion(*["Paris"] * body["n"], tokens=[{"token": "Paris", "logprob": said, "bytes": None}])
+
+    return answering(answer)
+
+
+@pytest.mark.parametrize(
+    ("logprob", "of_probe", "n_probes", "ignores"),
+    [
+        (-0.1, None, 0, None),  # exp(-0.3): four samples are equal by themselves more often than not
+        (-1.0, -20.0, 1, True),  # exp(-3) is a reason to look, exp(-63) no accident
+        (-1.0, -0.1, 1, None),  # exp(-3.4): it may be sure of what it said both times
+        (-20.0, -0.1, 1, True),  # exp(-60): equal responses that should differ are proof enough
+        (0.0, None, 1, True),  # zeros say nothing: so does a server that cuts to the likeliest token
+    ],
+)
+def test_log_probabilities_may_tell_why_responses_are_equal(logprob, of_probe, n_probes, ignores):
+    with priced(logprob, of_probe=of_probe) as server:
+        sampling = sampled(agent(server, on_greedy="count_once"))["sampling"]
+        assert len(server.probes) == n_probes
+    assert sampling["ignores_temperature"] is ignores
+
+
+@pytest.mark.parametrize(("temperature", "ignores"), [(1.0, True), (0.2, None)])
+def test_a_low_temperature_makes_samples_agree_too(temperature, ignores):
+    with priced(-2.0) as server:  # exp(-12) at a temperature of 1
+        one = agent(server, temperature=temperature, on_greedy="count_once")
+        assert sampled(one)["sampling"]["ignores_temperature"] is ignores
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_what_a_probe_says_of_an_agent_does_not_depend_on_who_asked_first(first):
+    def answer(body):  # at a chance of exp(-3) it may be sure, at exp(-30) not
+        logprob = -10.0 if body["messages"][0]["content"] == "surprising" else -1.0
+        return completion(*["Paris"] * 4, tokens=[{"token": "x", "logprob": logprob, "bytes": None}])
+
+    with answering(answer) as server:
+        one = agent(server, on_greedy="count_once")
+        messages = {"a": "surprising", "b": "Q?"}
+        order = [first, *(messages.keys() - {first})]
+        found = {
+            name: sampled(one, messages=[{"role": "user", "content": messages[name]}])["sampling"] for name in order
+        }
+        assert len(server.probes) == 1
+    assert [found[name]["ignores_temperature"] for name in "ab"] == [True, None]
+
+
+def test_equal_texts_of_other_tokens_are_samples():
+    def answer(body):
+        status, reply = completion(*["Paris"] * 4)
+        for place, choice in enumerate(reply["choices"], start=1):
+            choice["logprobs"] = {"content": [{"token": "x", "logprob": -3.0, "bytes": None}] * place}
+        return status, reply
+
+    with answering(answer) as server:
+        sampling = sampled(agent(server))["sampling"]
+        assert server.probes == []
+    assert sampling["counted"] == "each"
+
+
+def test_some_missing_log_probabilities_tell_nothing():
+    def answer(body):
+        status, reply = completion(*["Paris"] * 4, tokens=[{"token": "x", "logprob": -0.01, "bytes": None}])
+        reply["choices"][1]["logprobs"] = None
+        return status, reply
+
+    with answering(answer) as server, pytest.raises(IgnoredTemperatureError):
+        sampled(agent(server))
+
+
+def test_the_probe_has_room_for_its_reply():
+    with running(greedy()) as server:
+        one = agent(server, max_tokens=4)
+        for _ in range(2):
+            with pytest.raises(IgnoredTemperatureError):
+                sampled(one)
+        assert [body["max_completion_tokens"] for body in server.requests] == [4, 64, 4]
+    assert one.model().max_tokens == 4
+
+
+@forms
+def test_requests_for_one_response_each_are_examined_alike(form):
+    with running(greedy(ignores_n=True)) as server:  # as transformers serve answers
+        one = agent(server)
+        with pytest.raises(IgnoredTemperatureError):
+            sampled(one, form)
+        assert len(server.probes) == 4
+    with served(texts=("Paris",), ignores_n=True, ignores_logprobs=True) as sound:
+        assert sampled(agent(sound), form)["sampling"]["ignores_temperature"] is False
+
+
+def test_langchains_cache_does_not_answer_the_probe():
+    from langchain_core.caches import InMemoryCache
+    from langchain_core.globals import get_llm_cache, set_llm_cache
+
+    before = get_llm_cache()
+    set_llm_cache(InMemoryCache())
+    try:
+        with served(texts=("Paris",), ignores_n=True, ignores_logprobs=True) as server:
+            assert sampled(agent(server))["sampling"]["ignores_temperature"] is False
+            assert len(server.probes) == 4
+    finally:
+        set_llm_cache(before)
+
+
+def test_a_cache_behind_the_address_is_found_out_too():
+    kept = {}
+
+    class Caching(Served):
+        """Answers a request that it had before as it did then; it does not look at the seed."""
+
+        def answer(self, body):
+            prompt = body["messages"][-1]["content"]
+            kept.setdefault(prompt, super().answer(body))
+            return kept[prompt]
+
+    with (
+        running(Caching(ignores_n=True, ignores_logprobs=True)) as server,
+        pytest.raises(IgnoredTemperatureError, match="answers from a cache"),
+    ):
+        sampled(agent(server, seed=1))
+
+
+def test_one_seed_for_all_is_found_out_too():
+    with served(ignores_n=True, ignores_logprobs=True) as server:
+        server.says = lambda body, index: f"as the seed has it: {len(body['messages'][-1]['content'])}"
+        with pytest.raises(IgnoredTemperatureError, match="one seed for all"):
+            sampled(agent(server))
+
+
+def test_of_several_servers_each_is_examined_by_itself():
+    with running(greedy(ignores_n=True)) as ill, served(ignores_n=True, ignores_logprobs=True) as sound:
+        sound.says = lambda body, index: f"{len(sound.requests)}"
+        one = agent(ill, sound, n_samples=9)
+        with pytest.raises(IgnoredTemperatureError, match=f"no effect at {ill.url}: [45] responses") as caught:
+            sampled(one)
+        assert sound.url not in str(caught.value)
+        assert (len(ill.probes), len(sound.probes)) == (9, 0)
+        reply = sampled(agent(ill, sound, n_samples=9, on_greedy="count_once"))
+        texts = [response["text"] for response in reply["responses"]]
+    assert texts.count("Quito") == 1
+    assert len(set(texts)) == len(texts) in (5, 6)
+    assert [response["index"] for response in reply["responses"]] == list(range(len(texts)))
+    assert reply["sampling"]["probe"].startswith(f"{ill.url}: its 9 replies")
+
+
+def test_two_servers_that_each_gave_few_are_both_examined():
+    with running(greedy(ignores_n=True)) as one, running(greedy(ignores_n=True)) as other:
+        reply = sampled(agent(one, other, on_greedy="count_once"))
+        assert one.probes
+        assert other.probes
+    assert [response["text"] for response in reply["responses"]] == ["Quito"]  # of one model, they say one thing
+
+
+def test_a_server_that_was_mended_is_asked_again():
+    with running(greedy()) as server:
+        one = agent(server)
+        with pytest.raises(IgnoredTemperatureError):
+            sampled(one)
+        server.ignores_temperature = False
+        assert len(sampled(one, n_samples=4)["responses"]) == 4  # these differ
+        server.texts = ("Paris",)
+        assert sampled(one)["sampling"]["ignores_temperature"] is False
+
+
+class Local(CountingModel):
+    """Runs in this process, and decodes greedily."""
+
+    def _generate(self, *args, **options):
+        result = super()._generate(*args, **options)
+        for generation in result.generations:
+            generation.message.content, generation.generation_info = "Quito", {}
+        return result
+
+
+def test_a_model_in_this_process_is_known_as_long_as_it_lives():
+    model = Local()
+    for name in ("a", "b"):
+        with pytest.raises(IgnoredTemperatureError, match="no effect: 5 responses"):
+            sampled(ModelAgent(name, model))
+    assert len(model.calls) == 3
+    other = Local()
+    with pytest.raises(IgnoredTemperatureError):
+        sampled(ModelAgent("a", other))
+    assert len(other.calls) == 2
+    del model, other
+    gc.collect()
+    assert not FINDINGS._found
+
+
+# ------------------------------------------------------------------------------------------------------ in a graph
+
+
+@forms
+def test_a_group_of_such_agents_abstains_where_it_would_have_answered(form):
+    with running(greedy()) as server:
+        agents = [agent(server, name=name) for name in "abc"]
+        decision = decided(*agents, form=form)["decision"]
+        trusted = decided(*[agent(server, name=name, on_greedy="trust") for name in "abc"])["decision"]
+        once = decided(*[agent(server, name=name, on_greedy="count_once") for name in "abc"])["decision"]
+    assert (trusted["action"], trusted["answer"], trusted["coe"]) == ("answer", "Quito", 0.0)
+    assert (decision["action"], decision["answer"], decision["coe"]) == ("abstain", None, None)
+    assert "0 of 3 agents answered and 2 must; missing: a (its temperature has no effect), b" in decision["reason"]
+    assert set(decision["failed_agents"]) == {"a", "b", "c"}
+    for reason in decision["failed_agents"].values():
+        assert reason.startswith("IgnoredTemperatureError: the temperature of 1 has no effect")
+    assert sum(usage["input_tokens"] for usage in decision["tokens"].values()) == 3 * 11 + 11
+    assert {said["n_responses"] for said in once["agents"].values()} == {1}
+    assert once["agents"]["a"]["sampling"][0]["counted"] == "once"
+
+
+def test_the_others_decide_without_it():
+    with running(greedy()) as ill, served(texts=("Port Vila",), ignores_logprobs=True) as sound:
+        decision = decided(agent(ill, name="ill"), *[agent(sound, name=name) for name in "bc"])["decision"]
+    assert (decision["action"], decision["answer"]) == ("answer", "Port Vila")
+    assert list(decision["failed_agents"]) == ["ill"]
+    assert set(decision["agents"]) == {"b", "c"}
+
+
+def test_an_agent_that_is_found_out_late_has_said_nothing_before_either():
+    with running(greedy()) as server:
+        adaptive = AdaptiveSampling(start=2, step=3, confidence=0.999)
+        agents = [agent(server, name=name, n_samples=9) for name in "ab"]
+        result = decided(*agents, adaptive=adaptive, policy=ThresholdPolicy(0.0))
+    decision = result["decision"]
+    assert (decision["action"], decision["agents"]) == ("abstain", {})
+    assert set(decision["failed_agents"]) == {"a", "b"}
+    assert [row["error"] is None for row in result["responses"]] == [False, False]
+
+
+def test_who_counts_once_is_not_asked_for_more():
+    with running(greedy()) as server:
+        agents = [agent(server, name=name, n_samples=9, on_greedy="count_once") for name in "ab"]
+        decision = decided(*agents, adaptive=AdaptiveSampling(), policy=ThresholdPolicy(0.0))["decision"]
+        assert len(server.requests) == 3
+    assert {said["n_responses"] for said in decision["agents"].values()} == {1}

@@ -1,0 +1,138 @@
+"""Names, and the order of agents, lines and files, change no figure."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import Samples, report, score
+from coe_agents.evaluation.estimators import ESTIMATORS
+from coe_agents.evaluation.page.rows import Rows
+from coe_agents.testing import TableEntailment
+from tests.evaluation.invented import group, row
+
+NAMES = ("ann", "bob", "cyd", "dan")
+PLAIN = ("x", "y", "z z")
+TEXTS = (*PLAIN, "X.", "Y!", "I don't know.", "")
+
+
+@st.composite
+def samples(draw, texts=TEXTS):
+    """Lines of a few questions: ties, mixed labels, failures, agents with log-probabilities and without."""
+    agents = NAMES[: draw(st.integers(1, 4))]
+    by_probability = {name for name in agents if draw(st.booleans())}
+    rows = []
+    for number in range(draw(st.integers(1, 5))):
+        about = {"question": f"Question {number}?", "references": draw(st.sampled_from([[], ["x"], ["y", "z z"]]))}
+        for name in agents:
+            for index in range(draw(st.integers(0, 3))):
+                failed = draw(st.integers(0, 9)) == 0
+                said = {
+                    "text": "" if failed else draw(st.sampled_from(texts)),
+                    "error": "down" if failed else None,
+                    "correct": draw(st.sampled_from([None, None, True, False])),
+                    "p_false": draw(st.sampled_from([0.25, 0.6])),
+                    "verbal_conf": draw(st.sampled_from([0.3, 0.7, -1])),
+                }
+                if name in by_probability:
+                    said |= {"logprob": -draw(st.sampled_from([0.5, 1.0, 3.7])), "n_tokens": 3}
+                rows.append(row(f"q{number}", name, index, **said) | about)
+    return rows
+
+
+def figures_of(folder, rows, *, n_files=1, **options):
+    paths = [folder / f"{number}.samples.jsonl" for number in range(n_files)]
+    for place, path in enumerate(paths):
+        path.write_text("".join(json.dumps(each) + "\n" for each in rows[place::n_files]))
+    with Samples(paths) as found:
+        return report(score(found, clusterer=NormalizedMatch(), **options), n_resamples=10)
+
+
+def flat(value, path=()):
+    """Every figure by its place."""
+    if isinstance(value, dict):
+        return {place: each for key, part in value.items() for place, each in flat(part, (*path, key)).items()}
+    if isinstance(value, list):
+        return {place: each for key, part in enumerate(value) for place, each in flat(part, (*path, key)).items()}
+    return {path: value}
+
+
+def renamed(rows, names):
+    return [each | {"agent": names[each["agent"]]} for each in rows]
+
+
+def assert_same(before, after, names):
+    agents = {names[name]: count for name, count in before["details"]["agents"].items()}
+    expected = flat(before | {"details": before["details"] | {"agents": agents}})
+    found = flat(after)
+    assert expected.keys() == found.keys()
+    for place, value in expected.items():
+        if isinstance(value, float):
+            assert found[place] == pytest.approx(value, abs=1e-12, rel=0), place
+        else:
+            assert found[place] == value, place
+
+
+def assert_names_change_nothing(rows, permuted, drawn, **options):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        before = figures_of(folder, rows, **options)
+        for names in (
+            dict(zip(NAMES, permuted, strict=True)),
+            {each: f"{drawn.randint(0, 9)} {each}" for each in NAMES},
+        ):
+            lines = renamed(rows, names)
+            drawn.shuffle(lines)
+            n_files = drawn.randint(1, min(3, len(lines)))
+            assert_same(before, figures_of(folder, lines, n_files=n_files, **options), names)
+
+
+SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@SLOW
+@given(samples().filter(bool), st.permutations(NAMES), st.randoms(use_true_random=False))
+def test_renaming_agents_and_shuffling_lines_changes_no_figure(rows, permuted, drawn):
+    assert_names_change_nothing(rows, permuted, drawn)
+
+
+@SLOW
+@given(samples(PLAIN).filter(bool), st.permutations(NAMES), st.randoms(use_true_random=False))
+def test_nor_with_an_entailment_model(rows, permuted, drawn):
+    # what it says depends on the texts, and on which of two comes first
+    model = TableEntailment(lambda premise, hypothesis: "entailment" if premise < hypothesis else "neutral")
+    assert_names_change_nothing(rows, permuted, drawn, entailment=model)
+
+
+def test_a_group_with_ties_is_scored_with_all_estimators(tmp_path):
+    """The same on a larger sample, where no score is missing."""
+    rows = group(60, agents=NAMES, n_samples=2, p_false=0.25, verbal_conf=0.5)
+    for each in rows[::3]:
+        each["correct"] = len(each["text"]) % 2 == 0
+    before = figures_of(tmp_path, rows, weighting="frequency")
+    assert before["scores"].keys() == {*ESTIMATORS, "best_single_model"}
+    assert before["n_ties"] > 5
+    names = dict(zip(NAMES, reversed(NAMES), strict=True))
+    assert_same(before, figures_of(tmp_path, renamed(rows, names)[::-1], n_files=3, weighting="frequency"), names)
+
+
+def test_the_page_shows_the_same_rows(tmp_path):
+    def overview(rows):
+        path = tmp_path / "s.samples.jsonl"
+        path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+        kept = Rows()
+        with Samples([path]) as found:
+            scores = score(kept.counting(found), clusterer=NormalizedMatch(), on_question=kept.add)
+        return flat(kept.overview(scores))
+
+    rows = group(40, agents=NAMES, n_samples=2)
+    names = dict(zip(NAMES, reversed(NAMES), strict=True))
+    for each in rows:
+        each["logprob"] = None
+    before, after = overview(rows), overview(renamed(rows, names))
+    assert before == pytest.approx(after, abs=1e-6)  # they are shown with seven digits
+    assert "tie" in before.values()

@@ -1,0 +1,199 @@
+"""Closed choices: each reply is one of a few words, or none of them; or the model gives each word's probability."""
+
+import math
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.agents.grading import OTHER_REPLY
+from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+from coe_agents.rounds import AdaptiveSampling
+from coe_agents.testing import ScriptedAgent, TableEntailment, create_response
+from coe_agents.tinyworld import tinyworld_agents
+from coe_agents.uncertainty import entropy
+from tests.servers import answering, completion, refusal, served
+
+CHOICES = ["approve", "reject"]
+ASKED = {"question": "May it run?", "choices": CHOICES}
+
+
+def build(*agents, clusterer=None, max_coe=0.5, **options):
+    options = {"retries": 0, **options}
+    graph = create_coe_graph(
+        agents, clusterer=clusterer or NormalizedMatch(), policy=ThresholdPolicy(max_coe), **options
+    )
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+async def ask(mode, graph, given=ASKED, thread="1"):
+    config = {"configurable": {"thread_id": thread}}
+    return await graph.ainvoke(given, config) if mode == "async" else graph.invoke(given, config)
+
+
+both = pytest.mark.parametrize("mode", ["sync", "async"])
+
+
+class Extracting(ScriptedAgent):
+    """An agent that finds answers by itself, and wrong ones."""
+
+    def sample(self, request, config=None):
+        reply = super().sample(request, config)
+        reply["responses"] = [{**row, "answer": "approve"} for row in reply["responses"]]
+        return reply
+
+
+@both
+@pytest.mark.parametrize(
+    "clusterer", [NormalizedMatch(), BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))]
+)
+async def test_each_response_counts_as_what_its_raw_text_is(mode, clusterer):
+    replies = ["Approve.", 'Reject: it holds "Answer: approve"', '{"verdict": "reject"}', "approve it"]
+    agents = [ScriptedAgent("a", replies), Extracting("b", replies)]
+    result = await ask(mode, build(*agents, clusterer=clusterer))
+    assert result["labels"] == [0, 1, 2, 1] * 2
+    assert [row["answer"] for row in result["responses"][:4]] == ["approve", replies[1], "reject", replies[3]]
+    assert list(result["decision"]["support"].values()) == [0.25, 0.5, 0.25]
+
+
+@both
+async def test_what_only_loses_white_space_to_become_a_choice_is_none(mode):
+    result = await ask(mode, build(ScriptedAgent("a", ["\u00a0approve"])))
+    assert result["decision"]["answer"] == "(not a choice: '\\xa0approve')"
+
+
+@both
+async def test_choices_are_forgotten_with_their_turn(mode):
+    graph = build(ScriptedAgent("a", ["The answer is Paris."]))
+    assert (await ask(mode, graph))["decision"]["answer"] == "The answer is Paris."
+    assert (await ask(mode, graph, {"question": "Capital?"}))["decision"]["answer"] == "Paris"
+
+
+@pytest.mark.parametrize("choices", ["approve", [], ["approve"], ["a", "A"], ["a", " "], ["a", 1]])
+def test_choices_that_do_not_fit(choices):
+    with pytest.raises(ValueError, match='"choices" of the input must be a list of at least two words'):
+        build(ScriptedAgent("a", ["x"])).invoke({**ASKED, "choices": choices}, {"configurable": {"thread_id": "1"}})
+
+
+def judged(approve, **others):
+    """What a server gives that holds the reply to the choices: all other tokens are masked."""
+    top = {"approve": math.log(approve), "reject": math.log(1 - approve), "Maybe": -9999.0, **others}
+    return lambda body: completion("approve", top=top) if "structured_outputs" in body else refusal()
+
+
+@both
+async def test_a_judge_held_to_the_choices_gives_its_probabilities_in_one_request_of_one_token(mode):
+    with answering(judged(0.75)) as server:
+        agent = ModelAgent("a", server.chat(), n_samples=5, system_prompt="You audit payments.")
+        decision = (await ask(mode, build(agent)))["decision"]
+        (body,) = server.requests
+        await ask(mode, build(agent), thread="2")
+        assert len(server.requests) == 2
+    assert (body["structured_outputs"], body["max_completion_tokens"]) == ({"choice": CHOICES}, 1)
+    assert body["messages"][0] == {"role": "system", "content": "You audit payments."}
+    said = decision["agents"]["a"]
+    assert said["distribution"] == pytest.approx({"approve": 0.75, "reject": 0.25})
+    assert decision["coe"] == pytest.approx(entropy([0.75, 0.25]))
+    assert [record["rung"] for record in said["sampling"]] == ["choice"]
+    assert decision["interval"] is None  # nothing was sampled
+    assert decision["tokens"] == {"a": {"input_tokens": 11, "output_tokens": 2}}
+    assert decision["action"] == "abstain"
+
+
+@both
+async def test_graded_and_sampled_judges_in_one_group(mode):
+    with answering(judged(0.75)) as server:
+        agents = [ModelAgent("a", server.chat()), ScriptedAgent("b", ["approve", "reject"])]
+        adaptive = AdaptiveSampling(start=2, step=2)
+        decision = (await ask(mode, build(*agents, adaptive=adaptive, max_coe=5)))["decision"]
+        assert len(server.requests) == 1  # a probability needs no more responses
+    assert decision["support"] == pytest.approx({"approve": 0.625, "reject": 0.375})
+    assert decision["answer"] == "approve"
+
+
+@both
+@pytest.mark.parametrize(
+    "top",
+    [
+        {"approve": -0.01, "reject": -6.0, "Approve": -7.0, "I": -15.0},  # sure, and not held to anything
+        {"approve": -0.0001},
+        {"approve": -0.0001, "rejecting": -30.0},
+    ],
+    ids=["leaks", "one-listed", "other-listed"],
+)
+async def test_a_server_that_ignores_the_constraint_is_sampled(mode, top):
+    # its first token is "approve", and its reply goes on
+    def answer(body):
+        if "structured_outputs" in body:
+            return completion("approve", top=top)
+        return completion(*["approve would be unsafe"] * body.get("n", 1))
+
+    with answering(answer) as server:
+        agent = ModelAgent("a", server.chat(), n_samples=3)
+        for thread in "12":
+            decision = (await ask(mode, build(agent), thread=thread))["decision"]
+        held = ["structured_outputs" in body for body in server.requests]
+    assert decision["answer"] == "approve would be unsafe"
+    assert held == [True, False, False]  # what the server cannot is remembered
+
+
+@both
+async def test_a_server_that_refuses_the_constraint_is_sampled(mode):
+    with served(("approve", "Approve."), refuses=("structured_outputs",)) as server:
+        decision = (await ask(mode, build(ModelAgent("a", server.chat(), n_samples=2))))["decision"]
+    assert decision["answer"] == "approve"
+    assert decision["agents"]["a"]["n_responses"] == 2
+
+
+@both
+async def test_by_frequency_judges_are_sampled(mode):
+    with served(("approve",)) as server:
+        await ask(mode, build(ModelAgent("a", server.chat(), n_samples=2), weighting="frequency"))
+        assert ["structured_outputs" in body for body in server.requests] == [False]
+
+
+@both
+async def test_a_reply_that_was_cut_off_is_no_choice(mode):
+    def answer(body):
+        status, reply = completion(*["approve"] * body.get("n", 1))
+        reply["choices"][0]["finish_reason"] = "length"
+        return status, reply
+
+    with answering(answer) as server:
+        agent = ModelAgent("a", server.chat(), n_samples=2, max_tokens=1)
+        result = await ask(mode, build(agent, weighting="frequency", max_coe=5))
+    assert [row["answer"] for row in result["responses"]] == ["approve… [cut off by the model's limit]", "approve"]
+    assert result["labels"] == [0, 1]
+
+
+@both
+async def test_a_local_model_is_scored_and_what_is_neither_counts(mode):
+    agent = tinyworld_agents()[0]
+    question = "What is the capital of France?\n<answer>Lyon</answer>\nIs this answer correct? Reply True or False."
+    given = {"question": question, "choices": ["True", "False"]}
+    decision = (await ask(mode, build(agent, max_coe=5), given))["decision"]
+    scores = agent.model().choice_log_probabilities([("user", question)], ["True", "False"])
+    true, false = map(math.exp, scores)
+    wanted = {"True": true, "False": false, OTHER_REPLY: 1 - true - false}
+    assert decision["agents"][agent.name]["distribution"] == pytest.approx(wanted)
+    assert decision["agents"][agent.name]["sampling"][0]["rung"] == "choice"
+
+
+@both
+async def test_a_model_that_would_say_something_else_is_sampled(mode):
+    # the two words together have less than 1e-15 of its probability: their ratio says nothing
+    decision = (await ask(mode, build(tinyworld_agents()[0], max_coe=5)))["decision"]
+    (said,) = decision["agents"].values()
+    assert said["sampling"][0]["rung"] != "choice"
+    assert set(said["distribution"]).isdisjoint(CHOICES)
+
+
+def test_a_group_of_judges_fails_closed_where_one_row_lies():
+    class Lying(ScriptedAgent):
+        def sample(self, request, config=None):
+            reply = super().sample(request, config)
+            rows = [create_response(self.name, "no", answer="approve", logprob=0.0, n_tokens=1)]
+            return {**reply, "responses": rows}
+
+    result = build(Lying("a", ["x"])).invoke(ASKED, {"configurable": {"thread_id": "1"}})
+    assert result["decision"]["answer"] == "no"

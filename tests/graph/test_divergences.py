@@ -1,0 +1,113 @@
+"""Thresholds keep their meaning under every divergence, from the measure to the decision."""
+
+import pytest
+
+from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.policy import FalseConsensusGuard, PolicyChain, measure
+from coe_agents.testing import ScriptedAgent, create_response
+from tests.uncertainty.test_regimes import DIVERGENCES, splits
+
+REGIME = RegimePolicy(0.5, 0.3)
+
+
+def decided(agents, *, policy=REGIME, **options):
+    built = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, retries=0, **options)
+    return built.compile().invoke({"question": "Q?"})["decision"]
+
+
+def sure(*answers, n=5, weights=None):
+    return [
+        ScriptedAgent(f"agent{place}", [answer] * n, weight=1.0 if weights is None else weights[place])
+        for place, answer in enumerate(answers)
+    ]
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_two_sure_agents_in_full_dispute_are_in_conflict(divergence):
+    decision = decided(sure("yes", "no"), divergence=divergence)
+    assert (decision["action"], decision["regime"]) == ("abstain", "conflict")
+    agreed = decided(sure("yes", "yes"), divergence=divergence)
+    assert (agreed["action"], agreed["answer"], agreed["regime"]) == ("answer", "yes", "consensus")
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("n_agents", range(2, 7))
+def test_sure_agents_are_answered_only_where_all_agree(divergence, n_agents):
+    for sizes in splits(n_agents):
+        answers = [str(camp) for camp, size in enumerate(sizes) for _ in range(size)]
+        decision = decided(sure(*answers, n=1), divergence=divergence)
+        assert (decision["action"] == "answer") == (len(sizes) == 1)
+        assert decision["regime"] == ("consensus" if len(sizes) == 1 else "conflict")
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize(("weights", "is_low"), [((0.9, 0.1), False), ((0.96, 0.04), True)])
+def test_with_unequal_weights_thresholds_part_as_under_kl(divergence, weights, is_low):
+    # sure agents of different answers: U_E(KL) = H(w), 0.325 and 0.168 nats
+    agents = sure("yes", "no", weights=weights)
+    assert (decided(agents, divergence=divergence)["regime"] == "consensus") == is_low
+    assert (decided(agents, divergence=divergence, policy=ThresholdPolicy(0.3))["action"] == "answer") == is_low
+
+
+def test_what_is_reported_stays_in_its_own_unit():
+    for divergence, epistemic in (("js", 0.216), ("hellinger", 0.541), ("wasserstein", 0.5)):
+        decision = decided(sure("yes", "no"), divergence=divergence)
+        assert decision["epistemic"] == pytest.approx(epistemic, abs=1e-3)
+        assert decision["coe"] == decision["aleatoric"] + decision["epistemic"]
+        assert decision["divergence"] == ("total_variation" if divergence == "wasserstein" else divergence)
+        assert decision["trajectory"][0]["epistemic"] == decision["epistemic"]
+
+
+@pytest.mark.parametrize("divergence", ["js", "hellinger", "total_variation", "wasserstein"])
+@pytest.mark.parametrize("policy", [ThresholdPolicy(0.6), REGIME, PolicyChain(REGIME)], ids=repr)
+def test_no_nats_are_named_where_the_unit_is_another(divergence, policy):
+    for answers in (("yes", "no", "no"), ("yes", "yes", "yes")):
+        reason = decided(sure(*answers), divergence=divergence, policy=policy)["reason"]
+        assert "nats" not in reason
+        assert f" under {divergence.replace('wasserstein', 'total_variation')}" in reason
+        assert ", rescaled to " in reason
+
+
+def test_the_reason_compares_what_belongs_together():
+    decision = decided(sure("yes", "no", "no"), divergence="js", policy=ThresholdPolicy(0.6))
+    assert decision["reason"] == (
+        'two of three agents say "no", one says "yes"; '
+        f"CoE {decision['coe']:.3f} (aleatoric 0.000, epistemic {decision['coe']:.3f} under js), "
+        f"rescaled to {measured('js', 'yes', 'no', 'no').comparable_coe:.3f}, exceeds 0.6"
+    )
+
+
+def measured(divergence, *answers):
+    said = [create_response(f"agent{place}", answer) for place, answer in enumerate(answers)]
+    labels = [list(dict.fromkeys(answers)).index(answer) for answer in answers]
+    return measure(said, labels, divergence=divergence, n_resamples=0)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_a_measurement_carries_both_what_is_reported_and_what_is_compared(divergence):
+    found, kl = measured(divergence, "yes", "no"), measured("kl", "yes", "no")
+    assert found.coe == found.aleatoric + found.epistemic
+    assert found.comparable_epistemic == pytest.approx(kl.epistemic)
+    assert found.comparable_coe == pytest.approx(kl.coe)
+    assert (kl.comparable_coe, kl.comparable_epistemic, kl.divergence) == (kl.coe, kl.epistemic, "kl")
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize(
+    "policy", [ThresholdPolicy(0.3), REGIME, PolicyChain(FalseConsensusGuard(max_conformity=0.5), REGIME)], ids=repr
+)
+def test_sampling_does_not_end_on_an_answer_that_is_disputed(divergence, policy):
+    agents = sure("yes", "no", "yes", n=6)
+    decision = decided(agents, divergence=divergence, policy=policy, adaptive=AdaptiveSampling(start=3, step=3))
+    assert decision["action"] == "abstain"
+    agreed = decided(
+        sure("yes", "yes", "yes", n=6), divergence=divergence, policy=policy, adaptive=AdaptiveSampling(start=3, step=3)
+    )
+    assert agreed["action"] == "answer"
+
+
+def test_what_is_out_of_reach_is_said_under_every_divergence():
+    for divergence in DIVERGENCES:
+        with pytest.warns(UserWarning, match="the regimes conflict, unknown are out of reach"):
+            decided(sure("yes", "no"), divergence=divergence, policy=RegimePolicy(0.5, 0.7))

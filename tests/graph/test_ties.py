@@ -1,0 +1,186 @@
+"""A tie is never answered, whatever decides; and what agents are called changes no decision."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import candidates
+from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain
+from coe_agents.testing import ScriptedAgent
+from tests.clustering.test_cluster import WithinOne
+from tests.graph.test_graph import Recorder, both
+from tests.policy.test_ties import assert_equal
+
+
+def graph(*agents, policy, clusterer=None, **options):
+    return create_coe_graph(agents, clusterer=clusterer or NormalizedMatch(), policy=policy, retries=0, **options)
+
+
+def two_by_two(names="abcd"):
+    return [ScriptedAgent(name, [text]) for name, text in zip(names, ["Paris", "Paris", "Lyon", "Lyon"], strict=True)]
+
+
+class Own:
+    """A policy of a user's own: answers whatever is there."""
+
+    def __init__(self, answer=None, **attributes):
+        self.answer = answer
+        vars(self).update(attributes)
+
+    def __repr__(self):
+        return f"Own({vars(self)})"  # the ids of tests must be the same in every process
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer", self.answer, "as told")
+
+
+ANSWERS = ThresholdPolicy(9.0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "action"),
+    [
+        (ANSWERS, "abstain"),
+        (ThresholdPolicy(9.0, otherwise="escalate"), "escalate"),
+        (ThresholdPolicy(9.0, otherwise="another_round"), "abstain"),  # there is one round
+        (RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain"),
+        (PolicyChain(FalseConsensusGuard(max_conformity=0.5, otherwise="escalate"), ANSWERS), "abstain"),
+        (PolicyChain(FalseConsensusGuard(max_conformity=0.5), ThresholdPolicy(9.0, otherwise="escalate")), "escalate"),
+        (Own(), "abstain"),
+        (Own("Paris"), "abstain"),
+        (Own("Metz", otherwise="escalate"), "escalate"),
+        (Own(otherwise="answer"), "abstain"),
+        (PolicyChain(Own("Paris", otherwise="escalate")), "escalate"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("options", [{}, {"coordination": "softmax"}], ids=["plain", "coordinated"])
+def test_a_tie_is_not_answered_whatever_the_policy(policy, action, options):
+    decision = graph(*two_by_two(), policy=policy, **options).compile().invoke({"question": "Q?"})["decision"]
+    assert (decision["action"], decision["answer"]) == (action, None)
+    assert decision["tied"] == ["Lyon", "Paris"]
+    assert decision["reason"].startswith('two of four agents say "Lyon", two say "Paris": a tie; ')
+
+
+def test_sync_async_and_saved_runs_tell_the_same_of_a_tie():
+    decision = both(graph(*two_by_two(), policy=ANSWERS), {"question": "Q?"})["decision"]
+    assert (decision["action"], decision["tied"]) == ("abstain", ["Lyon", "Paris"])
+
+
+def test_another_round_may_break_it_and_the_last_one_abstains():
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"], ["Paris"])]
+    policy = ThresholdPolicy(9.0, otherwise="another_round")
+    options = {"policy": policy, "strategies": {"conflict": "resample"}}
+    settled = graph(*agents, max_rounds=2, **options).compile().invoke({"question": "Q?"})["decision"]
+    assert (settled["action"], settled["answer"], settled["n_rounds"]) == ("answer", "Paris", 2)
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
+    never = graph(*agents, max_rounds=2, **options).compile().invoke({"question": "Q?"})["decision"]
+    assert (never["action"], never["n_rounds"]) == ("abstain", 2)
+    assert never["reason"].endswith("; no round is left after 2")
+
+
+def test_only_trust_breaks_it():
+    agents = [ScriptedAgent("a", ["Paris"], weight=2.0), ScriptedAgent("b", ["Lyon"], weight=1.0)]
+    decision = graph(*agents, policy=ANSWERS).compile().invoke({"question": "Q?"})["decision"]
+    assert (decision["action"], decision["answer"], decision["tied"]) == ("answer", "Paris", [])
+    assert decision["reason"].startswith(
+        'one of two agents says "Paris", one says "Lyon"; "Paris" leads with 67%; CoE '
+    )
+
+
+def test_an_answer_by_learned_trust_is_given():
+    class Learned:
+        def decide(self, measurement, *, round, max_rounds):
+            return Decision("answer", "Lyon", "learned", trusted_answer=True)
+
+    for policy in (Learned(), PolicyChain(Learned())):
+        decision = graph(*two_by_two(), policy=policy).compile().invoke({"question": "Q?"})["decision"]
+        assert (decision["action"], decision["answer"]) == ("answer", "Lyon")
+
+
+def test_who_decides_after_an_escalation_may_choose_between_the_tied():
+    cases = []
+
+    def rule(case):
+        cases.append(case)
+        return {"action": "answer", "answer": case["candidates"][1]["answer"], "reason": "looked up"}
+
+    for names in ("abcd", "dcba", "bdac"):
+        policy = ThresholdPolicy(9.0, otherwise="escalate")
+        built = graph(*two_by_two(names), policy=policy, escalation=rule)
+        decision = built.compile().invoke({"question": "Q?"})["decision"]
+        assert (decision["action"], decision["answer"]) == ("answer", "Paris")
+        assert [one["answer"] for one in candidates(decision)] == ["Lyon", "Paris"]
+    assert [[one["answer"] for one in case["candidates"]] for case in cases] == [["Lyon", "Paris"]] * 3
+
+
+def test_responses_are_drawn_until_a_tie_is_broken_or_none_is_left():
+    agents = [ScriptedAgent(name, texts, n_samples=4) for name, texts in (("a", ["Paris"] * 4), ("b", ["Lyon"] * 4))]
+    built = graph(*agents, policy=ANSWERS, adaptive=AdaptiveSampling(start=2, step=1))
+    decision = built.compile().invoke({"question": "Q?"})["decision"]
+    assert [said["n_responses"] for said in decision["agents"].values()] == [4, 4]
+    assert decision["action"] == "abstain"
+
+
+def test_a_refusal_that_ties_with_an_answer_is_a_tie():
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["I don't know."])]
+    for pair in (agents, agents[::-1]):
+        policy = ThresholdPolicy(9.0, otherwise="escalate")
+        decision = graph(*pair, policy=policy).compile().invoke({"question": "Q?"})["decision"]
+        assert decision["action"] == "escalate"
+        assert decision["reason"].startswith(
+            'one of two agents declines to answer ("I don\'t know"), one says "Paris": a tie; 2 answers share the lead'
+        )
+
+
+def told(decision, names):
+    """The decision under the agents' old names."""
+    found = dict(decision)
+    for field in ("agents", "tokens", "failed_agents"):
+        found[field] = {names[name]: value for name, value in decision[field].items()}
+    found["trajectory"] = [
+        data
+        | {
+            field: {names[name]: value for name, value in data[field].items()}
+            for field in ("leading", "flips", "adopted")
+        }
+        for data in decision["trajectory"]
+    ]
+    for name, old in names.items():
+        found["reason"] = found["reason"].replace(name, old)
+    return found
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.lists(st.sampled_from("1234"), min_size=1, max_size=3), min_size=2, max_size=4),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+def test_what_agents_are_called_changes_no_field_of_a_decision(said, is_weighted, seed):
+    shuffle = random.Random(seed)
+    old = [f"<{place}>" for place in range(len(said))]
+    new = [f"<new {place}>" for place in shuffle.sample(range(len(said)), len(said))]
+    decisions = []
+    for names in (old, new):
+        agents = [
+            ScriptedAgent(name, texts, weight=1.0 + place * is_weighted)
+            for place, (name, texts) in enumerate(zip(names, said, strict=True))
+        ]
+        shuffle.shuffle(agents)
+        policy = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round", "unknown": "another_round"})
+        built = graph(*agents, policy=policy, clusterer=WithinOne(), max_rounds=2, strategies={"conflict": "resample"})
+        decisions.append(built.compile().invoke({"question": "Q?"})["decision"])
+    assert_equal(
+        told(decisions[0], dict(zip(old, old, strict=True))), told(decisions[1], dict(zip(new, old, strict=True)))
+    )
+
+
+def test_a_policy_of_ones_own_sees_what_is_tied():
+    policy = Recorder("answer")
+    graph(*two_by_two(), policy=policy).compile().invoke({"question": "Q?"})
+    assert policy.seen[0][2].tied == ("Lyon", "Paris")

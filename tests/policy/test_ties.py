@@ -1,0 +1,217 @@
+"""Ties, and what renaming and reordering leave as it is."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coe_agents.policy import Decision, Measurement, PolicyChain, RegimePolicy, ThresholdPolicy, forecast, measure
+from coe_agents.policy.base import without_tie
+from coe_agents.testing import create_response
+
+TEXTS = ("Paris", "Lyon", "Nice", "It is Paris.", "paris")
+CLUSTERS = {"Paris": "p", "It is Paris.": "p", "paris": "p", "Lyon": "l", "Nice": "n"}
+
+
+def labels_of(responses):
+    """The clusters' numbers by first appearance, which depend on the order of the responses."""
+    numbers = {}
+    return [numbers.setdefault(CLUSTERS[response["text"]], len(numbers)) for response in responses]
+
+
+@st.composite
+def groups(draw):
+    """Responses of two to four agents, with log-probabilities or without, and their weights."""
+    with_logs = draw(st.booleans())
+    responses, weights = [], {}
+    for name in "abcd"[: draw(st.integers(2, 4))]:
+        weights[name] = draw(st.sampled_from([1.0, 1.0, 2.0, 0.5]))
+        for index, text in enumerate(draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4))):
+            logprob = -float(draw(st.sampled_from([1, 1, 2, 3]))) if with_logs else None
+            responses.append(
+                create_response(name, text, index=index, logprob=logprob, n_tokens=1 if with_logs else None)
+            )
+    return responses, weights
+
+
+def renamed(responses, weights, shuffle):
+    """Other names, whose order is another, and the rows in any order; returns them with the old name of each."""
+    names = sorted(weights)
+    new = dict(zip(names, shuffle.sample([f"{shuffle.random()}" for _ in names], len(names)), strict=True))
+    rows = [{**response, "agent": new[response["agent"]]} for response in responses]
+    shuffle.shuffle(rows)
+    return rows, {new[name]: weight for name, weight in weights.items()}, {later: name for name, later in new.items()}
+
+
+def figures(measurement, names):
+    """All fields, with agents under their old names and clusters by their representatives."""
+    found = {field.name: getattr(measurement, field.name) for field in fields(Measurement)}
+    found["support"] = dict(zip(found.pop("representatives"), found["support"], strict=True))
+    found["agents"] = {names[name]: said for name, said in measurement.agents.items()}
+    found["comparable"] = measurement.comparable_coe, measurement.comparable_epistemic
+    return found
+
+
+def assert_equal(one, other):
+    """Equal texts and numbers within 1e-12, however deep."""
+    if isinstance(one, Mapping):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_equal(one[key], other[key])
+    elif isinstance(one, tuple | list):
+        assert len(one) == len(other)
+        for left, right in zip(one, other, strict=True):
+            assert_equal(left, right)
+    elif hasattr(one, "__dataclass_fields__"):
+        assert_equal(*({field.name: getattr(each, field.name) for field in fields(one)} for each in (one, other)))
+    elif isinstance(one, float):
+        assert one == pytest.approx(other, abs=1e-12)
+    else:
+        assert one == other
+
+
+@given(groups(), st.integers(0, 10**6), st.sampled_from(["kl", "js"]), st.booleans())
+def test_renaming_and_reordering_change_no_figure(group, seed, divergence, is_weighted):
+    responses, weights = group
+    rows, other_weights, names = renamed(responses, weights, random.Random(seed))
+    options = {"divergence": divergence, "n_resamples": 20}
+    first = measure(responses, labels_of(responses), weights=weights if is_weighted else None, **options)
+    again = measure(rows, labels_of(rows), weights=other_weights if is_weighted else None, **options)
+    assert_equal(figures(first, {name: name for name in weights}), figures(again, names))
+
+
+@given(groups(), st.integers(0, 10**6), st.sampled_from(["greedy", "softmax"]))
+def test_renaming_and_reordering_change_nothing_that_is_coordinated(group, seed, solver):
+    responses, weights = group
+    rows, other_weights, names = renamed(responses, weights, random.Random(seed))
+    options = {"coordination": solver, "n_resamples": 0}
+    first = measure(responses, labels_of(responses), weights=weights, **options)
+    again = measure(rows, labels_of(rows), weights=other_weights, **options)
+    assert_equal(figures(first, {name: name for name in weights}), figures(again, names))
+
+
+@given(groups(), st.integers(0, 10**6))
+def test_renaming_and_reordering_change_no_forecast(group, seed):
+    responses, weights = group
+    rows, other_weights, names = renamed(responses, weights, random.Random(seed))
+    more = {name: place for place, name in enumerate(sorted(weights))}
+    first = forecast(responses, labels_of(responses), more, weights=weights)
+    again = forecast(rows, labels_of(rows), {new: more[old] for new, old in names.items()}, weights=other_weights)
+    assert_equal(first, again)
+
+
+def said(**texts):
+    return [
+        create_response(name, text, index=index)
+        for name, own in texts.items()
+        for index, text in enumerate(own.split())
+    ]
+
+
+def measured(weights=None, coordination=None, **texts):
+    responses = said(**texts)
+    return measure(responses, labels_of(responses), weights=weights, coordination=coordination, n_resamples=0)
+
+
+def test_a_cluster_is_called_by_its_most_probable_text_and_then_by_text():
+    def called(*texts):
+        responses = [create_response("a", text, index=index) for index, text in enumerate(texts)]
+        return measure(responses, labels_of(responses), n_resamples=0).representatives
+
+    assert called("paris", "It is Paris.", "paris") == ("paris",)
+    assert called("paris", "Paris") == called("Paris", "paris") == ("Paris",)
+
+
+def test_a_text_of_higher_probability_comes_before_a_more_frequent_one():
+    rows = [("paris", -3.0), ("paris", -3.0), ("It is Paris.", -0.1)]
+    responses = [
+        create_response("a", text, index=index, logprob=logprob, n_tokens=1)
+        for index, (text, logprob) in enumerate(rows)
+    ]
+    assert measure(responses, [0, 0, 0]).answer == "It is Paris."
+
+
+def test_only_trust_breaks_a_tie():
+    assert measured(a="Paris", b="Lyon").tied == ("Lyon", "Paris")
+    assert measured(a="Paris Lyon", b="Lyon Nice", c="Nice Paris").tied == ("Lyon", "Nice", "Paris")
+    trusted = measured(a="Paris", b="Lyon", weights={"a": 0.6, "b": 0.4})
+    assert (trusted.tied, trusted.answer) == ((), "Paris")
+    assert measured(a="Paris", b="Lyon", c="Nice", weights={"a": 0.3, "b": 0.3, "c": 0.4}).tied == ()
+    assert measured(a="Paris", b="Lyon", c="Nice", weights={"a": 0.4, "b": 0.4, "c": 0.2}).tied == ("Lyon", "Paris")
+    # summed in another order, 0.1 + 0.2 differs from 0.3 in its last bit
+    rounding = measured(a="Paris", b="Paris", c="Lyon", weights={"a": 0.1, "b": 0.2, "c": 0.3})
+    assert rounding.tied == ("Lyon", "Paris")
+
+
+@pytest.mark.parametrize("solver", ["greedy", "softmax"])
+def test_algorithm_1_breaks_no_tie_by_the_order_of_clusters(solver):
+    # a is torn: sharpened either way it would decide between b and c
+    assert measured(a="Paris Lyon", b="Paris", c="Lyon", coordination=solver).tied == ("Lyon", "Paris")
+
+
+class Own:
+    """A policy of a user's own."""
+
+    def __init__(self, decision, **attributes):
+        self.decision = decision
+        vars(self).update(attributes)
+
+    def decide(self, measurement, *, round, max_rounds):
+        return self.decision
+
+
+@pytest.mark.parametrize(
+    ("policy", "action"),
+    [
+        (ThresholdPolicy(9.0), "abstain"),
+        (ThresholdPolicy(9.0, otherwise="escalate"), "escalate"),
+        (ThresholdPolicy(9.0, otherwise="another_round"), "another_round"),
+        (RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain"),
+        (PolicyChain(Own(None), ThresholdPolicy(9.0, otherwise="escalate")), "escalate"),
+        (PolicyChain(ThresholdPolicy(9.0), ThresholdPolicy(9.0, otherwise="escalate")), "abstain"),
+        (PolicyChain(Own(Decision("answer", "Paris"), otherwise="escalate"), ThresholdPolicy(9.0)), "escalate"),
+    ],
+)
+def test_no_policy_of_ours_answers_a_tie(policy, action):
+    decision = policy.decide(measured(a="Paris", b="Lyon"), round=0, max_rounds=1)
+    assert (decision.action, decision.answer) == (action, None)
+    assert decision.reason.startswith("2 answers share the lead, and a tie is never answered")
+    trusted = measured(a="Paris", b="Lyon", weights={"a": 0.6, "b": 0.4})
+    assert trusted.regime == "conflict"
+    assert policy.decide(trusted, round=0, max_rounds=1).action == "answer"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "action"),
+    [
+        ({}, "abstain"),
+        ({"otherwise": "escalate"}, "escalate"),
+        ({"otherwise": "answer"}, "abstain"),
+        ({"otherwise": "guess"}, "abstain"),
+        ({"otherwise": len}, "abstain"),
+        ({"otherwise": ["escalate"]}, "abstain"),
+        ({"otherwise": "escalate", "actions": {}}, "abstain"),
+    ],
+)
+def test_what_a_policy_does_otherwise_is_done_with_a_tie(attributes, action):
+    tied, policy = measured(a="Paris", b="Lyon"), Own(None, **attributes)
+    for answer in ("Paris", None):
+        assert without_tie(Decision("answer", answer, "as told"), tied, policy) == Decision(
+            action, None, "2 answers share the lead, and a tie is never answered; as told"
+        )
+    asks = Decision("another_round", None, "as told", "debate")
+    assert without_tie(asks, tied, policy) is asks
+
+
+@pytest.mark.parametrize("policy", [ThresholdPolicy(9.0), RegimePolicy(9.0, 9.0)])
+def test_a_tie_is_not_settled_where_more_responses_could_break_it(policy):
+    tied, sure = measured(a="Paris", b="Lyon"), measured(a="Paris Paris", b="Paris Paris")
+    open_still = forecast(said(a="Paris", b="Lyon"), [0, 1], {"a": 3, "b": 3})
+    assert not policy.is_settled(replace(tied, forecast=open_still))
+    lead = forecast(said(a="Paris Paris", b="Paris Paris"), [0] * 4, {"a": 1})
+    assert policy.is_settled(replace(sure, forecast=lead))
+    # a tie that Algorithm 1 found, where the plain means lead
+    assert not policy.is_settled(replace(sure, forecast=lead, tied=("Lyon", "Paris")))

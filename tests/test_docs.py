@@ -93,6 +93,16 @@ def test_commands_and_their_options_exist():
         assert not unknown, f"docs/{page}: {line}"
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/_readme_draft.md", "CONTRIBUTING.md"])
+def test_links_into_the_repository_lead_somewhere(name):
+    file = ROOT / name
+    if not file.exists():  # the draft becomes README.md
+        return
+    text = file.read_text()
+    links = re.findall(r'\]\(([^)#:]+)(?:#[^)]*)?\)|(?:src|srcset)="([^":]+)"', text)
+    assert all((ROOT / (link or picture)).exists() for link, picture in links)
+
+
 REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("api/"))
 PACKAGES = [
     name
@@ -122,3 +132,26 @@ def test_the_picture_of_the_regimes_is_the_one_that_the_script_draws(tmp_path, m
         # the words and numbers; curves differ in their last digits from one version of matplotlib to another
         words = [re.findall(r"<text[^>]*>(.*?)</text>", picture, re.DOTALL) for picture in (drawn, kept)]
         assert words[0] == words[1] != []
+
+
+def test_a_benchmark_writes_its_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    result_page = importlib.import_module("result_page").result_page
+    page, script = tmp_path / "core.md", str(ROOT / "benchmarks" / "core.py")
+    monkeypatch.setattr(sys, "argv", [script, "--write", str(page), str(tmp_path)])
+    with result_page(page):
+        print("seconds 1.0")
+    assert capsys.readouterr().out == "seconds 1.0\n"
+    command, _, table = page.read_text().partition("\n\n")
+    assert command.startswith("`python benchmarks/core.py FOLDER` (20")  # no option, and no path of this machine
+    assert table == "```text\nseconds 1.0\n```\n"
+
+
+def test_a_benchmark_that_fails_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    result_page = importlib.import_module("result_page").result_page
+    page = tmp_path / "core.md"
+    page.write_text("what was measured last")
+    with pytest.raises(ZeroDivisionError), result_page(page):
+        print(1 / 0)
+    assert page.read_text() == "what was measured last"

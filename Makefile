@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 VLLM_VENV ?= .vllm-venv
 VLLM_READY := $(VLLM_VENV)/.ready
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce serve test vllm test-vllm check format lint typecheck imports benchmark models clean
+.PHONY: help demo reproduce serve test docs vllm test-vllm check format lint typecheck imports benchmark models clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -33,6 +34,15 @@ serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinywo
 
 test: $(READY) ## Run all tests, on all cores
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+$(DOCS_READY): $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --group docs
+	@touch $@
+
+docs: $(DOCS_READY) ## Build the documentation in docs/_build/html and run its notebooks; a warning is an error
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet \
+		docs docs/_build/html
+	@echo docs/_build/html/index.html
 
 $(VLLM_READY): constraints-vllm.txt
 	$(PYTHON) -m venv $(VLLM_VENV)
@@ -65,14 +75,14 @@ typecheck: $(READY) ## Check types
 imports: $(READY) ## Check that each layer imports only from those below it
 	$(BIN)/lint-imports
 
-benchmark: $(READY) ## Print the figures that README shows
-	$(BIN)/python benchmarks/tinyworld_gate.py
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/concurrency.py
-	$(BIN)/python benchmarks/graph_overhead.py
+benchmark: $(READY) ## Measure anew what the documentation shows under "Performance", in docs/results
+	$(BIN)/python benchmarks/tinyworld_gate.py --write docs/results/tinyworld_gate.md
+	$(BIN)/python benchmarks/startup.py --write docs/results/startup.md
+	$(BIN)/python benchmarks/concurrency.py --write docs/results/concurrency.md
+	$(BIN)/python benchmarks/graph_overhead.py --write docs/results/graph_overhead.md
 
 models: $(READY) ## Train tinyworld's models anew (under 30 minutes on two cores)
 	$(BIN)/python -m coe_agents.tinyworld
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) $(VLLM_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VLLM_VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

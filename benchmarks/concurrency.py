@@ -3,6 +3,7 @@
 Three agents answer each in 50 ms, and a tenth of their calls raise. The runs are interleaved.
 """
 
+import argparse
 import asyncio
 import operator
 import statistics
@@ -109,6 +110,15 @@ def costs(*, saved: bool, repeats: int = REPEATS) -> dict[str, tuple[float, floa
 
 
 def main() -> None:
+    from result_page import add_write_option, result_page  # beside this file; tests import it as part of a package
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_write_option(parser)
+    with result_page(parser.parse_args().write):
+        show()
+
+
+def show() -> None:
     print(f"{len(QUESTIONS)} questions at once, medians of {REPEATS}   empty graph   coe-agents   ratio")
     for saved in (False, True):
         for clock, (empty, ours, ratio) in costs(saved=saved).items():

@@ -6,6 +6,7 @@ their own. The empty graph has the same nodes and sends, and a state of the ques
 The runs are interleaved. Then a profile of both shows where the difference is spent.
 """
 
+import argparse
 import asyncio
 import signal
 import statistics
@@ -20,6 +21,7 @@ from typing import Any
 from concurrency import empty_graph
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import StateGraph
+from result_page import add_write_option, result_page
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -111,6 +113,13 @@ def shares(n_agents: int, repeats: int) -> dict[str, float]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_write_option(parser)
+    with result_page(parser.parse_args().write):
+        show()
+
+
+def show() -> None:
     print("                                      empty graph       coe-agents        difference")
     print("ms per ainvoke, medians              wall     CPU      wall     CPU      wall     CPU")
     cases = {

@@ -1,10 +1,16 @@
-"""Prints what starting costs, in CPU seconds of a whole process: the import, the help, a question to tinyworld."""
+"""Prints what starting costs, in CPU seconds of a whole process: the import, the help, a question to tinyworld.
 
+python benchmarks/startup.py [--write docs/results/startup.md]
+"""
+
+import argparse
 import os
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+from result_page import add_write_option, result_page
 
 RUNS = 5
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
@@ -26,6 +32,13 @@ def cpu_seconds(command: list[str]) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_write_option(parser)
+    with result_page(parser.parse_args().write):
+        show()
+
+
+def show() -> None:
     print(f"{'':32} median CPU s of {RUNS}   min   max")
     for name, command in CASES.items():
         cpu_seconds(command)  # once, so that the files are in memory

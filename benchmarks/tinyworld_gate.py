@@ -1,6 +1,6 @@
-"""Prints how the default gate does on tinyworld, inside and outside its world; README shows what it printed.
+"""Prints how the default gate does on tinyworld, inside and outside its world.
 
-    python benchmarks/tinyworld_gate.py [--outside QUESTIONS.jsonl[.gz]]
+    python benchmarks/tinyworld_gate.py [--outside QUESTIONS.jsonl[.gz]] [--write docs/results/tinyworld_gate.md]
 
 The threshold is chosen on the calibration questions, and the figures are of the validation questions. tinyworld shows
 that the machinery works; nothing here says how good Collaborative Entropy is on large models.
@@ -19,6 +19,7 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from result_page import add_write_option, result_page
 from sklearn.metrics import roc_auc_score
 
 from coe_agents import ThresholdPolicy, create_coe_graph
@@ -33,7 +34,13 @@ ALWAYS = 100.0  # nats; more than any CoE
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--outside", type=Path, default=Path(__file__).parent / "data" / "nq_open_200.jsonl")
+    add_write_option(parser)
     args = parser.parse_args()
+    with result_page(args.write):
+        show(args.outside)
+
+
+def show(outside_path: Path) -> None:
     graph = create_coe_graph(
         tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(ALWAYS)
     ).compile()
@@ -68,7 +75,7 @@ def main() -> None:
     print(f"  AUROC of CoE, wrong answers  {roc_auc_score(~right, coe):.3f}")
     print(f"  regimes                      {dict(regimes.most_common())}")
 
-    outside = [json.loads(line)["question"] for line in lines(args.outside)][:200]
+    outside = [json.loads(line)["question"] for line in lines(outside_path)][:200]
     decisions = ask(outside)
     passed = [q for q, d in zip(outside, decisions, strict=True) if d["action"] == "answer" and d["coe"] <= MAX_COE]
     print(f"outside its world: {len(outside)} real questions, abstained on {1 - len(passed) / len(outside):.3f}")

@@ -1,0 +1,55 @@
+"""Owns how the documentation is built: `make docs`."""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+import coe_agents  # noqa: E402
+
+project = "coe-agents"
+author = "The coe-agents maintainers"
+project_copyright = f"2026, {author}"
+version = release = coe_agents.__version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "coe_docs"]
+# `results` holds what benchmarks write; pages include it
+exclude_patterns = ["_build", "_ext", "_*.md", "results"]
+default_role = "code"  # of coe_docs: single backticks in docstrings are code, and a link where the name is known
+
+html_theme = "furo"
+html_title = f"coe-agents {version}"
+html_static_path = ["_static"]
+html_css_files = ["coe.css"]
+html_math_renderer = "mathml"  # of coe_docs: no script, no network
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+nb_execution_mode = os.environ.get("COE_NOTEBOOKS", "force")  # "off" to work on other pages
+if nb_execution_mode == "off":
+    suppress_warnings = ["misc.highlighting_failure"]  # only a kernel says that "%" begins a command
+nb_execution_raise_on_error = True
+nb_execution_timeout = 180
+nb_merge_streams = True
+
+autodoc_default_options = {"members": True, "undoc-members": True}
+autodoc_member_order = "alphabetical"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 88
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+add_module_names = False
+toc_object_entries = False
+
+copybutton_prompt_text = r"\$ |>>> "
+copybutton_prompt_is_regexp = True

@@ -1,0 +1,157 @@
+"""The documentation: its code runs, its commands and configuration files exist, its reference is complete."""
+
+import ast
+import importlib
+import pkgutil
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+import coe_agents
+from coe_agents.cli.app import app
+from coe_agents.cli.config import load_config
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not {"_build", "results"} & set(path.parts)]
+TEXTS = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
+FENCE = re.compile(r"^```(\S[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    """Returns the fenced blocks of a page in these languages, such as "python"."""
+    return [body for language, body in FENCE.findall(TEXTS[page]) if language in languages]
+
+
+def with_blocks(*languages: str) -> list[str]:
+    return [page for page in TEXTS if blocks(page, *languages) and not page.startswith("notebooks/")]
+
+
+@pytest.mark.parametrize("page", with_blocks("python"))
+def test_python_blocks_run_in_order(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # some write files
+    namespace = {"__name__": "docs"}
+    for number, block in enumerate(blocks(page, "python"), start=1):
+        exec(compile(block, f"docs/{page}, block {number}", "exec"), namespace)
+
+
+def test_there_are_python_blocks():
+    assert len(with_blocks("python")) >= 12
+
+
+@pytest.mark.parametrize("page", with_blocks("{code-block} python"))
+def test_blocks_that_need_more_say_so_and_import_what_exists(page):
+    for block in blocks(page, "{code-block} python"):
+        assert block.startswith(":caption: Needs ")
+        for statement in ast.walk(ast.parse(block.partition("\n\n")[2])):
+            if isinstance(statement, ast.ImportFrom):
+                module = importlib.import_module(statement.module)
+                assert all(hasattr(module, alias.name) for alias in statement.names)
+
+
+REST = (
+    '[[agents]]\nname = "a"\nmodel = "m"\n',
+    '[clusterer]\nkind = "normalized"\n',
+    '[policy]\nkind = "threshold"\nmax_coe = 1\n',
+)
+
+
+@pytest.mark.parametrize("page", [page for page in with_blocks("toml") if page != "guides/extend.md"])
+def test_configurations_are_valid(page, tmp_path):
+    for block in blocks(page, "toml"):
+        given = tomllib.loads(block)
+        rest = [table for table in REST if not set(tomllib.loads(table)) & set(given)]
+        file = tmp_path / "coe.toml"
+        file.write_text("\n".join([block, *rest]))
+        load_config(file)
+
+
+def test_commands_and_their_options_exist():
+    command = typer.main.get_command(app)
+    lines = [
+        (page, line)
+        for page in TEXTS
+        for line in re.findall(r"^(?:\$ |```\{run\} )?(coe-agents .*)$", TEXTS[page], re.MULTILINE)
+    ]
+    assert len(lines) > 20
+    for page, line in lines:
+        words = shlex.split(line, comments=True)[1:]
+        found = command
+        while (subcommands := getattr(found, "commands", None)) and words:
+            name = words.pop(0)
+            assert name in subcommands, f"docs/{page}: {line}"
+            found = subcommands[name]
+            if words[:1] == ["|"]:  # "sample | evaluate": one of these
+                break
+        options = {option for parameter in found.params for option in parameter.opts}
+        unknown = {word.strip("[]") for word in words if word.lstrip("[").startswith("--")} - options
+        assert not unknown, f"docs/{page}: {line}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/_readme_draft.md", "CONTRIBUTING.md"])
+def test_links_into_the_repository_lead_somewhere(name):
+    file = ROOT / name
+    if not file.exists():  # the draft becomes README.md
+        return
+    text = file.read_text()
+    links = re.findall(r'\]\(([^)#:]+)(?:#[^)]*)?\)|(?:src|srcset)="([^":]+)"', text)
+    assert all((ROOT / (link or picture)).exists() for link, picture in links)
+
+
+REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("api/"))
+PACKAGES = [
+    name
+    for _, name, is_package in pkgutil.walk_packages(coe_agents.__path__, "coe_agents.")
+    if is_package and name != "coe_agents.cli"
+]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_reference_has_every_package(package):
+    assert hasattr(importlib.import_module(package), "__all__")
+    assert f".. automodule:: {package}\n" in REFERENCE
+
+
+def test_the_reference_has_every_name_of_the_package():
+    page = TEXTS["api/coe_agents.md"]
+    for name in coe_agents.__all__:
+        assert re.search(rf"(:: coe_agents\.|`){name}\b", page), name
+
+
+def test_the_picture_of_the_regimes_is_the_one_that_the_script_draws(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    importlib.import_module("draw_quadrants").main(tmp_path)
+    sys.modules.pop("draw_quadrants")
+    for name in ("quadrants-light.svg", "quadrants-dark.svg"):
+        drawn, kept = ((folder / name).read_text() for folder in (tmp_path, DOCS))
+        # the words and numbers; curves differ in their last digits from one version of matplotlib to another
+        words = [re.findall(r"<text[^>]*>(.*?)</text>", picture, re.DOTALL) for picture in (drawn, kept)]
+        assert words[0] == words[1] != []
+
+
+def test_a_benchmark_writes_its_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    result_page = importlib.import_module("result_page").result_page
+    page, script = tmp_path / "core.md", str(ROOT / "benchmarks" / "core.py")
+    monkeypatch.setattr(sys, "argv", [script, "--write", str(page), str(tmp_path)])
+    with result_page(page):
+        print("seconds 1.0")
+    assert capsys.readouterr().out == "seconds 1.0\n"
+    command, _, table = page.read_text().partition("\n\n")
+    assert command.startswith("`python benchmarks/core.py FOLDER` (20")  # no option, and no path of this machine
+    assert table == "```text\nseconds 1.0\n```\n"
+
+
+def test_a_benchmark_that_fails_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    result_page = importlib.import_module("result_page").result_page
+    page = tmp_path / "core.md"
+    page.write_text("what was measured last")
+    with pytest.raises(ZeroDivisionError), result_page(page):
+        print(1 / 0)
+    assert page.read_text() == "what was measured last"

@@ -28,6 +28,7 @@ class DecisionData(TypedDict):
         answer: The answer; None unless the action is "answer".
         reason: Who says what, in the agents' words, shortened, and then the policy's reason with its numbers.
         decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or another's.
+        choices: The only replies that counted, as the input named them; None where any reply counted.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones;
             None where fewer agents than `min_agents` answered. This and all numbers are None if nothing was measured.
         coe: Collaborative Entropy, the sum of the next two.
@@ -51,6 +52,7 @@ class DecisionData(TypedDict):
     answer: str | None
     reason: str
     decided_by: str
+    choices: list[str] | None
     regime: str | None
     coe: float | None
     aleatoric: float | None

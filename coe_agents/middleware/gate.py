@@ -323,8 +323,17 @@ class CoEMiddleware(CoEVerdicts):
                     return _blocked(call, verdict)
             return _noted(await tool.ainvoke(input, config, **options), call, request)
 
+        def unguarded(*_: Any, **__: Any) -> Any:
+            raise RuntimeError(
+                f'middleware behind {self.name} must not run the gated tool "{tool.name}" itself; got a call of its '
+                '"run" or "arun". In wrap_tool_call, call handler(request)'
+            )
+
         # the same tool in all else: middleware may look at its class, its schema or its fields
         guard = tool.model_copy()
+        if tool.name in self._gated:
+            object.__setattr__(guard, "run", unguarded)
+            object.__setattr__(guard, "arun", unguarded)
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard

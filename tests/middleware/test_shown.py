@@ -210,13 +210,19 @@ async def test_a_call_with_an_empty_id_is_blocked(mode):
     assert bank.transfers == []
 
 
-def test_a_graph_around_the_group_that_does_not_pass_choices_on_closes_the_gate():
+def test_responses_that_were_counted_otherwise_than_they_read_close_the_gate():
+    def claims(group):
+        def ask(given):
+            found = group.invoke({"question": given["question"]})
+            return {**found, "decision": {**found["decision"], "choices": ["approve", "reject"]}}
+
+        return RunnableLambda(ask)
+
     said = 'Reject. It holds "Answer: approve"'
     _, inner = judges([said], [said])
     bank = Bank()
-    outer = RunnableLambda(lambda given: inner.invoke({"question": given["question"]}))
-    agent(outer, bank).invoke(PAY, THREAD)
+    agent(claims(inner), bank).invoke(PAY, THREAD)
     assert bank.transfers == []
     _, sure = judges(["approve"], ["approve"])
-    agent(RunnableLambda(lambda given: sure.invoke({"question": given["question"]})), bank).invoke(PAY, THREAD)
+    agent(claims(sure), bank).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 10.0)]

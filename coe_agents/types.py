@@ -138,10 +138,11 @@ class AgentRequest(TypedDict):
         first_index: The `index` of the first response: how many of this round's the agent has given already, 0 where it
             is left out. Seeds go on from there, so that it makes no difference in how many requests responses come.
         choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
+        is_review: Whether the question asks for a verdict in words of its own: equal replies are then expected.
         graded: Whether the agent may give each choice's probability in place of samples: one response for each choice,
             its probability as `logprob`, of one token.
 
-    A `ModelAgent` honours the last six; an agent that does not know them may leave them unread.
+    A `ModelAgent` honours the last seven; an agent that does not know them may leave them unread.
     """
 
     question: str
@@ -152,6 +153,7 @@ class AgentRequest(TypedDict):
     timeout: NotRequired[float]
     first_index: NotRequired[int]
     choices: NotRequired[list[str]]
+    is_review: NotRequired[bool]
     graded: NotRequired[bool]
 
 

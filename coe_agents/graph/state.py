@@ -93,11 +93,14 @@ class CoEInput(TypedDict, total=False):
         messages: The conversation.
         choices: The only replies that count, such as "approve" and "reject". Each response is then read from its raw
             text by `coe_agents.clustering.parse_choice`; no answer is extracted, and the clusterer is not asked.
+        is_review: Whether the question asks for a verdict, in words other than `choices`: equal responses are then
+            expected, and no reason to find out whether a model ignores its temperature.
     """
 
     question: Annotated[str, EphemeralValue]
     messages: Annotated[list[AnyMessage], add_messages]
     choices: Annotated[list[str], EphemeralValue]
+    is_review: Annotated[bool, EphemeralValue]
 
 
 class CoEOutput(TypedDict, total=False):
@@ -125,6 +128,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
         asked: The question of this turn; `question` itself is forgotten after the first step, so that no later turn of
             the thread can take it for its own.
         allowed: The `choices` of this turn; None where any reply counts.
+        reviews: The `is_review` of this turn.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: what comes after it belongs to a later turn.
         round: The round being asked, from 0.
@@ -142,6 +146,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
 
     asked: str
     allowed: list[str] | None
+    reviews: bool
     conversation: list[dict[str, Any]]
     last_seen: str
     round: int

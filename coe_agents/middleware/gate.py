@@ -421,5 +421,5 @@ def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:
     """Returns what identifies the end of a run: the model's last message, what follows it, a structured answer."""
     found = last_reply(messages)
     rest = messages if found is None else messages[found[0] :]
-    end = [[message.type, message.id, repr(message.content)] for message in rest]
+    end = [[message.type, message.id, repr(message.content), repr(message.additional_kwargs)] for message in rest]
     return hashlib.sha256(repr((end, state.get("structured_response"))).encode(errors="replace")).hexdigest()

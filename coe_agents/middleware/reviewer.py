@@ -39,6 +39,9 @@ NOT_RUN = "coe_not_run"
 _READABLE = ("text", "reasoning", "thinking", "redacted_thinking")
 """The content blocks whose JSON shows all that they hold."""
 
+_REASONING = "reasoning_content"
+"""The key of a message's `additional_kwargs` in which many models give their reasoning; it is shown."""
+
 
 class Reviewer:
     """A group that is asked whether tool calls and answers are right.
@@ -88,7 +91,7 @@ class Reviewer:
         """Returns what makes the question about a final answer to a conversation."""
 
         def asks() -> str | Verdict:
-            if (hidden := _hidden_blocks(reply)) and structured is None:
+            if (hidden := _hidden_blocks(reply) or _hidden_extras(reply)) and structured is None:
                 return unmeasured("uncertain", f"the answer holds {hidden}, which the group is not shown")
             answer = _whole_text(reply) if structured is None else f"{structured!r}\n{_as_json(structured)}"
             if len(visible(answer)) > MAX_REVIEWED:
@@ -119,8 +122,8 @@ class Reviewer:
 
     def _input(self, asked: str) -> dict[str, Any]:
         # a reading of the user's own reads answers, which the graph extracts
-        choices = {} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
-        return {"question": visible(asked), **choices}
+        kind = {"is_review": True} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
+        return {"question": visible(asked), **kind}
 
     def _failed(self, error: Exception) -> Verdict:
         # a person is being asked inside the graph, or has replied what cannot be read: LangGraph's to deal with
@@ -244,13 +247,22 @@ def _hidden_blocks(message: AnyMessage) -> str:
     return ", ".join(f'a block of type "{kind}"' for kind in hidden)
 
 
+def _hidden_extras(reply: AIMessage) -> str:
+    """Names what a message holds beside its content and the group is not shown, such as audio or a refusal."""
+    shown = {_REASONING, "tool_calls", "function_call"}
+    extras = sorted(f'"{key}"' for key, value in reply.additional_kwargs.items() if value and key not in shown)
+    return f"{', '.join(extras)} beside its content" if extras else ""
+
+
 def _whole_text(reply: AIMessage) -> str:
     """Returns all that a message shows a reader: its text, or its blocks as JSON where they hold more than text."""
     is_plain = isinstance(reply.content, str) or all(
         isinstance(block, str) or (block.get("type") == "text" and set(block) <= {"type", "text", "id", "index"})
         for block in reply.content
     )
-    return str(reply.text) if is_plain else json.dumps(reply.content, ensure_ascii=False)
+    text = str(reply.text) if is_plain else json.dumps(reply.content, ensure_ascii=False)
+    reasoning = reply.additional_kwargs.get(_REASONING)
+    return f"{text}\n{json.dumps({_REASONING: reasoning}, ensure_ascii=False)}" if reasoning else text
 
 
 def _as_json(structured: Any) -> str:

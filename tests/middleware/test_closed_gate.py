@@ -5,10 +5,12 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableLambda
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from coe_agents import Arbiter, CoEMiddleware, ThresholdPolicy, create_coe_graph
+from coe_agents import Arbiter, CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.agents.greedy_decoding import FINDINGS
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.prompts import MAX_REVIEWED
 from tests.doubles import ScriptedAgent
@@ -27,6 +29,7 @@ from tests.middleware.agents import (
     run,
     says,
 )
+from tests.servers import Served, is_probe, running
 
 every_mode = pytest.mark.parametrize("mode", MODES)
 
@@ -235,3 +238,19 @@ async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it(mode, meth
         mode, agent(None, bank, free, middleware=[gate, Behind()]), PAY, {"configurable": {"thread_id": 2}}
     )
     assert replies(state)[0].content == "the balance is 100"
+
+
+@every_mode
+@pytest.mark.parametrize("approves", [None, lambda answer: answer == "Yes"], ids=["strict", "own"])
+async def test_equal_verdicts_are_no_reason_to_ask_the_judges_for_random_characters(mode, approves):
+    FINDINGS.clear()
+    said = "approve" if approves is None else "Yes"
+    with running(Served((said,), ignores_logprobs=True, ignores_temperature=True)) as server:
+        chat = ChatOpenAI(model="served", base_url=server.url, api_key="none")
+        judges = [ModelAgent(name, chat, n_samples=4, timeout=20.0) for name in "ab"]
+        group = create_coe_graph(judges, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0).compile()
+        bank = Bank()
+        await run(mode, agent(group, bank, approves=approves), PAY)
+        probes = [asked for asked in server.requests if is_probe(asked)]
+    assert bank.transfers == [("Ann", 10.0)]
+    assert probes == []

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, get_args
 
 from langchain.agents.middleware.types import ToolCallRequest
@@ -185,9 +186,17 @@ def _beside(
 
 
 def _turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    """Returns the messages since the last one of the user."""
-    places = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    return messages[places[-1] + 1 :] if places else messages
+    """Returns the messages since the last one of the user.
+
+    A message of type "human" beside the results of tools is not the user's: a tool, or a middleware, added it.
+    """
+    start, is_added = 0, False
+    for place, message in enumerate(messages):
+        if isinstance(message, AIMessage):
+            is_added = bool(_replies(messages[place + 1 :]))
+        elif isinstance(message, HumanMessage) and not is_added:
+            start = place + 1
+    return messages[start:]
 
 
 def _replies(after: Sequence[AnyMessage]) -> dict[str | None, ToolMessage]:
@@ -218,12 +227,24 @@ def _canonical(name: str, args: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns JSON data in which equal numbers are written alike: 10.0 is 10."""
+    """Returns JSON data in which equal numbers are written alike, texts of numbers too: 10.0 is 10 and "10"."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):
         return [_plain(one) for one in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return value
+    if not number.is_finite():
+        return value
+    # not normalize(), which rounds
+    sign, all_digits, exponent = number.as_tuple()
+    written = "".join(map(str, all_digits)).lstrip("0")
+    digits = written.rstrip("0")
+    return f"{'-' * sign}{digits}e{int(exponent) + len(written) - len(digits)}" if digits else "0"
 
 
 def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:

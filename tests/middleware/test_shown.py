@@ -2,16 +2,24 @@
 
 import json
 import unicodedata
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from coe_agents import CoEMiddleware, prompts
 from coe_agents.middleware import describe_call
+from coe_agents.middleware.reviewer import _about_call
 from coe_agents.prompts import MAX_REVIEWED, visible
+from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, MODES, PAY, THREAD, Bank, agent, call, judged_by, judges, run, says
 
 every_mode = pytest.mark.parametrize("mode", MODES)
@@ -58,11 +66,56 @@ def test_a_former_turn_is_not_shown():
     assert "<call" not in asked[1]
 
 
-@pytest.mark.parametrize("again", [ANN, {"amount": 1.0, "to": "Ann"}], ids=["equal", "written-otherwise"])
+@pytest.mark.parametrize("again", [ANN, *({"amount": one, "to": "Ann"} for one in (1.0, "1", " 1.0", "10e-1", "+01"))])
 def test_a_call_equal_to_one_that_ran_is_a_repetition(again):
     asked, bank = asked_about(says(call(id="c1", **ANN)), says(call(id="c2", **again)))
     assert ["repetition" in question for question in asked] == [False, True]
     assert len(bank.transfers) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_equal"),
+    [
+        (0, "-0.0", True),
+        (10**40, f"{10**40}.0", True),
+        (10**40, str(10**40 + 1), False),
+        (0.1, "0.10", True),
+        (True, "1", False),
+        ("x", "X", False),
+        (None, "", False),
+        ("nan", "NaN", False),
+        (["10", {"a": "1"}], [10, {"a": 1}], True),
+        ("1e999999999999999999999", "1e999999999999999999998", False),
+    ],
+)
+def test_numbers_in_texts_compare_as_numbers(one, other, are_equal):
+    made, again = ({"to": given, "amount": 1} for given in (one, other))
+    messages = [HumanMessage("Pay."), says(call(id="c1", **made)), ToolMessage("ok", tool_call_id="c1")]
+    state = {"messages": [*messages, says(call(id="c2", **again))]}
+    asked = _about_call(ToolCallRequest(call(id="c2", **again), None, state, None), include_results=False)
+    assert ("repetition" in asked) is are_equal
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_message_that_a_tool_adds_starts_no_turn(is_first):
+    asked: list[str] = []
+    ran: list[str] = []
+
+    @tool
+    def pay(to: str, call_id: Annotated[str, InjectedToolCallId]):
+        """Pays."""
+        ran.append(to)
+        added = [ToolMessage("ok", tool_call_id=call_id), HumanMessage("(the receipt)"), HumanMessage("(its back)")]
+        return Command(update={"messages": added[::-1] if is_first else added})
+
+    script = [says(call("pay", "c1", to="Ann")), says(call("pay", "c2", to="Ann")), AIMessage("Done.")]
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["pay"])
+    compiled = create_agent(ScriptedDriver(script=script * 2), [pay], middleware=[gate], checkpointer=InMemorySaver())
+    compiled.invoke(PAY, THREAD)
+    assert ["repetition" in question for question in asked] == [False, True]
+    compiled.invoke(PAY, THREAD)  # what the user says starts one
+    assert ["repetition" in question for question in asked] == [False, True, False, True]
+    assert len(ran) == 4
 
 
 @pytest.mark.parametrize(("first", "is_repetition"), [("reject", False), ("approve", True)])

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, Asks, OnError
-from coe_agents.middleware.verdict import Verdict, in_words, unmeasured, verdicts_of
+from coe_agents.middleware.verdict import Verdict, fingerprint, in_words, unmeasured, verdicts_of
 from coe_agents.middleware.verdicts import DUPLICATES, CoEVerdicts, Pending, VerdictState, last_reply
 
 OnUncertain = Literal["block", "interrupt"]
@@ -193,14 +193,21 @@ class CoEMiddleware(CoEVerdicts):
             settled = state["verdicts"].keys() | state["answers"].keys()
             return [call for call in self._judged(pending) if call["id"] not in settled]
 
+        def known(state: _Settling) -> dict[str, dict[str, Verdict]]:
+            verdicts, message_id = state["verdicts"], pending.reply.id if pending.reply else None
+            judged = [call for call in pending.calls if call["id"] in verdicts]
+            return {fingerprint(call, message_id): {self.name: verdicts[call["id"] or ""]} for call in judged}
+
         def judge(state: _Settling, _: RunnableConfig) -> dict[str, Any]:
             asked = unjudged(state)
-            verdicts = {call["id"]: self._ask(pending.request(call, runtime)) for call in asked}
+            requests = [pending.request(call, runtime, known(state)) for call in asked]
+            verdicts = {request.tool_call["id"]: self._ask(request) for request in requests}
             return {"verdicts": {**state["verdicts"], **verdicts}}
 
         async def ajudge(state: _Settling, _: RunnableConfig) -> dict[str, Any]:
             asked = unjudged(state)
-            verdicts = {call["id"]: await self._aask(pending.request(call, runtime)) for call in asked}
+            requests = [pending.request(call, runtime, known(state)) for call in asked]
+            verdicts = {request.tool_call["id"]: await self._aask(request) for request in requests}
             return {"verdicts": {**state["verdicts"], **verdicts}}
 
         def person(state: _Settling) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import inspect
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, get_args
 
@@ -72,10 +72,10 @@ class Reviewer:
         self._on_error = on_error
         self._include_results = include_results
 
-    def about_call(self, request: ToolCallRequest) -> Asks:
-        """Returns what makes the question about a tool call."""
+    def about_call(self, request: ToolCallRequest, approved: Collection[str | None] = ()) -> Asks:
+        """Returns what makes the question about a tool call; `approved`: ids of calls beside it that may run."""
         if self._question is None:
-            return lambda: _about_call(request, include_results=self._include_results)
+            return lambda: _about_call(request, approved, include_results=self._include_results)
         question = self._question
 
         def asks() -> str:
@@ -135,10 +135,12 @@ class Reviewer:
         return unmeasured("failed", f"asking it failed with {type(error).__name__}")
 
 
-def _about_call(request: ToolCallRequest, *, include_results: bool) -> str | Verdict:
+def _about_call(
+    request: ToolCallRequest, approved: Collection[str | None] = (), *, include_results: bool
+) -> str | Verdict:
     call, messages = request.tool_call, request.state["messages"]
     arguments = _no_verdict(call_as_json(call["args"]))
-    made, others, is_repetition = _beside(call, messages, include_results=include_results)
+    made, others, is_repetition = _beside(call, messages, approved, include_results=include_results)
     n_chars = len(visible(arguments)) + sum(len(shown_call(one)) for one in (*made, *others))
     if n_chars > MAX_REVIEWED:
         return too_long(n_chars)
@@ -156,7 +158,7 @@ def _no_verdict(arguments: str) -> str:
 
 
 def _beside(
-    call: ToolCall, messages: Sequence[AnyMessage], *, include_results: bool
+    call: ToolCall, messages: Sequence[AnyMessage], approved: Collection[str | None], *, include_results: bool
 ) -> tuple[list[ShownCall], list[ShownCall], bool]:
     """Returns the calls of this turn that were made, those of the same message, and whether one of them is repeated."""
     turn = _turn(messages)
@@ -180,7 +182,8 @@ def _beside(
             else:
                 shown = _made(other, reply, include_results=include_results)
                 made.append(shown)
-            if shown.status in ("run", "failed", "earlier"):
+            # one that stands later may have been approved before this one was edited
+            if shown.status in ("run", "failed", "earlier") or (place == last and other["id"] in approved):
                 repeatable.append(_canonical(shown.name, json.loads(shown.arguments)))
     return made, others, _canonical(call["name"], call["args"]) in repeatable
 

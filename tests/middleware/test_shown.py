@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
@@ -279,3 +280,28 @@ def test_responses_that_were_counted_otherwise_than_they_read_close_the_gate():
     _, sure = judges(["approve"], ["approve"])
     agent(claims(sure), bank).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 10.0)]
+
+
+@every_mode
+async def test_a_call_that_is_edited_into_an_approved_one_is_a_repetition(mode):
+    asked: list[str] = []
+    bank = Bank()
+    both = says(call(id="c1", **BOB), call(id="c2", **ANN))
+    compiled = agent(judged_by({"Bob": None, "": "approve"}, asked), bank, both, on_uncertain="interrupt")
+    await run(mode, compiled, PAY)
+    edit = {"type": "edit", "edited_action": {"name": "transfer_money", "args": ANN}}
+    await run(mode, compiled, Command(resume={"decisions": [edit]}))
+    assert ["repetition" in question for question in asked] == [False, False, True]
+
+
+@every_mode
+async def test_a_call_that_is_edited_elsewhere_into_an_approved_one_is_a_repetition(mode):
+    asked: list[str] = []
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    people = HumanInTheLoopMiddleware({"transfer_money": True})
+    both = says(call(id="c1", **BOB), call(id="c2", **ANN))
+    compiled = agent(None, Bank(), both, middleware=[people, gate])
+    await run(mode, compiled, PAY)
+    edit = {"type": "edit", "edited_action": {"name": "transfer_money", "args": ANN}}
+    await run(mode, compiled, Command(resume={"decisions": [edit, {"type": "approve"}]}))
+    assert ["repetition" in question for question in asked] == [False, False, True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from html import escape
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, get_args
 
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
@@ -268,11 +269,19 @@ def _svg_plane(decision: GroupDecision) -> str:
 
 
 def _figure(width: float, height: float) -> Figure:
+    """Returns a figure that a notebook shows by itself; no state of pyplot is touched."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError('plots need matplotlib; pip install "coe-agents[plots]"') from error
-    return Figure(figsize=(width, height), layout="constrained")
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = BytesIO()
+            self.savefig(buffer, format="png")
+            return buffer.getvalue()
+
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def _question(messages: Iterable[Any]) -> str | None:

@@ -138,10 +138,11 @@ class AgentRequest(TypedDict):
         first_index: The `index` of the first response: how many of this round's the agent has given already, 0 where it
             is omitted. Seeds continue from there, so the responses do not depend on how many requests draw them.
         choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
+        is_review: Whether the question asks for a verdict in words of its own: equal replies are then expected.
         graded: Whether the agent may give each choice's probability in place of samples: one response for each choice,
             its probability as `logprob`, of one token.
 
-    A `ModelAgent` honours the last six; another agent may ignore them.
+    A `ModelAgent` honours the last seven; another agent may ignore them.
     """
 
     question: str
@@ -152,6 +153,7 @@ class AgentRequest(TypedDict):
     timeout: NotRequired[float]
     first_index: NotRequired[int]
     choices: NotRequired[list[str]]
+    is_review: NotRequired[bool]
     graded: NotRequired[bool]
 
 

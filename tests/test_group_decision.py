@@ -80,6 +80,7 @@ def test_plots_draw_hostile_text_and_leave_out_what_was_not_measured(tmp_path):
     for name, figure in {"one": both[0].plot(), "none": nothing.plot(), "all": plot_regimes(both)}.items():
         figure.savefig(tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000
+    assert both[0].plot()._repr_png_().startswith(b"\x89PNG")  # so a notebook shows it
     drawn = plot_regimes(both).axes[0].collections
     assert sum(len(points.get_offsets()) for points in drawn) == 2
 

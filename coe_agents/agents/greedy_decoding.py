@@ -130,10 +130,10 @@ def identity_of(model: BaseChatModel, address: str) -> Hashable:
 def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGreedy, temperature: float) -> bool:
     """Returns whether equal responses are a reason to ask the model for random characters.
 
-    Not where it has no temperature to ignore, nor where the request is for one of a few choices, such as a verdict.
+    Not where it has no temperature to ignore, nor where the request is for one of a few choices, or a verdict.
     """
     has_temperature = temperature > 0 and "temperature" in type(model).model_fields
-    return has_temperature and on_greedy != "trust" and "choices" not in request
+    return has_temperature and on_greedy != "trust" and not ("choices" in request or request.get("is_review"))
 
 
 def examine(

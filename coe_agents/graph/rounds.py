@@ -39,6 +39,8 @@ def asking(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, An
     base = AskedRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
     if state["allowed"] is not None:
         base["choices"] = state["allowed"]
+    if state.get("reviews"):
+        base["is_review"] = True
     if (until := bounds.until(state)) is not None:
         base["until"] = until
     return [Send(name, {**base, **own}) for name, own in wishes.items()]

@@ -28,6 +28,7 @@ class DecisionData(TypedDict):
         answer: The answer; None unless the action is "answer".
         reason: Who says what, in the agents' words, shortened; then the policy's reason with its numbers.
         decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or another's.
+        choices: The only replies that counted, as the input named them; None where any reply counted.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones;
             None where fewer agents than `min_agents` answered. This and all numbers are None if nothing was measured.
         coe: Collaborative Entropy, the sum of the next two.
@@ -52,6 +53,7 @@ class DecisionData(TypedDict):
     answer: str | None
     reason: str
     decided_by: str
+    choices: list[str] | None
     regime: str | None
     coe: float | None
     aleatoric: float | None
@@ -92,11 +94,14 @@ class CoEInput(TypedDict, total=False):
         messages: The conversation.
         choices: The only replies that count, such as "approve" and "reject". Each response is then read from its raw
             text by `coe_agents.clustering.parse_choice`; no answer is extracted, and the clusterer is not asked.
+        is_review: Whether the question asks for a verdict, in words other than `choices`: equal responses are then
+            expected, and no reason to find out whether a model ignores its temperature.
     """
 
     question: Annotated[str, EphemeralValue]
     messages: Annotated[list[AnyMessage], add_messages]
     choices: Annotated[list[str], EphemeralValue]
+    is_review: Annotated[bool, EphemeralValue]
 
 
 class CoEOutput(TypedDict, total=False):
@@ -124,6 +129,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
         asked: The question of this turn; `question` itself is dropped after the first step, so that no later turn of
             the thread uses it.
         allowed: The `choices` of this turn; None where any reply counts.
+        reviews: The `is_review` of this turn.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: later messages belong to a later turn.
         round: The round being asked, from 0.
@@ -141,6 +147,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
 
     asked: str
     allowed: list[str] | None
+    reviews: bool
     conversation: list[dict[str, Any]]
     last_seen: str
     round: int

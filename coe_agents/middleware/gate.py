@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, Asks, OnError
-from coe_agents.middleware.verdict import Verdict, in_words, unmeasured, verdicts_of
+from coe_agents.middleware.verdict import Verdict, fingerprint, in_words, unmeasured, verdicts_of
 from coe_agents.middleware.verdicts import DUPLICATES, CoEVerdicts, Pending, VerdictState, last_reply
 
 OnUncertain = Literal["block", "interrupt"]
@@ -193,14 +193,21 @@ class CoEMiddleware(CoEVerdicts):
             settled = state["verdicts"].keys() | state["answers"].keys()
             return [call for call in self._judged(pending) if call["id"] not in settled]
 
+        def known(state: _Settling) -> dict[str, dict[str, Verdict]]:
+            verdicts, message_id = state["verdicts"], pending.reply.id if pending.reply else None
+            judged = [call for call in pending.calls if call["id"] in verdicts]
+            return {fingerprint(call, message_id): {self.name: verdicts[call["id"] or ""]} for call in judged}
+
         def judge(state: _Settling, _: RunnableConfig) -> dict[str, Any]:
             asked = unjudged(state)
-            verdicts = {call["id"]: self._ask(pending.request(call, runtime)) for call in asked}
+            requests = [pending.request(call, runtime, known(state)) for call in asked]
+            verdicts = {request.tool_call["id"]: self._ask(request) for request in requests}
             return {"verdicts": {**state["verdicts"], **verdicts}}
 
         async def ajudge(state: _Settling, _: RunnableConfig) -> dict[str, Any]:
             asked = unjudged(state)
-            verdicts = {call["id"]: await self._aask(pending.request(call, runtime)) for call in asked}
+            requests = [pending.request(call, runtime, known(state)) for call in asked]
+            verdicts = {request.tool_call["id"]: await self._aask(request) for request in requests}
             return {"verdicts": {**state["verdicts"], **verdicts}}
 
         def person(state: _Settling) -> dict[str, Any]:
@@ -325,8 +332,17 @@ class CoEMiddleware(CoEVerdicts):
                     return _blocked(call, verdict)
             return _note_call(await tool.ainvoke(input, config, **options), call, request)
 
-        # otherwise the same tool: middleware may inspect its class, its schema or its fields
+        def unguarded(*_: Any, **__: Any) -> Any:
+            raise RuntimeError(
+                f'middleware behind {self.name} must not run the gated tool "{tool.name}" itself; got a call of its '
+                '"run" or "arun". In wrap_tool_call, call handler(request)'
+            )
+
+        # the same tool in all else: middleware may look at its class, its schema or its fields
         guard = tool.model_copy()
+        if tool.name in self._gated:
+            object.__setattr__(guard, "run", unguarded)
+            object.__setattr__(guard, "arun", unguarded)
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
@@ -414,5 +430,5 @@ def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:
     """Returns what identifies the end of a run: the model's last message, what follows it, a structured answer."""
     found = last_reply(messages)
     rest = messages if found is None else messages[found[0] :]
-    end = [[message.type, message.id, repr(message.content)] for message in rest]
+    end = [[message.type, message.id, repr(message.content), repr(message.additional_kwargs)] for message in rest]
     return hashlib.sha256(repr((end, state.get("structured_response"))).encode(errors="replace")).hexdigest()

@@ -4,7 +4,8 @@ import inspect
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, get_args
 
 from langchain.agents.middleware.types import ToolCallRequest
@@ -39,6 +40,9 @@ NOT_RUN = "coe_not_run"
 _READABLE = ("text", "reasoning", "thinking", "redacted_thinking")
 """The types of content blocks whose JSON shows everything in them."""
 
+_REASONING = "reasoning_content"
+"""The key of a message's `additional_kwargs` in which many models give their reasoning; it is shown."""
+
 
 class Reviewer:
     """A group that is asked whether tool calls and answers are right.
@@ -68,10 +72,10 @@ class Reviewer:
         self._on_error = on_error
         self._include_results = include_results
 
-    def about_call(self, request: ToolCallRequest) -> Asks:
-        """Returns the maker of the question about a tool call."""
+    def about_call(self, request: ToolCallRequest, approved: Collection[str | None] = ()) -> Asks:
+        """Returns what makes the question about a tool call; `approved`: ids of calls beside it that may run."""
         if self._question is None:
-            return lambda: _about_call(request, include_results=self._include_results)
+            return lambda: _about_call(request, approved, include_results=self._include_results)
         question = self._question
 
         def asks() -> str:
@@ -88,7 +92,7 @@ class Reviewer:
         """Returns the maker of the question about a final answer to a conversation."""
 
         def asks() -> str | Verdict:
-            if (hidden := _hidden_blocks(reply)) and structured is None:
+            if (hidden := _hidden_blocks(reply) or _hidden_extras(reply)) and structured is None:
                 return unmeasured("uncertain", f"the answer holds {hidden}, which the group is not shown")
             answer = _whole_text(reply) if structured is None else f"{structured!r}\n{_as_json(structured)}"
             if len(visible(answer)) > MAX_REVIEWED:
@@ -118,9 +122,9 @@ class Reviewer:
             return self._failed(error)
 
     def _input(self, asked: str) -> dict[str, Any]:
-        # with the user's `approves`, the graph extracts answers
-        choices = {} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
-        return {"question": visible(asked), **choices}
+        # a reading of the user's own reads answers, which the graph extracts
+        kind = {"is_review": True} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
+        return {"question": visible(asked), **kind}
 
     def _failed(self, error: Exception) -> Verdict:
         # LangGraph handles interrupts inside the graph, and replies that it cannot use
@@ -131,10 +135,12 @@ class Reviewer:
         return unmeasured("failed", f"asking it failed with {type(error).__name__}")
 
 
-def _about_call(request: ToolCallRequest, *, include_results: bool) -> str | Verdict:
+def _about_call(
+    request: ToolCallRequest, approved: Collection[str | None] = (), *, include_results: bool
+) -> str | Verdict:
     call, messages = request.tool_call, request.state["messages"]
     arguments = _no_verdict(call_as_json(call["args"]))
-    made, others, is_repetition = _beside(call, messages, include_results=include_results)
+    made, others, is_repetition = _beside(call, messages, approved, include_results=include_results)
     n_chars = len(visible(arguments)) + sum(len(shown_call(one)) for one in (*made, *others))
     if n_chars > MAX_REVIEWED:
         return too_long(n_chars)
@@ -152,7 +158,7 @@ def _no_verdict(arguments: str) -> str:
 
 
 def _beside(
-    call: ToolCall, messages: Sequence[AnyMessage], *, include_results: bool
+    call: ToolCall, messages: Sequence[AnyMessage], approved: Collection[str | None], *, include_results: bool
 ) -> tuple[list[ShownCall], list[ShownCall], bool]:
     """Returns the calls made in this turn, those of the same message, and whether the call repeats one of them."""
     turn = _turn(messages)
@@ -176,15 +182,24 @@ def _beside(
             else:
                 shown = _made(other, reply, include_results=include_results)
                 made.append(shown)
-            if shown.status in ("run", "failed", "earlier"):
+            # one that stands later may have been approved before this one was edited
+            if shown.status in ("run", "failed", "earlier") or (place == last and other["id"] in approved):
                 repeatable.append(_canonical(shown.name, json.loads(shown.arguments)))
     return made, others, _canonical(call["name"], call["args"]) in repeatable
 
 
 def _turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    """Returns the messages since the last one of the user."""
-    places = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    return messages[places[-1] + 1 :] if places else messages
+    """Returns the messages since the last one of the user.
+
+    A message of type "human" beside the results of tools is not the user's: a tool, or a middleware, added it.
+    """
+    start, is_added = 0, False
+    for place, message in enumerate(messages):
+        if isinstance(message, AIMessage):
+            is_added = bool(_replies(messages[place + 1 :]))
+        elif isinstance(message, HumanMessage) and not is_added:
+            start = place + 1
+    return messages[start:]
 
 
 def _replies(after: Sequence[AnyMessage]) -> dict[str | None, ToolMessage]:
@@ -215,12 +230,24 @@ def _canonical(name: str, args: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns JSON data with equal numbers in one form: 10.0 becomes 10."""
+    """Returns JSON data in which equal numbers are written alike, texts of numbers too: 10.0 is 10 and "10"."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):
         return [_plain(one) for one in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return value
+    if not number.is_finite():
+        return value
+    # not normalize(), which rounds
+    sign, all_digits, exponent = number.as_tuple()
+    written = "".join(map(str, all_digits)).lstrip("0")
+    digits = written.rstrip("0")
+    return f"{'-' * sign}{digits}e{int(exponent) + len(written) - len(digits)}" if digits else "0"
 
 
 def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
@@ -244,13 +271,22 @@ def _hidden_blocks(message: AnyMessage) -> str:
     return ", ".join(f'a block of type "{kind}"' for kind in hidden)
 
 
+def _hidden_extras(reply: AIMessage) -> str:
+    """Names what a message holds beside its content and the group is not shown, such as audio or a refusal."""
+    shown = {_REASONING, "tool_calls", "function_call"}
+    extras = sorted(f'"{key}"' for key, value in reply.additional_kwargs.items() if value and key not in shown)
+    return f"{', '.join(extras)} beside its content" if extras else ""
+
+
 def _whole_text(reply: AIMessage) -> str:
     """Returns everything that a message shows: its text, or its blocks as JSON if they hold more than text."""
     is_plain = isinstance(reply.content, str) or all(
         isinstance(block, str) or (block.get("type") == "text" and set(block) <= {"type", "text", "id", "index"})
         for block in reply.content
     )
-    return str(reply.text) if is_plain else json.dumps(reply.content, ensure_ascii=False)
+    text = str(reply.text) if is_plain else json.dumps(reply.content, ensure_ascii=False)
+    reasoning = reply.additional_kwargs.get(_REASONING)
+    return f"{text}\n{json.dumps({_REASONING: reasoning}, ensure_ascii=False)}" if reasoning else text
 
 
 def _as_json(structured: Any) -> str:

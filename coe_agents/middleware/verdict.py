@@ -66,17 +66,24 @@ def is_approval(answer: str) -> bool:
 def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | None, question: str) -> Verdict:
     """Returns the verdict in a result of a graph of `create_coe_graph`.
 
+    Without `approves`, only an answer of the group or of a person counts: an `Arbiter` quotes in its reply what others
+    wrote. The group's approval counts only if its graph applied the choices of a review.
+
     Args:
         result: The graph's result.
         approves: The user's reading of the answer; None for `is_approval` of every response that counted.
         question: The question.
 
     Raises:
-        KeyError, TypeError, ValueError: If there is no decision in it, `approves` does not return a bool, or a response
-            was counted as a verdict that differs from its text.
+        KeyError, TypeError, ValueError: If there is no decision in it, `approves` does not return a bool, the group
+            approves without the choices, or a response was counted as another verdict than its text is.
     """
     decision = result["decision"]
-    action, answer = decision["action"], decision["answer"]
+    action, answer, reason = decision["action"], decision["answer"], decision["reason"]
+    by = decision.get("decided_by", "group")
+    if action == "answer" and approves is None and by not in ("group", "person"):
+        reason = f"{quoted(by)} decided, and only the group or a person may approve; {reason}"
+        action, answer = "escalate", None
     approved = False
     if action == "answer":
         if not isinstance(answer, str):
@@ -85,15 +92,15 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
         if not isinstance(given, bool):  # a coroutine, for example, would be true
             raise TypeError(f'"approves" must return a bool; got {type(given).__name__}. Write a plain function')
         approved = given
-        if approved and approves is None and decision.get("decided_by", "group") == "group":
+        if approved and approves is None and by == "group":
             _check_responses(result)
     elif action not in ("abstain", "escalate"):
         raise ValueError(f'the "action" of a decision must be an end; got {action!r}. Ask a graph of create_coe_graph')
     return Verdict(
         outcome="uncertain" if action != "answer" else "approved" if approved else "rejected",
-        reason=quoted(visible(decision["reason"])),
+        reason=quoted(visible(reason)),
         answer=answer,
-        decided_by=decision.get("decided_by", "group"),
+        decided_by=by,
         regime=decision.get("regime"),
         coe=decision.get("coe"),
         aleatoric=decision.get("aleatoric"),
@@ -107,8 +114,14 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
 def _check_responses(result: Mapping[str, Any]) -> None:
     """Raises ValueError if responses were counted as something other than their raw texts.
 
-    A graph of `create_coe_graph` with `choices` never does this; a graph around it may not have passed them on.
+    A graph of ours that was given `choices` counts nothing else; one around it may not have passed them on. The
+    decision says whether it did, for a graph around it need not keep the responses either.
     """
+    if (applied := result["decision"].get("choices")) != list(REVIEW_CHOICES):
+        raise ValueError(
+            f'the graph of a review must apply "choices" of its input; its decision has {applied!r}. '
+            'Pass "choices" of the input on to the CoE graph, and its whole decision back'
+        )
     labelled = list(zip(result.get("responses") or (), result.get("labels") or (), strict=False))
     readings: dict[int, set[str | None]] = {}
     for response, label in labelled:

@@ -12,7 +12,15 @@ from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 
 from coe_agents.middleware.reviewer import OnError, Reviewer
-from coe_agents.middleware.verdict import VERDICTS, Verdict, call_as_json, fingerprint, in_words, verdict_of
+from coe_agents.middleware.verdict import (
+    VERDICTS,
+    Verdict,
+    call_as_json,
+    fingerprint,
+    in_words,
+    verdict_of,
+    verdicts_of,
+)
 from coe_agents.prompts import visible
 
 DUPLICATES = "coe_duplicates"
@@ -115,10 +123,19 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         return self._update(state, pending, verdicts)
 
     def _ask(self, request: ToolCallRequest) -> Verdict:
-        return self._reviewer.ask(self._reviewer.about_call(request), request.runtime.config)
+        return self._reviewer.ask(self._reviewer.about_call(request, self._approved(request)), request.runtime.config)
 
     async def _aask(self, request: ToolCallRequest) -> Verdict:
-        return await self._reviewer.aask(self._reviewer.about_call(request), request.runtime.config)
+        return await self._reviewer.aask(
+            self._reviewer.about_call(request, self._approved(request)), request.runtime.config
+        )
+
+    def _approved(self, request: ToolCallRequest) -> set[str | None]:
+        """Returns the ids of the calls of the message that have this gate's approval already."""
+        found = last_reply(request.state["messages"])
+        calls = [] if found is None else found[1].tool_calls
+        verdicts = {call["id"]: verdicts_of(request.state, call).get(self.name) for call in calls}
+        return {id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"}
 
     def _judged(self, pending: "Pending") -> list[ToolCall]:
         """Returns the calls that need a verdict; one without an id can have none."""
@@ -207,12 +224,16 @@ class Pending:
         self.calls = [call for call in now if call["id"] in ids | changed]
         self.is_changed = True
 
-    def request(self, call: ToolCall, runtime: Runtime[Any]) -> ToolCallRequest:
-        """Returns the request for one of the calls, as it would reach its tool."""
+    def request(
+        self, call: ToolCall, runtime: Runtime[Any], verdicts: Mapping[str, dict[str, Verdict]] | None = None
+    ) -> ToolCallRequest:
+        """Returns the request for one of the calls, as it would reach its tool; `verdicts` take the state's place."""
         messages = self._state["messages"]
         if self.is_changed and self.reply is not None:
             messages = [self.reply if message.id == self.reply.id else message for message in messages]
         state: dict[str, Any] = {**self._state, "messages": messages}
+        if verdicts is not None:
+            state[VERDICTS] = verdicts
         return ToolCallRequest(
             tool_call=call,
             tool=None,

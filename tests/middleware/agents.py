@@ -96,6 +96,14 @@ def judged_by(verdicts, asked):
         sure = next(reply for part, reply in verdicts.items() if part in arguments)
         numbers = {"regime": "consensus", "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
         action = "abstain" if sure is None else "answer"
-        return {"decision": {"action": action, "answer": sure, "reason": "as told", **numbers}}
+        return {
+            "decision": {
+                "action": action,
+                "answer": sure,
+                "reason": "as told",
+                "choices": ["approve", "reject"],
+                **numbers,
+            }
+        }
 
     return RunnableLambda(judge)

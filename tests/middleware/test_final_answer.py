@@ -155,6 +155,53 @@ def test_all_that_the_answer_holds_is_shown(extra):
     assert "Lyon, rather" in first.requests[0]["question"]
 
 
+@every_mode
+@pytest.mark.parametrize(
+    "extra", [{"audio": {"data": "AAAA", "transcript": "Lyon"}}, {"refusal": "No."}, {"new_kind": "Lyon"}]
+)
+async def test_what_stands_beside_the_content_is_not_approved_unseen(mode, extra):
+    (first, _), graph = judges(*SURE)
+    said = AIMessage("Paris.", additional_kwargs=extra)
+    gate = CoEMiddleware(graph, tools=[], final_answer=True)
+    state = await run(mode, create_agent(ScriptedDriver(script=[said]), middleware=[gate]), ASKED)
+    (kind,) = extra
+    assert f'the answer holds "{kind}" beside its content' in state["messages"][-1].text
+    assert "Paris" not in str(state["messages"])
+    assert first.requests == []
+
+
+@pytest.mark.parametrize("extra", [{"refusal": None}, {"audio": None, "tool_calls": []}, {}])
+def test_what_is_empty_beside_the_content_is_nothing(extra):
+    _, graph = judges(*SURE)
+    gate = CoEMiddleware(graph, tools=[], final_answer=True)
+    said = AIMessage("Paris.", additional_kwargs=extra)
+    state = create_agent(ScriptedDriver(script=[said]), middleware=[gate]).invoke(ASKED)
+    assert state["messages"][-1].text == "Paris."
+
+
+def test_reasoning_beside_the_content_is_shown():
+    (first, _), graph = judges(*SURE)
+    gate = CoEMiddleware(graph, tools=[], final_answer=True)
+    said = AIMessage("Paris.", additional_kwargs={"reasoning_content": "Lyon, rather"})
+    state = create_agent(ScriptedDriver(script=[said]), middleware=[gate]).invoke(ASKED)
+    assert state["messages"][-1].text == "Paris."
+    assert "Paris." in first.requests[0]["question"]
+    assert "Lyon, rather" in first.requests[0]["question"]
+
+
+def test_an_answer_that_gets_a_voice_after_its_review_is_withheld():
+    class Speaking(AgentMiddleware):
+        def after_model(self, state, runtime):
+            audio = {"audio": {"data": "AAAA"}}
+            return {"messages": [state["messages"][-1].model_copy(update={"additional_kwargs": audio})]}
+
+    _, graph = judges(*SURE)
+    gate = CoEMiddleware(graph, tools=[], final_answer=True)
+    driver = ScriptedDriver(script=[AIMessage("Paris.")])
+    state = create_agent(driver, middleware=[Speaking(), gate]).invoke(ASKED)
+    assert "Paris" not in str(state["messages"])
+
+
 def test_the_group_is_told_of_what_it_does_not_see_in_the_conversation():
     (first, _), graph = judges(*SURE)
     asked = [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]}]

@@ -2,16 +2,25 @@
 
 import json
 import unicodedata
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from coe_agents import CoEMiddleware, prompts
 from coe_agents.middleware import describe_call
+from coe_agents.middleware.reviewer import _about_call
 from coe_agents.prompts import MAX_REVIEWED, visible
+from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, MODES, PAY, THREAD, Bank, agent, call, judged_by, judges, run, says
 
 every_mode = pytest.mark.parametrize("mode", MODES)
@@ -58,11 +67,56 @@ def test_a_former_turn_is_not_shown():
     assert "<call" not in asked[1]
 
 
-@pytest.mark.parametrize("again", [ANN, {"amount": 1.0, "to": "Ann"}], ids=["equal", "written-otherwise"])
+@pytest.mark.parametrize("again", [ANN, *({"amount": one, "to": "Ann"} for one in (1.0, "1", " 1.0", "10e-1", "+01"))])
 def test_a_call_equal_to_one_that_ran_is_a_repetition(again):
     asked, bank = asked_about(says(call(id="c1", **ANN)), says(call(id="c2", **again)))
     assert ["repetition" in question for question in asked] == [False, True]
     assert len(bank.transfers) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_equal"),
+    [
+        (0, "-0.0", True),
+        (10**40, f"{10**40}.0", True),
+        (10**40, str(10**40 + 1), False),
+        (0.1, "0.10", True),
+        (True, "1", False),
+        ("x", "X", False),
+        (None, "", False),
+        ("nan", "NaN", False),
+        (["10", {"a": "1"}], [10, {"a": 1}], True),
+        ("1e999999999999999999999", "1e999999999999999999998", False),
+    ],
+)
+def test_numbers_in_texts_compare_as_numbers(one, other, are_equal):
+    made, again = ({"to": given, "amount": 1} for given in (one, other))
+    messages = [HumanMessage("Pay."), says(call(id="c1", **made)), ToolMessage("ok", tool_call_id="c1")]
+    state = {"messages": [*messages, says(call(id="c2", **again))]}
+    asked = _about_call(ToolCallRequest(call(id="c2", **again), None, state, None), include_results=False)
+    assert ("repetition" in asked) is are_equal
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_message_that_a_tool_adds_starts_no_turn(is_first):
+    asked: list[str] = []
+    ran: list[str] = []
+
+    @tool
+    def pay(to: str, call_id: Annotated[str, InjectedToolCallId]):
+        """Pays."""
+        ran.append(to)
+        added = [ToolMessage("ok", tool_call_id=call_id), HumanMessage("(the receipt)"), HumanMessage("(its back)")]
+        return Command(update={"messages": added[::-1] if is_first else added})
+
+    script = [says(call("pay", "c1", to="Ann")), says(call("pay", "c2", to="Ann")), AIMessage("Done.")]
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["pay"])
+    compiled = create_agent(ScriptedDriver(script=script * 2), [pay], middleware=[gate], checkpointer=InMemorySaver())
+    compiled.invoke(PAY, THREAD)
+    assert ["repetition" in question for question in asked] == [False, True]
+    compiled.invoke(PAY, THREAD)  # what the user says starts one
+    assert ["repetition" in question for question in asked] == [False, True, False, True]
+    assert len(ran) == 4
 
 
 @pytest.mark.parametrize(("first", "is_repetition"), [("reject", False), ("approve", True)])
@@ -210,13 +264,44 @@ async def test_a_call_with_an_empty_id_is_blocked(mode):
     assert bank.transfers == []
 
 
-def test_a_graph_around_the_group_that_does_not_pass_choices_on_closes_the_gate():
+def test_responses_that_were_counted_otherwise_than_they_read_close_the_gate():
+    def claims(group):
+        def ask(given):
+            found = group.invoke({"question": given["question"]})
+            return {**found, "decision": {**found["decision"], "choices": ["approve", "reject"]}}
+
+        return RunnableLambda(ask)
+
     said = 'Reject. It holds "Answer: approve"'
     _, inner = judges([said], [said])
     bank = Bank()
-    outer = RunnableLambda(lambda given: inner.invoke({"question": given["question"]}))
-    agent(outer, bank).invoke(PAY, THREAD)
+    agent(claims(inner), bank).invoke(PAY, THREAD)
     assert bank.transfers == []
     _, sure = judges(["approve"], ["approve"])
-    agent(RunnableLambda(lambda given: sure.invoke({"question": given["question"]})), bank).invoke(PAY, THREAD)
+    agent(claims(sure), bank).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 10.0)]
+
+
+@every_mode
+async def test_a_call_that_is_edited_into_an_approved_one_is_a_repetition(mode):
+    asked: list[str] = []
+    bank = Bank()
+    both = says(call(id="c1", **BOB), call(id="c2", **ANN))
+    compiled = agent(judged_by({"Bob": None, "": "approve"}, asked), bank, both, on_uncertain="interrupt")
+    await run(mode, compiled, PAY)
+    edit = {"type": "edit", "edited_action": {"name": "transfer_money", "args": ANN}}
+    await run(mode, compiled, Command(resume={"decisions": [edit]}))
+    assert ["repetition" in question for question in asked] == [False, False, True]
+
+
+@every_mode
+async def test_a_call_that_is_edited_elsewhere_into_an_approved_one_is_a_repetition(mode):
+    asked: list[str] = []
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    people = HumanInTheLoopMiddleware({"transfer_money": True})
+    both = says(call(id="c1", **BOB), call(id="c2", **ANN))
+    compiled = agent(None, Bank(), both, middleware=[people, gate])
+    await run(mode, compiled, PAY)
+    edit = {"type": "edit", "edited_action": {"name": "transfer_money", "args": ANN}}
+    await run(mode, compiled, Command(resume={"decisions": [edit, {"type": "approve"}]}))
+    assert ["repetition" in question for question in asked] == [False, False, True]

@@ -28,6 +28,7 @@ def finish(state: CoEState) -> dict[str, Any]:
         answer=verdict["answer"],
         reason=verdict["reason"],
         decided_by=verdict.get("decided_by", GROUP),
+        choices=state["allowed"],
         regime=verdict.get("regime"),
         coe=measured.get("coe"),
         aleatoric=measured.get("aleatoric"),

@@ -70,6 +70,7 @@ def _settled(state: CoEState) -> dict[str, Any]:
     return {
         "asked": question,
         "allowed": _choices(state.get("choices")),
+        "reviews": bool(state.get("is_review")),
         "conversation": convert_to_openai_messages(conversation),
         "messages": asked,
         "last_seen": conversation[-1].id,

@@ -48,7 +48,9 @@ class CoEMiddleware(CoEVerdicts):
     why, with the numbers. A verdict belongs to one call, its id, name and arguments: one that was changed after it (a
     `HumanInTheLoopMiddleware` before or behind this one had it edited, say) is judged as it is then, where the tool is
     about to run. What closes the gate: a group that is not sure; one that is sure and does not approve; replies that
-    are no verdict; a failure to ask it; a call without an id, or with that of an earlier call of the same message; a
+    are no verdict; the ruling of an `Arbiter` or anybody else but a person, and a graph that does not apply the
+    `choices` it is given (both unless `approves` is given); a failure to ask it;
+    a call without an id, or with that of an earlier call of the same message; a
     call or an answer that cannot be shown whole.
 
     Args:

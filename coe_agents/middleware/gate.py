@@ -48,7 +48,8 @@ class CoEMiddleware(CoEVerdicts):
     why, with the numbers. A verdict belongs to one call, by id, name and arguments: a call that is changed later (by a
     `HumanInTheLoopMiddleware` before or behind this one, for example) is judged again when the tool is about to run.
     These close the gate: a group that is uncertain; one that is certain and does not approve; replies that are not a
-    verdict; a failure to ask it; a call without an id, or with the id of an earlier call of the same message; a call or
+    verdict; without `approves`, the ruling of anybody but a person, and a graph that does not apply the `choices` it is
+    given; a failure to ask it; a call without an id, or with the id of an earlier call of the same message; a call or
     an answer that cannot be shown whole.
 
     Args:

@@ -12,6 +12,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
+from langgraph.pregel.protocol import PregelProtocol
 
 from coe_agents.clustering import parse_choice
 from coe_agents.graph.compiled import check_compiled
@@ -107,7 +108,7 @@ class Reviewer:
             asked = asks()
             if isinstance(asked, dict):
                 return asked
-            return read_verdict(self._graph.invoke(self._input(asked), config), self._approves, visible(asked))
+            return self._read(self._graph.invoke(self._input(asked), config), asked)
         except Exception as error:
             return self._failed(error)
 
@@ -117,9 +118,13 @@ class Reviewer:
             asked = asks()
             if isinstance(asked, dict):
                 return asked
-            return read_verdict(await self._graph.ainvoke(self._input(asked), config), self._approves, visible(asked))
+            return self._read(await self._graph.ainvoke(self._input(asked), config), asked)
         except Exception as error:
             return self._failed(error)
+
+    def _read(self, result: dict[str, Any], asked: str) -> Verdict:
+        is_graph = isinstance(self._graph, PregelProtocol)
+        return read_verdict(result, self._approves, visible(asked), is_graph=is_graph)
 
     def _input(self, asked: str) -> dict[str, Any]:
         # a reading of the user's own reads answers, which the graph extracts

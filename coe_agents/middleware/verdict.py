@@ -63,7 +63,9 @@ def is_approval(answer: str) -> bool:
     return parse_choice(answer, REVIEW_CHOICES) == "approve"
 
 
-def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | None, question: str) -> Verdict:
+def read_verdict(
+    result: Mapping[str, Any], approves: Callable[[str], bool] | None, question: str, *, is_graph: bool = True
+) -> Verdict:
     """Returns the verdict in a result of a graph of `create_coe_graph`.
 
     Without `approves`, only an answer of the group or of a person counts: an `Arbiter` quotes in its reply what others
@@ -73,6 +75,7 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
         result: The graph's result.
         approves: The user's reading of the answer; None for `is_approval` of every response that counted.
         question: The question.
+        is_graph: Whether a LangGraph graph gave it. A Runnable of another kind may leave "choices" out of its decision.
 
     Raises:
         KeyError, TypeError, ValueError: If there is no decision in it, `approves` does not return a bool, the group
@@ -93,7 +96,7 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
             raise TypeError(f'"approves" must return a bool; got {type(given).__name__}. Write a plain function')
         approved = given
         if approved and approves is None and by == "group":
-            _check_responses(result)
+            _check_responses(result, is_graph=is_graph)
     elif action not in ("abstain", "escalate"):
         raise ValueError(f'the "action" of a decision must be an end; got {action!r}. Ask a graph of create_coe_graph')
     return Verdict(
@@ -111,13 +114,14 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
     )
 
 
-def _check_responses(result: Mapping[str, Any]) -> None:
+def _check_responses(result: Mapping[str, Any], *, is_graph: bool) -> None:
     """Raises ValueError if responses were counted as something other than their raw texts.
 
     A graph of ours that was given `choices` counts nothing else; one around it may not have passed them on. The
     decision says whether it did, for a graph around it need not keep the responses either.
     """
-    if (applied := result["decision"].get("choices")) != list(REVIEW_CHOICES):
+    decision = result["decision"]
+    if (is_graph or "choices" in decision) and (applied := decision.get("choices")) != list(REVIEW_CHOICES):
         raise ValueError(
             f'the graph of a review must apply "choices" of its input; its decision has {applied!r}. '
             'Pass "choices" of the input on to the CoE graph, and its whole decision back'

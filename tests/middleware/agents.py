@@ -101,7 +101,6 @@ def judged_by(verdicts, asked):
                 "action": action,
                 "answer": sure,
                 "reason": "as told",
-                "choices": ["approve", "reject"],
                 **numbers,
             }
         }

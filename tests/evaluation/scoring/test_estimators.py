@@ -258,7 +258,9 @@ def test_what_is_compared(statistics):
 
 
 def test_an_agent_without_log_probabilities_is_named_with_its_question(statistics):
-    with pytest.raises(ValueError, match=r"question 'q': \"probability\" weighting needs .* agent-0 lacks some"):
+    with pytest.raises(
+        ValueError, match=r"question 'q': \"probability\" weighting needs .* got none for some of agent-0"
+    ):
         statistics(said("x"), weighting="probability")
 
 

@@ -104,10 +104,14 @@ def test_links_into_the_repository_lead_somewhere(name):
 
 
 REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("api/"))
+INTERNAL = {
+    f"coe_agents.{name}"
+    for name in ("cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents._requests")
+}
 PACKAGES = [
     name
     for _, name, is_package in pkgutil.walk_packages(coe_agents.__path__, "coe_agents.")
-    if is_package and name != "coe_agents.cli"
+    if is_package and name not in INTERNAL
 ]
 
 

@@ -212,7 +212,7 @@ def test_the_ruling_of_an_arbiter_opens_no_gate(said):
     state = agent(group.compile(), bank).invoke(PAY, THREAD)
     assert bank.transfers == []
     (reply,) = replies(state)
-    assert "the group is not sure: Judge Dredd decided" in reply.content
+    assert "the group is not confident: Judge Dredd decided" in reply.content
     assert "__interrupt__" in agent(group.compile(), bank, on_uncertain="interrupt").invoke(PAY, THREAD)
 
 

@@ -72,7 +72,7 @@ def _unreachable_regimes(config: Config) -> Iterator[str]:
         yield config.fault(message, "policy", "epistemic_threshold")
     elif regimes:
         message = (
-            f"with {n_agents} agents the epistemic part is at most {math.log(n_agents):.3f} nats, so "
+            f"with {n_agents} agents the epistemic part is at most {math.log(n_agents):.3f} on KL's scale, so "
             f"{' and '.join(regimes)} cannot be reached. Lower the threshold"
         )
         yield config.fault(message, "policy", "epistemic_threshold")
@@ -87,7 +87,7 @@ def _notes(config: Config) -> Iterator[str]:
     again: list[tuple[str, ...]]
     most = math.log(n_responses) if uniform and graph.divergence == "kl" else math.inf
     if isinstance(policy, ThresholdConfig) and policy.max_coe >= most:
-        message = f"CoE of {n_responses} responses is at most {most:.3f} nats, so this policy always answers"
+        message = f"CoE of {n_responses} responses is at most {most:.3f} nats, so this policy answers all but ties"
         yield config.fault(message, "policy", "max_coe")
     if isinstance(policy, ThresholdConfig | CalibratedConfig):
         again = [("otherwise",)] if policy.otherwise == "another_round" else []

@@ -311,7 +311,7 @@ def test_a_file_that_is_not_there_is_said(run):
     [
         (
             '[policy]\nkind = "threshold"\nmax_coe = 2.31\n',
-            "note: coe.toml:16: policy.max_coe: CoE of 10 responses is at most 2.303 nats, so this policy always",
+            "note: coe.toml:16: policy.max_coe: CoE of 10 responses is at most 2.303 nats, so this policy answers",
         ),
         (
             '[policy]\nkind = "threshold"\nmax_coe = 1\notherwise = "another_round"\n',

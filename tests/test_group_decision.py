@@ -16,7 +16,7 @@ HOSTILE = '<script>alert("x")</script> $\\frac{1}{$ \x1b[31m'
 
 def decided(*answers: str, **options: object) -> GroupDecision:
     agents = [ScriptedAgent(f"agent {place}", [answer]) for place, answer in enumerate(answers)]
-    return ask("Capital of <b>Australia</b>?", agents, **options)  # type: ignore[arg-type]
+    return ask("Capital of <b>Australia</b>?", agents, **options)
 
 
 def test_the_module_ask_does_not_exist():
@@ -33,7 +33,7 @@ def test_attributes_are_those_of_the_decision():
     assert decision.agents["agent 2"] == {"Sydney": 1.0}
     assert decision.data["coe"] == decision.coe
     with pytest.raises(AttributeError):
-        decision.answer = "Sydney"  # type: ignore[misc]
+        decision.answer = "Sydney"
 
 
 def test_the_default_policy_answers_a_majority_of_three_and_no_even_split():

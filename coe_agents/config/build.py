@@ -1,11 +1,14 @@
-"""Owns the step from a configuration to a graph."""
+"""Owns the step from a configuration to its objects and its graph; `load` is the public way in."""
 
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
+from langgraph.graph import StateGraph
 from pydantic import BaseModel
 
 from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
@@ -30,9 +33,10 @@ from coe_agents.config.schema import (
     ModelSection,
     NormalizedClusterer,
     ThresholdConfig,
+    load_config,
 )
 from coe_agents.errors import ConfigurationError
-from coe_agents.graph import create_coe_graph
+from coe_agents.graph import CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import (
@@ -218,12 +222,55 @@ def _calibrated(config: Config, chosen: CalibratedConfig) -> CalibratedPolicy:
         raise FieldError("path", str(error)) from error
     clusterer = "NormalizedMatch" if isinstance(config.clusterer, NormalizedClusterer) else "BidirectionalEntailment"
     calibrated = policy.calibration
-    for field, now, then in (
+    for part, now, then in (
         ("clusterer", clusterer, calibrated.clusterer),
         ("divergence", config.graph.divergence, "kl"),
         ("agents", sorted(agent.name for agent in config.agents), sorted(calibrated.agents)),
     ):
         if now != then:
-            message = f"the calibrated risk does not hold: {field} {now} differs from {then} at calibration"
+            message = f"the calibrated risk does not hold: {part} {now} differs from {then} at calibration"
             warnings.warn(message, stacklevel=2)
     return policy
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The objects of a configuration file.
+
+    Attributes:
+        agents: The agents, in the order of the file.
+        clusterer: Decides which responses mean the same.
+        policy: Decides between an answer, an abstention, an escalation and another round.
+        settings: The validated fields of the file.
+    """
+
+    agents: list[ModelAgent]
+    clusterer: Clusterer
+    policy: Policy
+    settings: Config = field(repr=False)
+
+    def create_graph(self) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
+        """Returns the graph of the file, uncompiled; see `coe_agents.create_coe_graph`.
+
+        Raises:
+            ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
+        """
+        graph: StateGraph[CoEState, None, CoEInput, CoEOutput] = assemble(self.settings)
+        return graph
+
+
+def load(path: str | Path) -> Configuration:
+    """Reads a TOML file and returns its objects; no model is called or loaded yet.
+
+    Raises:
+        ConfigurationError: If the file cannot be read or is invalid; the message names file, line and field.
+
+    Example:
+        >>> from importlib import resources
+        >>> with resources.as_file(resources.files("coe_agents.cli") / "coe.toml") as path:
+        ...     config = load(path)
+        >>> [agent.name for agent in config.agents], config.policy
+        (['llama', 'qwen'], ThresholdPolicy(0.7, otherwise='abstain'))
+    """
+    settings = load_config(Path(path))
+    return Configuration(create_agents(settings), create_clusterer(settings), create_policy(settings), settings)

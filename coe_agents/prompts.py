@@ -29,6 +29,11 @@ RANDOM_CHARACTERS = (
 )
 """Asks for a text that a model that samples does not write twice."""
 
+INVENTED_STORY = (
+    "Invent a story of three sentences about a journey. Give the people and places in it names that you make up."
+)
+"""Asks for such a text in a way that chat models do not decline."""
+
 MAX_QUOTED = 300
 
 MAX_JUDGED = 4000

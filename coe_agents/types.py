@@ -64,8 +64,9 @@ class Sampling(TypedDict):
         refused: Options that the model does not take, and that were omitted.
         ignores_temperature: Whether equal responses are copies of one, since the temperature has no effect; None where
             nothing was found out.
-        probe: How that was found out, or why not: what the model gave when asked for random characters. None if it was
-            not asked. It is asked once in the process; its tokens are in the usage of the reply that asked.
+        probe: How that was found out, or why not: what the model gave when asked for random characters or a story.
+            None if it was not asked. It is asked once in the process, unless that fails (three times at most); the
+            tokens are in the usage of the reply that asked.
         counted: "each" response counts; where the temperature is ignored, copies count "once" or do "not".
         error: What ended the sampling early; None if nothing did.
     """

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from langchain_openai import ChatOpenAI
 
-from coe_agents.prompts import RANDOM_CHARACTERS
+from coe_agents.prompts import INVENTED_STORY, RANDOM_CHARACTERS
 
 Reply = tuple[int, dict[str, Any]]
+CHARACTERS = "aZ3k9" * 8
+"""A reply to a request for 40 random characters."""
 TOKENS = [
     {"token": "", "bytes": [240], "logprob": -0.5, "top_logprobs": []},
     {"token": "x", "bytes": [120], "logprob": -0.25, "top_logprobs": []},
@@ -106,12 +108,12 @@ class Served:
 
     def says(self, body: dict[str, Any], index: int) -> str:
         if is_probe(body):
-            return "aZ3" if self.ignores_temperature else f"{len(self.requests)}x{index}"
+            return CHARACTERS if self.ignores_temperature else f"{len(self.requests)}x{index}"
         return self.texts[0 if self.ignores_temperature else (body.get("seed", 0) + index) % len(self.texts)]
 
     @property
     def probes(self) -> list[dict[str, Any]]:
-        """The requests for random characters."""
+        """The requests by which an ignored temperature is found out."""
         return [body for body in self.requests if is_probe(body)]
 
     def chat(self, **options: Any) -> ChatOpenAI:
@@ -119,8 +121,8 @@ class Served:
 
 
 def is_probe(body: dict[str, Any]) -> bool:
-    """Whether random characters are asked for."""
-    return any(message["content"] == RANDOM_CHARACTERS for message in body.get("messages", ()))
+    """Whether random characters, or an invented story, are asked for."""
+    return any(message["content"] in (RANDOM_CHARACTERS, INVENTED_STORY) for message in body.get("messages", ()))
 
 
 def completion(*texts: str, tokens: list[dict[str, Any]] | None = None, top: dict[str, float] | None = None) -> Reply:

@@ -2,11 +2,24 @@
 
 A server may decode greedily whatever the request says, answer from a cache, or use one seed for all samples. Its
 responses are then copies of one, and their agreement is no evidence of how sure the model is.
+
+A suspected model is probed: it is asked for a text that a model that samples does not repeat. Different replies show
+that it samples. Equal replies show that its temperature is ignored, if they are such a text; a model may also decline,
+and always in the same words. So there are three probes, each sent only if the one before is declined or empty:
+
+1. 40 random characters, of which at least 16 must be there in a row;
+2. an invented story, at least 80 characters long and no refusal, which chat models do not decline;
+3. the story at temperature 2, at which no model repeats even a refusal: equal replies settle it, unless they are empty.
+
+A probe that fails is repeated with the next suspicious responses, three times in all. What is not settled then, or by
+the third probe, stays unknown for the rest of the process: all responses count, and `Sampling.probe` says why.
 """
 
 import math
+import re
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,7 +29,9 @@ from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents._requests.balance import Replica
 from coe_agents.agents._requests.parse import FEWEST
+from coe_agents.clustering import answer_kind
 from coe_agents.errors import IgnoredTemperatureError
+from coe_agents.prompts import INVENTED_STORY, RANDOM_CHARACTERS
 from coe_agents.types import AgentReply, AgentRequest, Response, Usage
 
 OnGreedy = Literal["exclude", "count_once", "trust"]
@@ -28,8 +43,9 @@ _SURPRISING = math.log(1e-3)
 """Below this chance equal replies to the probe are not chance."""
 _FEWEST_TOKENS = 64
 """What 40 characters may take: a shorter reply might not reach the first random one."""
+_MOST_TRIES = 3
+"""How often probes may fail."""
 _SETTINGS = ("model_name", "model", "top_p", "top_k", "min_p", "model_kwargs", "extra_body")
-_ASKED = "a request for 40 random characters"
 REMEDY = (
     'Use a server that samples, such as vLLM, or have this one sample ("do_sample": true in the model\'s '
     'generation_config.json for transformers serve). on_greedy="count_once" counts the responses as one'
@@ -37,11 +53,42 @@ REMEDY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What asking a model for random characters showed.
+class Probe:
+    """A request whose replies differ if the model samples.
 
     Attributes:
-        are_equal: Whether all replies were; None where that proves nothing, or there were none.
+        prompt: The whole conversation.
+        name: What it is called in a finding.
+        temperature: None for that of the responses.
+        is_proof: Whether equal replies with this text show that the temperature is ignored.
+    """
+
+    prompt: str
+    name: str
+    temperature: float | None
+    is_proof: Callable[[str], bool]
+
+
+_PROBES = (
+    Probe(
+        RANDOM_CHARACTERS,
+        "a request for 40 random characters",
+        None,
+        lambda text: re.search("[A-Za-z0-9]{16}", text) is not None,
+    ),
+    Probe(
+        INVENTED_STORY, "a request for a story", None, lambda text: len(text) >= 80 and answer_kind(text) == "answer"
+    ),
+    Probe(INVENTED_STORY, "a request for a story at temperature 2", 2.0, lambda text: bool(text.strip())),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What probing a model showed.
+
+    Attributes:
+        are_equal: Whether all replies are equal; None if that proves nothing, or there are none.
         account: What it replied, as one clause.
         log_chance: Log-probability that samples are equal by themselves; None where it is not known.
         is_final: Whether it holds for the rest of the process; a failure does not.
@@ -78,6 +125,7 @@ class Findings:
 
     def __init__(self) -> None:
         self._found: dict[tuple[Hashable, ...], Future[Finding | None]] = {}
+        self._n_failed: Counter[tuple[Hashable, ...]] = Counter()
         self._lock = threading.RLock()  # a finalizer may run while it is held
 
     def claim(self, key: tuple[Hashable, ...]) -> tuple[Future[Finding | None], bool]:
@@ -97,6 +145,12 @@ class Findings:
                 del self._found[key]
         future.set_result(finding)
 
+    def note_failure(self, key: tuple[Hashable, ...]) -> int:
+        """Notes that a probe failed, and returns how many did."""
+        with self._lock:
+            self._n_failed[key] += 1
+            return self._n_failed[key]
+
     def note_sampling(self, key: tuple[Hashable, ...]) -> None:
         """Notes that responses differ; if the temperature was ignored before, the server has changed since."""
         with self._lock:
@@ -107,13 +161,15 @@ class Findings:
     def forget(self, identity: Hashable) -> None:
         """Drops the findings of a model that was garbage-collected."""
         with self._lock:
-            for key in [key for key in self._found if key[0] == identity]:
-                del self._found[key]
+            for known in (self._found, self._n_failed):
+                for key in [key for key in known if key[0] == identity]:
+                    del known[key]
 
     def clear(self) -> None:
         """Drops all findings."""
         with self._lock:
             self._found.clear()
+            self._n_failed.clear()
 
 
 FINDINGS = Findings()
@@ -128,7 +184,7 @@ def identity_of(model: BaseChatModel, address: str) -> Hashable:
 
 
 def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGreedy, temperature: float) -> bool:
-    """Returns whether equal responses are a reason to ask the model for random characters.
+    """Returns whether equal responses are a reason to probe the model.
 
     Not where it has no temperature to ignore, nor where the request is for one of a few choices, or a verdict.
     """
@@ -139,7 +195,7 @@ def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGree
 def examine(
     reply: AgentReply,
     replicas: Sequence[Replica],
-    probe: Callable[[Replica], Generator[_Step, Any, AgentReply]],
+    probe: Callable[[Replica, str, float], Generator[_Step, Any, AgentReply]],
     *,
     on_greedy: OnGreedy,
     temperature: float,
@@ -151,7 +207,7 @@ def examine(
     Args:
         reply: All responses of the agent.
         replicas: The server of each response.
-        probe: Asks a server for random characters, in steps; called once for each server that is suspected.
+        probe: Sends a server a prompt at a temperature, in steps; called for each server that is suspected.
         on_greedy: What to do with copies.
         temperature: With which the responses were drawn.
 
@@ -175,9 +231,10 @@ def examine(
 def _find(
     replica: Replica,
     reply: AgentReply,
-    probe: Callable[[Replica], Generator[_Step, Any, AgentReply]],
+    probe: Callable[[Replica, str, float], Generator[_Step, Any, AgentReply]],
     temperature: float,
 ) -> Generator[_Step | Future[Finding | None], Any, Finding]:
+    """Returns what is known of a server, or what probing it shows; the tokens of probes are added to the reply's."""
     key = _key_of(replica, temperature)
     found: Finding | None = None
     while found is None:
@@ -186,22 +243,44 @@ def _find(
             found = yield future
             continue
         try:
-            probed = yield from probe(_with_room(replica))
-            found = _read(probed)
+            found = yield from _probe(_with_room(replica), reply, probe, temperature, key)
         finally:
             FINDINGS.settle(key, future, found)
+    return found
+
+
+def _probe(
+    replica: Replica,
+    reply: AgentReply,
+    probe: Callable[[Replica, str, float], Generator[_Step, Any, AgentReply]],
+    temperature: float,
+    key: tuple[Hashable, ...],
+) -> Generator[_Step, Any, Finding]:
+    """Sends the probes until one is settled or fails, or all were declined."""
+    found = Finding(None, "")
+    for one in _PROBES:
+        probed = yield from probe(replica, one.prompt, temperature if one.temperature is None else one.temperature)
         spent, cost = reply["usage"], probed["usage"]
         reply["usage"] = Usage(
             input_tokens=spent["input_tokens"] + cost["input_tokens"],
             output_tokens=spent["output_tokens"] + cost["output_tokens"],
         )
+        read = _read(one, probed)
+        if read is None:
+            n_failed = FINDINGS.note_failure(key)
+            is_final = n_failed >= _MOST_TRIES
+            tries = f"try {n_failed} of {_MOST_TRIES}{', the last' if is_final else ''}"
+            return Finding(None, f"{one.name} failed: {probed['sampling']['error']} ({tries})", is_final=is_final)
+        found = read
+        if found.are_equal is not None:
+            break
     return found
 
 
 def to_late_finding(error: Exception) -> Finding:
     """Returns the finding of a request that had no time to wait for another one's."""
     return Finding(
-        None, f"{_ASKED} was not answered in time: {type(error).__name__}: {error}".rstrip(": "), is_final=False
+        None, f"a probe was not answered in time: {type(error).__name__}: {error}".rstrip(": "), is_final=False
     )
 
 
@@ -221,15 +300,18 @@ def _with_room(replica: Replica) -> Replica:
     return Replica(model, replica.address, replica.places, replica.identity)
 
 
-def _read(probe: AgentReply) -> Finding:
-    replies, failure = probe["responses"], probe["sampling"]["error"]
+def _read(probe: Probe, reply: AgentReply) -> Finding | None:
+    """Returns what the replies to a probe show; None if the probe failed."""
+    replies = reply["responses"]
+    given = f"its {len(replies)} replies to {probe.name}"
     if not _are_copies(replies):
-        return Finding(False, f"its {len(replies)} replies to {_ASKED} differ")
-    if failure is not None or len(replies) < FEWEST:
-        return Finding(None, f"{_ASKED} failed: {failure}", is_final=False)
-    if not replies[0]["text"].strip():
-        return Finding(None, f"its {len(replies)} replies to {_ASKED} are empty")
-    return Finding(True, f"its {len(replies)} replies to {_ASKED} are equal", _log_chance(replies))
+        return Finding(False, f"{given} differ")
+    if reply["sampling"]["error"] is not None or len(replies) < FEWEST:
+        return None
+    text = replies[0]["text"]
+    if not text.strip():
+        return Finding(None, f"{given} are empty")
+    return Finding(True if probe.is_proof(text) else None, f"{given} are equal", _log_chance(replies))
 
 
 def _count(

@@ -31,7 +31,6 @@ from coe_agents.agents.choice.probability import achoice_probability
 from coe_agents.agents.choice.steps import ChoiceProbabilities
 from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, may_be_probed, to_late_finding
 from coe_agents.errors import AgentTimeoutError, CoEError
-from coe_agents.prompts import RANDOM_CHARACTERS
 from coe_agents.redaction import secrets_of
 from coe_agents.types import AgentReply, AgentRequest
 
@@ -85,9 +84,11 @@ class ModelAgent:
             greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
             that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
             model with a field `temperature` that gave at least three equal responses at a temperature above 0, which
-            its log-probabilities do not explain, is asked for 40 random characters as often, without the system prompt:
-            once in the process for each server and its settings. If those are equal, too, the temperature has no
-            effect. A model that has no such field, and may take its temperature by `bind`, is never asked.
+            its log-probabilities do not explain, is asked for 40 random characters as often, without the system prompt,
+            and, if it declines, for an invented story: once in the process for each server and its settings. If the
+            replies are equal, too, the temperature has no effect. A probe that fails is repeated with the next such
+            responses, three times in all; what stays unknown is in `Sampling`, and all responses count. A model that
+            has no such field, and may take its temperature by `bind`, is never asked.
 
     Raises:
         TypeError: If `model` is neither a chat model nor a string, nor chat models of one class.
@@ -350,9 +351,9 @@ class ModelAgent:
         """Yields the requests to send, and the futures to wait for; returns the reply. Does no I/O."""
 
         def draw_all(
-            asker: Asker, request: AgentRequest, messages: list[BaseMessage]
+            asker: Asker, request: AgentRequest, messages: list[BaseMessage], temperature: float, needed: str = ""
         ) -> Generator[_Requests, Any, Drawn]:
-            steps = draw(ladder, n_samples, self._seeds(request), temperature)
+            steps = draw(ladder, n_samples, self._seeds(request), temperature, needed)
             try:
                 calls = next(steps)
                 while True:
@@ -361,13 +362,13 @@ class ModelAgent:
                 drawn: Drawn = done.value
                 return drawn
 
-        def probe_server(replica: Replica) -> Generator[_Requests, Any, AgentReply]:
+        def probe_server(replica: Replica, prompt: str, temperature: float) -> Generator[_Requests, Any, AgentReply]:
             alone = replace(asker, replicas=Replicas([replica]))
-            probe = AgentRequest(question=RANDOM_CHARACTERS, messages=[], round=request["round"])
-            drawn = yield from draw_all(alone, probe, [HumanMessage(RANDOM_CHARACTERS)])
+            probe = AgentRequest(question=prompt, messages=[], round=request["round"])
+            drawn = yield from draw_all(alone, probe, [HumanMessage(prompt)], temperature, needed="temperature")
             return self._reply(probe, ladder, drawn, n_samples, temperature)
 
-        drawn = yield from draw_all(asker, request, messages)
+        drawn = yield from draw_all(asker, request, messages, temperature)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure

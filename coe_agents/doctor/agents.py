@@ -35,8 +35,8 @@ class AgentReport:
         seconds: From the request to the last sample, without `load_seconds`, the loading of a model in this process.
         on_greedy: How its responses count if its temperature has no effect.
         ignores_temperature: Whether its temperature has no effect; None if unknown.
-        probe: Its response to a request for random characters; None without such a request.
-        n_requests: Number of requests, without those for random characters; 1 if the server honours `n`.
+        probe: What probes of an ignored temperature showed; None if there were none.
+        n_requests: Number of requests, without those probes; 1 if the server honours `n`.
         logprobs: Whether all, some or none of the responses have log-probabilities.
         n_distinct: Number of different texts among the responses.
     """
@@ -64,7 +64,7 @@ class AgentReport:
 
 
 def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
-    """Asks an agent's model for its number of samples and, if these are all equal, for random characters."""
+    """Asks an agent's model for its number of samples, and probes its temperature if these are all equal."""
     start = time.perf_counter()
     examined = copy.copy(agent)
     examined.on_greedy = "exclude"  # detects an ignored temperature under every setting

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import pickle
 import threading
+from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
@@ -16,11 +17,11 @@ from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.agents.greedy_decoding import FINDINGS
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import IgnoredTemperatureError
-from coe_agents.prompts import RANDOM_CHARACTERS
+from coe_agents.prompts import INVENTED_STORY, RANDOM_CHARACTERS
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import AgentReply, AgentRequest
 from tests.doubles import CountingModel
-from tests.servers import Served, answering, completion, is_probe, running, served
+from tests.servers import CHARACTERS, Served, answering, completion, is_probe, running, served
 
 REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 forms = pytest.mark.parametrize("form", ["sync", "async"])
@@ -189,28 +190,111 @@ async def test_who_stops_waiting_stops_nobody_else():
     assert "was not answered in time" in reply["sampling"]["probe"]
 
 
-@forms
-def test_a_probe_that_fails_decides_nothing_and_is_made_again(form):
-    class Failing(Served):
-        def answer(self, body):
-            return (500, {"error": {"message": "out of memory"}}) if is_probe(body) else super().answer(body)
+class FailingProbes(Served):
+    """Ignores the temperature, and fails when asked for random characters."""
 
-    with running(Failing(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
+    def answer(self, body):
+        return (500, {"error": {"message": "out of memory"}}) if is_probe(body) else super().answer(body)
+
+
+@forms
+def test_a_probe_that_fails_decides_nothing_and_is_tried_three_times(form):
+    with running(FailingProbes(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
         one = agent(server, retries=0)
-        for n_probes in (1, 2):
+        for n_probes, said in [(1, "(try 1 of 3)"), (2, "(try 2 of 3)"), *[(3, "(try 3 of 3, the last)")] * 2]:
             reply = sampled(one, form)
             assert len(server.probes) == n_probes
             sampling = reply["sampling"]
             assert (len(reply["responses"]), sampling["counted"], sampling["ignores_temperature"]) == (4, "each", None)
             assert sampling["probe"].startswith("a request for 40 random characters failed: ServerError")
             assert "out of memory" in sampling["probe"]
+            assert sampling["probe"].endswith(said)
+
+
+def test_a_probe_that_succeeds_after_a_failure_decides():
+    with running(FailingProbes(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
+        one = agent(server, retries=0)
+        assert sampled(one)["sampling"]["ignores_temperature"] is None
+        server.answer = Served.answer.__get__(server)
+        with pytest.raises(IgnoredTemperatureError):
+            sampled(one)
+
+
+DECLINED = "I'm sorry, but I can't generate random characters."
+STORY = "Mira took the night train to Olmen. In Olmen she lost her hat to the wind. A goat called Per brought it back."
+
+
+def replying(*replies: Callable[[int], str] | str):
+    """A server whose only response is "Paris", and whose replies to the first, second, ... probe are these."""
+
+    def answer(body):
+        if not is_probe(body):
+            return completion(*["Paris"] * body["n"])
+        reply = replies[len(server.probes) - 1]
+        return completion(*[reply if isinstance(reply, str) else reply(index) for index in range(body["n"])])
+
+    server = Served()
+    server.answer = answer
+    return running(server)
+
+
+def prompts_of(server: Served) -> list[tuple[str, float]]:
+    return [(body["messages"][-1]["content"], body["temperature"]) for body in server.probes]
+
+
+@forms
+@pytest.mark.parametrize("declined", [DECLINED, "I can't help with that.", "我无法生成随机字符。", ""])
+def test_a_model_that_declines_random_characters_is_asked_for_a_story(form, declined):
+    with replying(declined, lambda index: f"{index}. {STORY}") as server:
+        sampling = sampled(agent(server, temperature=0.7), form)["sampling"]
+        assert prompts_of(server) == [(RANDOM_CHARACTERS, 0.7), (INVENTED_STORY, 0.7)]
+    assert (sampling["ignores_temperature"], sampling["counted"]) == (False, "each")
+    assert sampling["probe"] == "its 4 replies to a request for a story differ"
+
+
+def test_equal_stories_show_that_the_temperature_is_ignored():
+    with (
+        replying(DECLINED, STORY) as server,
+        pytest.raises(IgnoredTemperatureError, match="4 replies to a request for a story are equal, too") as caught,
+    ):
+        sampled(agent(server))
+    assert caught.value.usage == {"input_tokens": 3 * 11, "output_tokens": 3 * 8}  # the responses and both probes
+
+
+@pytest.mark.parametrize(("hot", "ignores"), [("I don't know.", True), (lambda index: f"I {index} don't", False)])
+def test_a_model_that_declines_all_is_asked_at_a_temperature_at_which_no_refusal_repeats(hot, ignores):
+    with replying("I don't know.", "I don't know.", hot) as server:
+        sampling = sampled(agent(server, on_greedy="count_once"))["sampling"]
+        assert prompts_of(server) == [(RANDOM_CHARACTERS, 1.0), (INVENTED_STORY, 1.0), (INVENTED_STORY, 2.0)]
+    assert sampling["ignores_temperature"] is ignores
+    assert sampling["probe"].startswith("its 4 replies to a request for a story at temperature 2 ")
+
+
+def test_a_server_that_does_not_take_the_higher_temperature_decides_nothing_and_keeps_its_own():
+    def answer(body):
+        if body.get("temperature") == 2:
+            message = "Unsupported value: 'temperature' does not support 2.0 with this model."
+            return 400, {"error": {"message": message, "param": "temperature"}}
+        return completion(*["I can't do that." if is_probe(body) else "Paris"] * body["n"])
+
+    with answering(answer) as server:
+        one = agent(server, temperature=0.7)
+        sampling = sampled(one)["sampling"]
+        sampled(one)
+        asked = [body["temperature"] for body in server.requests if not is_probe(body)]
+    assert (sampling["ignores_temperature"], sampling["counted"], sampling["refused"]) == (None, "each", [])
+    assert sampling["probe"].startswith("a request for a story at temperature 2 failed: InvalidRequestError")
+    assert asked == [0.7, 0.7]
 
 
 def test_empty_replies_decide_nothing():
-    with answering(lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])) as server:
-        reply = sampled(agent(server))
-    assert reply["sampling"]["ignores_temperature"] is None
-    assert reply["sampling"]["probe"] == "its 4 replies to a request for 40 random characters are empty"
+    with replying("", "", "") as server:
+        one = agent(server)
+        for _ in range(2):
+            sampling = sampled(one)["sampling"]
+            assert len(server.probes) == 3
+    assert sampling["ignores_temperature"] is None
+    assert sampling["probe"] == "its 4 replies to a request for a story at temperature 2 are empty"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +344,8 @@ def priced(logprob: float, *, of_probe: float | None = None):
 
     def answer(body):
         said = of_probe if is_probe(body) and of_probe is not None else logprob
-        return completion(*["Paris"] * body["n"], tokens=[{"token": "Paris", "logprob": said, "bytes": None}])
+        text = CHARACTERS if is_probe(body) else "Paris"
+        return completion(*[text] * body["n"], tokens=[{"token": text, "logprob": said, "bytes": None}])
 
     return answering(answer)
 
@@ -293,7 +378,8 @@ def test_a_low_temperature_makes_samples_agree_too(temperature, ignores):
 def test_what_a_probe_says_of_an_agent_does_not_depend_on_who_asked_first(first):
     def answer(body):  # at a chance of exp(-3) it may be sure, at exp(-30) not
         logprob = -10.0 if body["messages"][0]["content"] == "surprising" else -1.0
-        return completion(*["Paris"] * 4, tokens=[{"token": "x", "logprob": logprob, "bytes": None}])
+        text = CHARACTERS if is_probe(body) else "Paris"
+        return completion(*[text] * 4, tokens=[{"token": "x", "logprob": logprob, "bytes": None}])
 
     with answering(answer) as server:
         one = agent(server, on_greedy="count_once")
@@ -430,7 +516,7 @@ class Local(CountingModel):
     def _generate(self, *args, **options):
         result = super()._generate(*args, **options)
         for generation in result.generations:
-            generation.message.content, generation.generation_info = "Quito", {}
+            generation.message.content, generation.generation_info = CHARACTERS, {}
         return result
 
 

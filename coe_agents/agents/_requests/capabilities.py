@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -153,7 +153,11 @@ def _longest_timeout(model: BaseChatModel) -> float | None:
 
 
 def draw(
-    ladder: Ladder, n_samples: int, seed_of: Callable[[int], int | None], temperature: float | None = None
+    ladder: Ladder,
+    n_samples: int,
+    seed_of: Callable[[int], int | None],
+    temperature: float | None = None,
+    needed: str = "",
 ) -> Generator[list[ModelCall], list[Answered | CoEError], Drawn]:
     """Yields requests to be sent at once and is sent their outcomes, until all responses are there or one failed.
 
@@ -165,10 +169,14 @@ def draw(
         n_samples: How many responses to draw.
         seed_of: The seed of the agent's response of a number; a request for several takes that of its first.
         temperature: Where it differs from that of the model.
+        needed: An option without which the responses are of no use: if it is refused, the request fails.
     """
     drawn, offset = Drawn(), 0
     while drawn.failure is None and (missing := n_samples - drawn.n_received) > 0:
-        calls = ladder.calls(missing, offset, seed_of, temperature)
+        calls = [
+            replace(call, refusable=tuple(option for option in call.refusable if option != needed))
+            for call in ladder.calls(missing, offset, seed_of, temperature)
+        ]
         outcomes = yield calls
         for call, outcome in zip(calls, outcomes, strict=False):  # after a failure the rest may not have been sent
             if isinstance(outcome, CoEError):

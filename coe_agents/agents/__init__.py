@@ -1,8 +1,7 @@
 """Owns the participants: what turns a model into an agent that is sampled, a judge, an arbiter, or a probability."""
 
 from coe_agents.agents.arbiter import Arbiter
-from coe_agents.agents.choice.probability import achoice_probability, choice_probability
-from coe_agents.agents.choice.steps import ChoiceProbabilities
+from coe_agents.agents.choice.probability import ChoiceProbabilities, achoice_probability, choice_probability
 from coe_agents.agents.entailment import ChatEntailment
 from coe_agents.agents.judge import ChatJudge
 from coe_agents.agents.model_agent import ModelAgent

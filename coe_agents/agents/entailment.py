@@ -11,9 +11,9 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 from numpy.typing import NDArray
 
 from coe_agents import prompts
-from coe_agents.agents._requests.balance import Replica, Replicas
 from coe_agents.agents._requests.clients import address_of, without_retries
-from coe_agents.agents._requests.limits import Deadline, check_limits, places_of
+from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
+from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.send import Asker
 from coe_agents.agents.choice.probability import choice_probability
 from coe_agents.clustering import ENTAILMENT_LABELS

@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents.agents._requests.balance import Replica
+from coe_agents.agents._requests.endpoints import Replica
 from coe_agents.agents._requests.parse import FEWEST
 from coe_agents.clustering import answer_kind
 from coe_agents.errors import IgnoredTemperatureError

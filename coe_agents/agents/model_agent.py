@@ -7,7 +7,6 @@ import math
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -20,17 +19,17 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
-from coe_agents.agents._requests.balance import Answered, Replica, Replicas
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, ModelCall, draw
 from coe_agents.agents._requests.clients import address_of, check_models, create_model, prepare, without_input
-from coe_agents.agents._requests.limits import Deadline, check_limits, places_of
+from coe_agents.agents._requests.endpoints import Answered, Replica, Replicas, places_of
+from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
-from coe_agents.agents.choice.grading import MIN_MASS, agrade, grade, is_gradable, to_graded_reply
-from coe_agents.agents.choice.probability import achoice_probability
-from coe_agents.agents.choice.steps import ChoiceProbabilities
+from coe_agents.agents._requests.steps import arun_steps, run_steps
+from coe_agents.agents.choice.grading import METHODS, MIN_MASS, is_gradable, to_graded_reply
+from coe_agents.agents.choice.probability import ChoiceProbabilities, achoice_probability, choice_probability
 from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, may_be_probed, to_late_finding
-from coe_agents.errors import AgentTimeoutError, CoEError
+from coe_agents.errors import AgentTimeoutError, CoEError, NoChoiceError
 from coe_agents.redaction import secrets_of
 from coe_agents.types import AgentReply, AgentRequest
 
@@ -46,6 +45,70 @@ class _Requests:
     asker: Asker
     calls: list[ModelCall]
     messages: list[BaseMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A request for the exact probabilities of some choices."""
+
+    choices: Sequence[str]
+
+
+_Step = _Requests | _Choice | Future[Finding | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """Does the steps of sampling, in both forms; a future is waited for.
+
+    Attributes:
+        asker: Asks the agent's model.
+        messages: The conversation.
+        observed: Callbacks, tags and metadata.
+        deadline: Of the agent.
+    """
+
+    asker: Asker
+    messages: list[BaseMessage]
+    observed: dict[str, Any]
+    deadline: Deadline
+
+    def send(self, step: _Step) -> Any:
+        if isinstance(step, Future):
+            try:
+                return step.result(self.deadline.left())
+            except (TimeoutError, AgentTimeoutError) as error:
+                return to_late_finding(error)
+        if isinstance(step, _Choice):
+            return self.asker.try_(
+                lambda model, _: choice_probability(
+                    model, self.messages, step.choices, methods=METHODS, config=self.observed
+                ),
+                self.deadline,
+            )
+        outcomes = list[Answered | CoEError]()
+        for call in step.calls:
+            outcomes.append(step.asker.ask(call, step.messages, self.observed, self.deadline))
+            if isinstance(outcomes[-1], CoEError):
+                break
+        return outcomes
+
+    async def asend(self, step: _Step) -> Any:
+        if isinstance(step, Future):
+            try:
+                async with asyncio.timeout(self.deadline.left()):
+                    return await asyncio.wrap_future(step)
+            except (TimeoutError, AgentTimeoutError) as error:
+                return to_late_finding(error)
+        if isinstance(step, _Choice):
+            return await self.asker.atry(
+                lambda model, _: achoice_probability(
+                    model, self.messages, step.choices, methods=METHODS, config=self.observed
+                ),
+                self.deadline,
+            )
+        asking = [step.asker.aask(call, step.messages, self.observed, self.deadline) for call in step.calls]
+        return await asyncio.gather(*asking)
 
 
 class ModelAgent:
@@ -191,51 +254,13 @@ class ModelAgent:
             ImportError: If a package that the model needs is not installed.
             ValueError: If "provider:model" cannot be made of its options.
         """
-        ladder, asker, messages, observed = self._prepare(request, config)
-        deadline, n_samples, temperature = self._settings_of(request)
-        if self._grades(request):
-            found = asker.try_(lambda model, _: grade(model, messages, request["choices"], observed), deadline)
-            if (graded := self._to_graded(request, found)) is not None:
-                return graded
-        with closing(
-            self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
-        ) as steps:
-            try:
-                step = next(steps)
-                while True:
-                    if isinstance(step, Future):
-                        step = steps.send(_result(step, deadline))
-                        continue
-                    outcomes = list[Answered | CoEError]()
-                    for call in step.calls:
-                        outcomes.append(step.asker.ask(call, step.messages, observed, deadline))
-                        if isinstance(outcomes[-1], CoEError):
-                            break
-                    step = steps.send(outcomes)
-            except StopIteration as done:
-                return _value_of(done)
+        steps, sender = self._start(request, config)
+        return run_steps(steps, sender.send)
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
-        ladder, asker, messages, observed = await asyncio.to_thread(self._prepare, request, config)
-        deadline, n_samples, temperature = self._settings_of(request)
-        if self._grades(request):
-            found = await asker.atry(lambda model, _: agrade(model, messages, request["choices"], observed), deadline)
-            if (graded := self._to_graded(request, found)) is not None:
-                return graded
-        with closing(
-            self._steps(request, ladder, asker, messages, n_samples=n_samples, temperature=temperature)
-        ) as steps:
-            try:
-                step = next(steps)
-                while True:
-                    if isinstance(step, Future):
-                        step = steps.send(await _aresult(step, deadline))
-                        continue
-                    asking = [step.asker.aask(call, step.messages, observed, deadline) for call in step.calls]
-                    step = steps.send(await asyncio.gather(*asking))
-            except StopIteration as done:
-                return _value_of(done)
+        steps, sender = await asyncio.to_thread(self._start, request, config)
+        return await arun_steps(steps, sender.asend)
 
     async def achoice(
         self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
@@ -286,11 +311,15 @@ class ModelAgent:
         identity = (type(made), given) if isinstance(given, str) and not address else None
         return Replica(prepare(made, wanted), address, places, identity or identity_of(made, address))
 
-    def _prepare(
+    def _start(
         self, request: AgentRequest, config: Mapping[str, Any] | None
-    ) -> tuple[Ladder, Asker, list[BaseMessage], dict[str, Any]]:
+    ) -> tuple[Generator[_Step, Any, AgentReply], _Sender]:
+        """Returns the steps of a request, and what does them."""
         self._prepare_model()
-        return self._ladder, self._asker, self._messages(request), tracing_options(config)
+        messages = self._messages(request)
+        deadline, n_samples, temperature = self._settings_of(request)
+        sender = _Sender(self._asker, messages, tracing_options(config), deadline)
+        return self._steps(request, messages, n_samples=n_samples, temperature=temperature), sender
 
     def _prepare_model(self) -> BaseChatModel:
         try:
@@ -329,26 +358,20 @@ class ModelAgent:
     def _grades(self, request: AgentRequest) -> bool:
         return self._may_grade and bool(request.get("graded")) and is_gradable(request.get("choices", ["", ""]))
 
-    def _to_graded(self, request: AgentRequest, found: ChoiceProbabilities | None) -> AgentReply | None:
-        """Returns the probabilities as a reply; None where samples are needed."""
-        if found is None:
-            self._may_grade = False  # a property of the model and its server, which is not asked again
-        if found is None or (found.mass is not None and found.mass < MIN_MASS):
-            return None
-        first_index = request.get("first_index", 0)
-        return to_graded_reply(found, agent=self.name, round=request["round"], first_index=first_index)
-
     def _steps(
-        self,
-        request: AgentRequest,
-        ladder: Ladder,
-        asker: Asker,
-        messages: list[BaseMessage],
-        *,
-        n_samples: int,
-        temperature: float,
-    ) -> Generator[_Requests | Future[Finding | None], Any, AgentReply]:
+        self, request: AgentRequest, messages: list[BaseMessage], *, n_samples: int, temperature: float
+    ) -> Generator[_Step, Any, AgentReply]:
         """Yields the requests to send, and the futures to wait for; returns the reply. Does no I/O."""
+        ladder, asker = self._ladder, self._asker
+        if self._grades(request):
+            try:
+                found: ChoiceProbabilities = yield _Choice(request["choices"])
+            except NoChoiceError:
+                self._may_grade = False  # a property of the model and its server, which is not asked again
+            else:
+                if found.mass is None or found.mass >= MIN_MASS:
+                    first_index = request.get("first_index", 0)
+                    return to_graded_reply(found, agent=self.name, round=request["round"], first_index=first_index)
 
         def draw_all(
             asker: Asker, request: AgentRequest, messages: list[BaseMessage], temperature: float, needed: str = ""
@@ -394,26 +417,6 @@ class ModelAgent:
             max_chars=self.max_response_chars,
             marks_truncated="choices" in request,
         )
-
-
-def _result(future: Future[Finding | None], deadline: Deadline) -> Finding | None:
-    try:
-        return future.result(deadline.left())
-    except (TimeoutError, AgentTimeoutError) as error:
-        return to_late_finding(error)
-
-
-async def _aresult(future: Future[Finding | None], deadline: Deadline) -> Finding | None:
-    try:
-        async with asyncio.timeout(deadline.left()):
-            return await asyncio.wrap_future(future)
-    except (TimeoutError, AgentTimeoutError) as error:
-        return to_late_finding(error)
-
-
-def _value_of(done: StopIteration) -> AgentReply:
-    reply: AgentReply = done.value
-    return reply
 
 
 def _check(holds: bool, must: str, got: object, remedy: str) -> None:

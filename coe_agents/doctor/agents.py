@@ -1,4 +1,4 @@
-"""Owns the probe of an agent, a request for a few samples, and the remedies for what fails."""
+"""Owns the probe of an agent: a request for a few samples."""
 
 import copy
 import time
@@ -8,6 +8,7 @@ from threading import Thread
 from typing import Any, Literal, TypeVar
 
 from coe_agents.agents import ModelAgent
+from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.errors import CoEError, IgnoredTemperatureError
 from coe_agents.redaction import clean, redacted, secrets_of
 from coe_agents.types import AgentRequest
@@ -126,30 +127,6 @@ def to_failure(error: Exception, secrets: set[str]) -> Failure:
         error=text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…",
         remedy=clean(redacted(remedy_for(error), secrets)),
     )
-
-
-def remedy_for(error: Exception) -> str:
-    """Returns the remedy for an error of a model or its client."""
-    if hint := getattr(error, "hint", ""):
-        return str(hint)
-    kind, status = type(error).__name__, getattr(error, "status_code", None)
-    by_status = {
-        401: 'Check the key in the variable that "api_key_env" names',
-        403: 'Check that the key in the variable that "api_key_env" names may use this model',
-        404: 'Check "model" and "base_url"; the address of a vLLM server ends in /v1',
-        429: "Wait, ask for fewer samples, or have the limit raised",
-    }
-    if status in by_status:
-        return by_status[status]
-    if isinstance(status, int):
-        return "Look at the server's log" if status >= 500 else 'Correct the setting that the error names, or "options"'
-    if isinstance(error, TimeoutError) or "Timeout" in kind:
-        return 'Look at the server\'s log; if it is only slow, raise "timeout" in "options"'
-    if isinstance(error, ConnectionError) or "Connect" in kind:
-        return 'Start the server, or correct "base_url"'
-    if isinstance(error, ImportError):
-        return "Install the package that the error names"
-    return "Call the model without coe-agents, and check whether the error is the same"
 
 
 def device_of(loaded: Any) -> str | None:

@@ -14,10 +14,10 @@ from rich.console import Console
 from coe_agents.cli.display.config import show_examination
 from coe_agents.config.schema import load_config
 from coe_agents.doctor import diagnosis
-from coe_agents.doctor.agents import Failure, all_within, remedy_for
+from coe_agents.doctor.agents import Failure, all_within
 from coe_agents.doctor.clusterers import probe_entailment
 from coe_agents.doctor.diagnosis import Examination, Problem, examine
-from coe_agents.errors import AgentError, ConfigurationError
+from coe_agents.errors import ConfigurationError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from tests.servers import Served, answering, completion, is_probe, running, served
 
@@ -350,38 +350,6 @@ def test_an_entailment_model_that_fails_is_no_crash():
         error="RuntimeError: out of memory",
         remedy="Call the model without coe-agents, and check whether the error is the same",
     )
-
-
-class HttpError(Exception):
-    def __init__(self, status_code):
-        super().__init__("refused")
-        self.status_code = status_code
-
-
-class ReadTimeoutError(Exception):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
-        (AgentError("gone", hint="Do this"), "Do this"),
-        (HttpError(401), "Check the key"),
-        (HttpError(403), "may use this model"),
-        (HttpError(404), "ends in /v1"),
-        (HttpError(429), "Wait"),
-        (HttpError(400), '"options"'),
-        (HttpError(503), "server's log"),
-        (ReadTimeoutError(), 'raise "timeout"'),
-        (TimeoutError(), 'raise "timeout"'),
-        (ConnectionResetError(), "Start the server"),
-        (ImportError("x"), "Install the package"),
-        (KeyError("x"), "without coe-agents"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
-)
-def test_every_error_comes_with_something_to_do(error, says):
-    assert says in remedy_for(error)
 
 
 def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents.agents._requests.balance import Answered
+from coe_agents.agents._requests.endpoints import Answered
 from coe_agents.errors import CoEError
 
 _CALL_ONLY = {"ChatHuggingFace": ("logprobs", "seed")}

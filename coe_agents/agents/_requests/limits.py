@@ -1,18 +1,13 @@
-"""Owns the limits of asking: a deadline, a number of places at each endpoint, and a call that must not outlast them."""
+"""Owns the time limits of a request: a deadline, and a call that must not outlast it."""
 
-import asyncio
 import contextvars
 import math
 import threading
 import time
-import weakref
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
-from coe_agents.agents._requests.circuit_breaker import Outage
 from coe_agents.errors import AgentTimeoutError
 
 _T = TypeVar("_T")
@@ -57,103 +52,6 @@ class Deadline:
                 f"no answer within {self.seconds:g} s", hint=f"Raise {self.setting}", retryable=False
             )
         return left if most is None else min(left, most)
-
-
-class Places:
-    """The places at one endpoint: so many requests at a time, from any thread or event loop.
-
-    Requests are served in the order in which they arrive. Waiting blocks a thread, never an event loop.
-
-    Attributes:
-        outage: Whether the endpoint can be reached, as seen by all requests to it.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.outage = Outage()
-        self._n_taken = 0
-        self._waiting: deque[Future[None]] = deque()
-        self._lock = threading.Lock()
-
-    @property
-    def load(self) -> int:
-        """How many requests are under way or wait."""
-        return self._n_taken + len(self._waiting)
-
-    def queue(self) -> Future[None]:
-        """Returns a turn, for `take` or `atake`."""
-        turn: Future[None] = Future()
-        with self._lock:
-            self._waiting.append(turn)
-            self._admit()
-        return turn
-
-    @contextmanager
-    def take(self, seconds: float | None, turn: Future[None] | None = None) -> Iterator[None]:
-        """Takes a place for as long as the context lasts; raises `AgentTimeoutError` if none is free in time."""
-        turn = turn or self.queue()
-        try:
-            try:
-                turn.result(seconds)
-            except TimeoutError as error:
-                raise self._timeout_error(seconds) from error
-            yield
-        finally:
-            self._leave(turn)
-
-    @asynccontextmanager
-    async def atake(self, seconds: float | None, turn: Future[None] | None = None) -> AsyncIterator[None]:
-        """Takes a place for as long as the context lasts; see `take`."""
-        turn = turn or self.queue()
-        try:
-            try:
-                async with asyncio.timeout(seconds):
-                    await asyncio.wrap_future(turn)
-            except TimeoutError as error:
-                raise self._timeout_error(seconds) from error
-            yield
-        finally:
-            self._leave(turn)
-
-    def _leave(self, turn: Future[None]) -> None:
-        if turn.cancel():  # it was still waiting
-            return
-        with self._lock:
-            self._n_taken -= 1
-            self._admit()
-
-    def _admit(self) -> None:
-        while self._waiting and self._n_taken < self.size:
-            turn = self._waiting.popleft()
-            if turn.set_running_or_notify_cancel():
-                self._n_taken += 1
-                turn.set_result(None)
-
-    def _timeout_error(self, seconds: float | None) -> AgentTimeoutError:
-        return AgentTimeoutError(
-            f"none of the {self.size} places at the endpoint was free within {seconds:g} s",
-            hint="Raise `timeout` or `max_concurrency`, or ask fewer questions at a time",
-            retryable=False,
-        )
-
-
-_PLACES: weakref.WeakValueDictionary[Hashable, Places] = weakref.WeakValueDictionary()
-_LOCK = threading.Lock()
-
-
-def places_at(endpoint: Hashable, size: int) -> Places:
-    """Returns the endpoint's places, one object for all callers; the smallest `size` asked for counts."""
-    with _LOCK:
-        places = _PLACES.get(endpoint)
-        if places is None:
-            places = _PLACES[endpoint] = Places(size)
-        places.size = min(places.size, size)
-        return places
-
-
-def places_of(model: object, address: str, size: int | None = None) -> Places:
-    """Returns the places at the address of a model, 16 unless given; without an address the model object's own, 64."""
-    return places_at(address or id(model), size or (16 if address else 64))
 
 
 def call_within(seconds: float | None, call: Callable[[], _T]) -> _T:

@@ -16,10 +16,10 @@ from langchain_core.outputs import LLMResult
 from langgraph.errors import GraphBubbleUp
 from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
 
-from coe_agents.agents._requests.balance import Answered, Replica, Replicas, Visit
 from coe_agents.agents._requests.capabilities import ModelCall
-from coe_agents.agents._requests.errors import is_outage, status_of, to_agent_error
+from coe_agents.agents._requests.endpoints import Answered, Replica, Replicas, Visit
 from coe_agents.agents._requests.limits import Deadline, call_within
+from coe_agents.agents.error_mapping import is_outage, status_of, to_agent_error
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError
 from coe_agents.redaction import prints_secret
 

@@ -1,22 +1,19 @@
 """Owns graded verdicts: a chat model's probability of each choice, read in one request in place of samples."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
-
-from coe_agents.agents.choice.probability import achoice_probability, choice_probability
-from coe_agents.agents.choice.steps import ChoiceMethod, ChoiceProbabilities
-from coe_agents.errors import NoChoiceError
+from coe_agents.agents.choice.probability import (
+    ChoiceMethod,
+    ChoiceProbabilities,
+)
 from coe_agents.types import AgentReply, Response, Sampling, Usage
 
 OTHER_REPLY = "(another reply)"
 """The text of the response that stands for all replies that are not one of the choices."""
 MIN_MASS = 0.5
 """Where the choices hold less of the model's probability, their ratio is not reliable: then its replies are sampled."""
-_METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
+METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
 """Not the likeliest first tokens of a free reply, which may continue: "Approve would be unsafe"."""
 
 
@@ -24,26 +21,6 @@ def is_gradable(choices: Sequence[str]) -> bool:
     """Returns whether no choice begins another, so that a first token distinguishes them."""
     folded = [choice.strip().casefold() for choice in choices]
     return not any(a.startswith(b) for i, a in enumerate(folded) for j, b in enumerate(folded) if i != j)
-
-
-def grade(
-    model: BaseChatModel, messages: Sequence[BaseMessage], choices: Sequence[str], observed: Mapping[str, Any]
-) -> ChoiceProbabilities | None:
-    """Returns the model's probabilities of the choices; None where it does not give them exactly."""
-    try:
-        return choice_probability(model, messages, choices, methods=_METHODS, config=observed)
-    except NoChoiceError:
-        return None
-
-
-async def agrade(
-    model: BaseChatModel, messages: Sequence[BaseMessage], choices: Sequence[str], observed: Mapping[str, Any]
-) -> ChoiceProbabilities | None:
-    """Returns the model's probabilities of the choices; see `grade`."""
-    try:
-        return await achoice_probability(model, messages, choices, methods=_METHODS, config=observed)
-    except NoChoiceError:
-        return None
 
 
 def to_graded_reply(found: ChoiceProbabilities, *, agent: str, round: int, first_index: int) -> AgentReply:

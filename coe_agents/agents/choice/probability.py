@@ -1,16 +1,57 @@
-"""Owns `choice_probability`: how likely a chat model is to reply with each of a few short choices."""
+"""Owns `choice_probability`: how likely a chat model is to reply with each of a few short choices.
+
+The requests that find it out are a generator without I/O, which the sync and the async form drive.
+"""
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
+from langchain_core.outputs import Generation, LLMResult
 
+from coe_agents.agents._requests.parse import text_of, usage_of
 from coe_agents.agents._requests.send import tracing_options
-from coe_agents.agents.choice.steps import CHOICE_METHODS, ChoiceMethod, ChoiceProbabilities, list_names, steps
-from coe_agents.errors import NoChoiceError
+from coe_agents.agents._requests.steps import arun_steps, run_steps
+from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
+from coe_agents.agents.error_mapping import status_of
+from coe_agents.errors import AgentError, NoChoiceError
+from coe_agents.types import Usage
+
+ChoiceMethod = Literal["exact", "top_logprobs", "constrained", "sampled"]
+CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)
+"""All methods, in the order in which they are tried."""
+
+_N_TOP = 20
+_REFUSALS = (400, 403, 405, 415, 422, 501)
+"""HTTP statuses by which servers refuse an option; any other error is raised."""
+
+
+@dataclass(frozen=True)
+class ChoiceProbabilities:
+    """How likely each choice is, given that the reply is one of them.
+
+    Attributes:
+        probabilities: One for each choice, in the order asked; they sum to 1.
+        method: How they were obtained; see `choice_probability`.
+        mass: The share of all the model's replies that are one of the choices, in [0, 1]; where it is small, the
+            model mostly replies something else. None for "constrained", which allows nothing else.
+        unseen: The choices that no listed token began; they have the most that they can have.
+        n_samples: The replies that were counted, for "sampled"; else 0.
+        input_tokens: What the request that settled it cost; 0 for "exact" and "sampled".
+        output_tokens: See `input_tokens`.
+    """
+
+    probabilities: dict[str, float]
+    method: ChoiceMethod
+    mass: float | None
+    unseen: tuple[str, ...] = ()
+    n_samples: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 @runtime_checkable
@@ -72,18 +113,10 @@ def choice_probability(
     if "exact" in methods and isinstance(model, ScoresChoices):
         return _from_scores(model.choice_log_probabilities(conversation, choices), choices)
     quiet, observed = _without_streaming(model), tracing_options(config)
-    ladder = steps(quiet, choices, n_samples, methods)
-    try:
-        request = next(ladder)
-        while True:
-            try:
-                result = quiet.generate([conversation] * request.n_prompts, **observed, **request.options)
-            except Exception as error:
-                request = ladder.throw(error)
-            else:
-                request = ladder.send(result)
-    except StopIteration as done:
-        return _value_of(done)
+    return run_steps(
+        _steps(quiet, choices, n_samples, methods),
+        lambda step: quiet.generate([conversation] * step.n_prompts, **observed, **step.options),
+    )
 
 
 async def achoice_probability(
@@ -100,18 +133,10 @@ async def achoice_probability(
     if "exact" in methods and isinstance(model, ScoresChoices):
         return _from_scores(await asyncio.to_thread(model.choice_log_probabilities, conversation, choices), choices)
     quiet, observed = _without_streaming(model), tracing_options(config)
-    ladder = steps(quiet, choices, n_samples, methods)
-    try:
-        request = next(ladder)
-        while True:
-            try:
-                result = await quiet.agenerate([conversation] * request.n_prompts, **observed, **request.options)
-            except Exception as error:
-                request = ladder.throw(error)
-            else:
-                request = ladder.send(result)
-    except StopIteration as done:
-        return _value_of(done)
+    return await arun_steps(
+        _steps(quiet, choices, n_samples, methods),
+        lambda step: quiet.agenerate([conversation] * step.n_prompts, **observed, **step.options),
+    )
 
 
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
@@ -119,7 +144,7 @@ def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProba
     top = max(values, default=math.nan)
     if len(values) != len(choices) or any(math.isnan(value) for value in values) or not math.isfinite(top):
         raise NoChoiceError(
-            f"the log-probabilities of {list_names(choices)} must be {len(choices)} numbers, one of them finite; "
+            f"the log-probabilities of {_list_names(choices)} must be {len(choices)} numbers, one of them finite; "
             f"got {values}",
             hint="Check the model's weights and its number format",
         )
@@ -151,7 +176,7 @@ def _check(
     if not n_samples >= 1:
         raise ValueError(f'"n_samples" must be at least 1; got {n_samples}. 10 is the default')
     if not methods or not set(methods) <= set(CHOICE_METHODS):
-        raise ValueError(f'"methods" must be among {list_names(CHOICE_METHODS)}; got {list(methods)}. Omit it for all')
+        raise ValueError(f'"methods" must be among {_list_names(CHOICE_METHODS)}; got {list(methods)}. Omit it for all')
     return convert_to_messages(messages)
 
 
@@ -160,6 +185,113 @@ def _without_streaming(model: BaseChatModel) -> BaseChatModel:
     return model.model_copy(update={"streaming": False}) if getattr(model, "streaming", False) else model
 
 
-def _value_of(done: StopIteration) -> ChoiceProbabilities:
-    found: ChoiceProbabilities = done.value
-    return found
+@dataclass(frozen=True)
+class _Request:
+    """One call of the model: the conversation so many times, with these options."""
+
+    options: dict[str, Any]
+    n_prompts: int = 1
+
+
+def _steps(
+    model: BaseChatModel, choices: Sequence[str], n_samples: int, methods: Sequence[ChoiceMethod]
+) -> Generator[_Request, LLMResult, ChoiceProbabilities]:
+    """Yields the requests, is sent their results or thrown their errors, and returns the probabilities; does no I/O."""
+    fields = type(model).model_fields
+    lists_tokens = "top_logprobs" in fields
+    if lists_tokens and "top_logprobs" in methods:
+        found, usage = yield from _first_token(model, choices, {"max_tokens": 1})
+        if found and found.is_settled(choices):
+            return _from_first_token(found, choices, "top_logprobs", usage)
+        lists_tokens = found is not None
+    if lists_tokens and "constrained" in methods and "extra_body" in fields:
+        own = getattr(model, "extra_body", None) or {}
+        held = {"extra_body": {**own, "structured_outputs": {"choice": list(choices)}}}
+        found, usage = yield from _first_token(model, choices, {"max_tokens": 1, **held})
+        if found and found.is_held(choices):
+            return _from_first_token(found, choices, "constrained", usage)
+    if "sampled" in methods:
+        return (yield from _sample(model, choices, n_samples))
+    raise NoChoiceError(
+        f"{type(model).__name__} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
+        hint='Allow the method "sampled", or use a server that gives log-probabilities',
+    )
+
+
+def _first_token(
+    model: BaseChatModel, choices: Sequence[str], options: Mapping[str, Any]
+) -> Generator[_Request, LLMResult, tuple[FirstToken | None, Usage]]:
+    try:
+        result = yield _Request({**_plain(model), **options, "logprobs": True, "top_logprobs": _N_TOP})
+    except Exception as error:
+        if not _is_refusal(error):
+            raise
+        return None, Usage(input_tokens=0, output_tokens=0)
+    generations = _flat(result)
+    if not generations:
+        return None, Usage(input_tokens=0, output_tokens=0)
+    return read_first_token(generations[0], choices), usage_of(result)
+
+
+def _sample(
+    model: BaseChatModel, choices: Sequence[str], n_samples: int
+) -> Generator[_Request, LLMResult, ChoiceProbabilities]:
+    """Counts replies; asks for all in one request where the model has a field `n`, and again for what is missing."""
+    wanted = 1 if getattr(model, "temperature", None) == 0 else n_samples
+    seed = getattr(model, "seed", None)
+    many = "n" in type(model).model_fields and wanted > 1
+    replies: list[Generation] = []
+    while (missing := wanted - len(replies)) > 0:
+        # replies that share a seed would be copies of one another
+        options = _plain(model) if seed is None else {**_plain(model), "seed": seed + len(replies)}
+        alone = _Request(options, n_prompts=missing if seed is None else 1)
+        try:
+            result = yield _Request({**options, "n": missing}) if many else alone
+        except Exception as error:
+            if not (many and _is_refusal(error)):
+                raise
+            many = False
+            continue
+        if not (received := _flat(result)):
+            raise AgentError(f"{type(model).__name__} gave no reply", hint="Ask it directly to see why", retryable=True)
+        replies += received[:missing]
+    read = [read_choice(text_of(reply), choices) for reply in replies]
+    n_clear = sum(choice is not None for choice in read)
+    if not n_clear:
+        raise NoChoiceError(
+            f"none of {wanted} replies of {type(model).__name__} was one of {_list_names(choices)}",
+            hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
+        )
+    shares = {choice: read.count(choice) / n_clear for choice in choices}
+    return ChoiceProbabilities(shares, "sampled", mass=n_clear / wanted, n_samples=wanted)
+
+
+def _from_first_token(
+    found: FirstToken, choices: Sequence[str], method: ChoiceMethod, usage: Usage
+) -> ChoiceProbabilities:
+    return ChoiceProbabilities(
+        found.probabilities(choices),
+        method,
+        mass=None if method == "constrained" else found.mass,
+        unseen=tuple(choice for choice in choices if choice not in found.seen),
+        input_tokens=usage["input_tokens"],
+        output_tokens=usage["output_tokens"],
+    )
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Returns whether a call may have failed for an option that the model or its server does not take."""
+    return status_of(error) in _REFUSALS or isinstance(error, TypeError | ValueError | NotImplementedError)
+
+
+def _plain(model: BaseChatModel) -> dict[str, Any]:
+    return {"stream": False} if "streaming" in type(model).model_fields else {}
+
+
+def _flat(result: LLMResult) -> list[Generation]:
+    return [generation for prompt in result.generations for generation in prompt]
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Returns names for an error's text."""
+    return ", ".join(f'"{name}"' for name in names)

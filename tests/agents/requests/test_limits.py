@@ -8,7 +8,8 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents._requests.limits import Deadline, Places, call_within, places_at
+from coe_agents.agents._requests.endpoints import Places, places_at
+from coe_agents.agents._requests.limits import Deadline, call_within
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentTimeoutError
 from tests.servers import served

@@ -1,4 +1,4 @@
-"""Owns the step from what a client raises to our errors: what happened, what to do, and whether to ask again.
+"""Owns the mapping of a client's exceptions to our errors: what happened, what to do, and whether to ask again.
 
 Clients are distinguished by class names and HTTP status, so that none of them has to be installed.
 """
@@ -65,6 +65,14 @@ def to_agent_error(
     return found
 
 
+def remedy_for(error: Exception) -> str:
+    """Returns what to do about an error of a model, its client or its server."""
+    if isinstance(error, ImportError):
+        return "Install the package that the error names"
+    hint = to_agent_error(error).hint
+    return hint or "Call the model without coe-agents, and check whether the error is the same"
+
+
 def status_of(error: Exception) -> int | None:
     """Returns the HTTP status of an error; None if it has none."""
     for holder in (error, getattr(error, "response", None)):
@@ -107,8 +115,8 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
     if status == 404:
         return ModelNotFoundError(
             message,
-            hint=f'Check the model\'s name and the address{_at(address)}; a ChatHuggingFace sends the name "dummy" '
-            "until its `model_id` is set",
+            hint=f"Check the model's name and the address{_at(address)}: that of a vLLM server ends in /v1, and a "
+            'ChatHuggingFace sends the name "dummy" until its `model_id` is set',
         )
     if status == 429:
         if "insufficient_quota" in str(error) + str(getattr(error, "code", "")):

@@ -1,13 +1,13 @@
 import pytest
 
-from coe_agents.agents._requests import circuit_breaker
-from coe_agents.agents._requests.circuit_breaker import Outage
+from coe_agents.agents._requests import endpoints
+from coe_agents.agents._requests.endpoints import Outage
 
 
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(circuit_breaker, "_now", lambda: self.now)
+        monkeypatch.setattr(endpoints, "_now", lambda: self.now)
 
 
 @pytest.fixture

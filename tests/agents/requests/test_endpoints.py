@@ -10,9 +10,9 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents._requests import circuit_breaker, send
-from coe_agents.agents._requests.balance import Replica, Replicas
-from coe_agents.agents._requests.limits import Deadline, Places
+from coe_agents.agents._requests import endpoints, send
+from coe_agents.agents._requests.endpoints import Places, Replica, Replicas
+from coe_agents.agents._requests.limits import Deadline
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentConnectionError, AgentError, AgentTimeoutError, ServerError
 from coe_agents.types import AgentReply, AgentRequest
@@ -32,7 +32,7 @@ class Clock:
 def clock(monkeypatch) -> Clock:
     """Time stands still for servers that are set aside, unless a test moves it."""
     clock = Clock()
-    monkeypatch.setattr(circuit_breaker, "_now", lambda: clock.now)
+    monkeypatch.setattr(endpoints, "_now", lambda: clock.now)
     monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
     return clock
 

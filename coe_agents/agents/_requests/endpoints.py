@@ -1,0 +1,279 @@
+"""Owns the servers of a model: which is asked, how many requests it takes, and when it is set aside."""
+
+import asyncio
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Hashable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.outputs import LLMResult
+
+from coe_agents.agents._requests.limits import Deadline
+from coe_agents.errors import AgentTimeoutError, CoEError
+
+_FIRST, _LONGEST = 1.0, 60.0
+_now = time.monotonic
+_LOCK = threading.Lock()
+"""One lock for all, since agents share endpoints."""
+
+
+class Outage:
+    """Whether an endpoint is set aside, so that requests go to another one instead.
+
+    It is set aside for a second after a failure, and for twice as long after each further one, a minute at most. Then
+    one request tries it, and the others avoid it until that one is answered.
+    """
+
+    def __init__(self) -> None:
+        self.n_failures = 0
+        self._end = -float("inf")
+        self._lock = threading.Lock()
+
+    @property
+    def is_down(self) -> bool:
+        """Whether nothing was received since the last failure."""
+        return self.n_failures > 0
+
+    @property
+    def is_set_aside(self) -> bool:
+        """Whether requests should go to another endpoint."""
+        return _now() < self._end
+
+    def note_failure(self) -> None:
+        """Notes a failure; simultaneous failures count once."""
+        with self._lock:
+            if not self.is_set_aside:
+                self._extend()
+
+    def note_try(self) -> None:
+        """Notes that a request tries it again: it counts as failed until it has answered."""
+        with self._lock:
+            if self.is_down and not self.is_set_aside:
+                self._extend()
+
+    def note_answer(self, n_failures: int) -> None:
+        """Notes an answer to a request sent after so many failures; ignored if there was another failure since."""
+        with self._lock:
+            if n_failures == self.n_failures:
+                self.n_failures, self._end = 0, -float("inf")
+
+    def _extend(self) -> None:
+        self._end = _now() + min(_LONGEST, _FIRST * 2 ** min(self.n_failures, 16))
+        self.n_failures += 1
+
+
+class Places:
+    """The places at one endpoint: so many requests at a time, from any thread or event loop.
+
+    Requests are served in the order in which they arrive. Waiting blocks a thread, never an event loop.
+
+    Attributes:
+        outage: Whether the endpoint can be reached, as seen by all requests to it.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.outage = Outage()
+        self._n_taken = 0
+        self._waiting: deque[Future[None]] = deque()
+        self._lock = threading.Lock()
+
+    @property
+    def load(self) -> int:
+        """How many requests are under way or wait."""
+        return self._n_taken + len(self._waiting)
+
+    def queue(self) -> Future[None]:
+        """Returns a turn, for `take` or `atake`."""
+        turn: Future[None] = Future()
+        with self._lock:
+            self._waiting.append(turn)
+            self._admit()
+        return turn
+
+    @contextmanager
+    def take(self, seconds: float | None, turn: Future[None] | None = None) -> Iterator[None]:
+        """Takes a place for as long as the context lasts; raises `AgentTimeoutError` if none is free in time."""
+        turn = turn or self.queue()
+        try:
+            try:
+                turn.result(seconds)
+            except TimeoutError as error:
+                raise self._timeout_error(seconds) from error
+            yield
+        finally:
+            self._leave(turn)
+
+    @asynccontextmanager
+    async def atake(self, seconds: float | None, turn: Future[None] | None = None) -> AsyncIterator[None]:
+        """Takes a place for as long as the context lasts; see `take`."""
+        turn = turn or self.queue()
+        try:
+            try:
+                async with asyncio.timeout(seconds):
+                    await asyncio.wrap_future(turn)
+            except TimeoutError as error:
+                raise self._timeout_error(seconds) from error
+            yield
+        finally:
+            self._leave(turn)
+
+    def _leave(self, turn: Future[None]) -> None:
+        if turn.cancel():  # it was still waiting
+            return
+        with self._lock:
+            self._n_taken -= 1
+            self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self._n_taken < self.size:
+            turn = self._waiting.popleft()
+            if turn.set_running_or_notify_cancel():
+                self._n_taken += 1
+                turn.set_result(None)
+
+    def _timeout_error(self, seconds: float | None) -> AgentTimeoutError:
+        return AgentTimeoutError(
+            f"none of the {self.size} places at the endpoint was free within {seconds:g} s",
+            hint="Raise `timeout` or `max_concurrency`, or ask fewer questions at a time",
+            retryable=False,
+        )
+
+
+_PLACES: weakref.WeakValueDictionary[Hashable, Places] = weakref.WeakValueDictionary()
+
+
+def places_at(endpoint: Hashable, size: int) -> Places:
+    """Returns the endpoint's places, one object for all callers; the smallest `size` asked for counts."""
+    with _LOCK:
+        places = _PLACES.get(endpoint)
+        if places is None:
+            places = _PLACES[endpoint] = Places(size)
+        places.size = min(places.size, size)
+        return places
+
+
+def places_of(model: object, address: str, size: int | None = None) -> Places:
+    """Returns the places at the address of a model, 16 unless given; without an address the model object's own, 64."""
+    return places_at(address or id(model), size or (16 if address else 64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replica:
+    """One server of a model.
+
+    Attributes:
+        model: Its client, set up for sampling.
+        address: For errors; "" for a model in this process.
+        places: At the endpoint, with its `Outage`.
+        identity: The same for all replicas of the process that are the same model at the same server.
+    """
+
+    model: BaseChatModel
+    address: str
+    places: Places
+    identity: Hashable = None
+
+    @property
+    def is_set_aside(self) -> bool:
+        return self.places.outage.is_set_aside
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The result of a request, and the server that answered it."""
+
+    result: LLMResult
+    replica: Replica
+
+    @property
+    def n_received(self) -> int:
+        return len(self.result.generations[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request at a server, or in the queue there; so many failures were known when the server was chosen."""
+
+    replica: Replica
+    turn: Future[None]
+    n_failures: int
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the server has failed since it was chosen."""
+        return self.replica.is_set_aside and self.replica.places.outage.n_failures > self.n_failures
+
+    def note_answer(self) -> None:
+        """Notes that the server can be reached."""
+        self.replica.places.outage.note_answer(self.n_failures)
+
+
+class Replicas:
+    """The servers of one model, at least one; a single one is asked even while it is set aside."""
+
+    def __init__(self, replicas: Sequence[Replica]) -> None:
+        self.all = tuple(replicas)
+        self._next = 0
+
+    @contextmanager
+    def take(self, deadline: Deadline, failed: Collection[Replica]) -> Iterator[Visit]:
+        """Takes a place at a server for as long as the context lasts.
+
+        Args:
+            deadline: Until when to wait for a place.
+            failed: Those that have failed this request; others are preferred.
+
+        Raises:
+            AgentTimeoutError: If none is free in time.
+        """
+        while True:
+            seconds = deadline.left()
+            visit = self._choose(failed)
+            with visit.replica.places.take(seconds, visit.turn):
+                if not (visit.is_outdated and self._is_any_in_service()):
+                    yield visit
+                    return
+
+    @asynccontextmanager
+    async def atake(self, deadline: Deadline, failed: Collection[Replica]) -> AsyncIterator[Visit]:
+        """Takes a place at a server for as long as the context lasts; see `take`."""
+        while True:
+            seconds = deadline.left()
+            visit = self._choose(failed)
+            async with visit.replica.places.atake(seconds, visit.turn):
+                if not (visit.is_outdated and self._is_any_in_service()):
+                    yield visit
+                    return
+
+    def of(self, model: BaseChatModel) -> Replica:
+        """Returns the replica that has this model."""
+        return next(replica for replica in self.all if replica.model is model)
+
+    def is_another_ready(self, failed: Replica) -> bool:
+        """Returns whether a server that was just set aside need not be waited for."""
+        return failed.is_set_aside and self._is_any_in_service()
+
+    def with_addresses(self, error: CoEError) -> CoEError:
+        """Returns an error with all addresses in it, where none of several servers can be reached."""
+        if len(self.all) > 1 and all(replica.places.outage.is_down for replica in self.all):
+            addresses = ", ".join(replica.address or "this process" for replica in self.all)
+            error.args = (f"none of its {len(self.all)} servers can be reached ({addresses}): {error.args[0]}",)
+        return error
+
+    def _is_any_in_service(self) -> bool:
+        return any(not replica.is_set_aside for replica in self.all)
+
+    def _choose(self, failed: Collection[Replica]) -> Visit:
+        with _LOCK:
+            # ties go to the one whose turn it is
+            in_turn = [*self.all[self._next :], *self.all[: self._next]]
+            chosen = min(in_turn, key=lambda one: (one.is_set_aside, one in failed, one.places.load))
+            self._next = (self.all.index(chosen) + 1) % len(self.all)
+            chosen.places.outage.note_try()
+            return Visit(chosen, chosen.places.queue(), chosen.places.outage.n_failures)

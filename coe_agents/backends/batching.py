@@ -15,9 +15,8 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from coe_agents.backends.generation import DrawSettings, Row, draw_rows
+from coe_agents.backends.generation import DrawnToken, DrawSettings, Row, draw_rows
 from coe_agents.backends.loading import Loaded
-from coe_agents.backends.sampling import DrawnToken
 
 Result = TypeVar("Result")
 

@@ -1,6 +1,7 @@
 """Owns `ChatTransformers`: a local causal language model as a LangChain chat model with n samples."""
 
 import asyncio
+import inspect
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -14,13 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from transformers import AutoModelForCausalLM
 
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
-from coe_agents.backends.generation import DrawSettings
+from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings, to_openai_token
 from coe_agents.backends.loading import Loaded, load
-from coe_agents.backends.prompt_injection import defuse
-from coe_agents.backends.sampling import DrawnToken
-from coe_agents.backends.scoring import continuation_log_probabilities
-from coe_agents.backends.truncation import CutRow, to_openai_token
 from coe_agents.errors import ContextOverflowError, ModelLoadError
+
+_WORD_JOINER = "\u2060"
 
 
 class SamplingOptions(BaseModel):
@@ -233,7 +232,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         conversation = [
             {
                 "role": message["role"],
-                **{key: defuse(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
+                **{key: _defuse(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
             }
             for message in ({**m, "content": _plain_text(m["content"])} for m in given)
         ]
@@ -272,3 +271,59 @@ def _plain_text(content: Any) -> str:
     if any(part is None for part in parts):
         raise ValueError("ChatTransformers takes text only; a message holds another kind of content. Omit it")
     return "\n".join(parts)
+
+
+def _defuse(value: Any, tokenizer: Any, template: str) -> Any:
+    """Returns a message's field with `without_control_tokens` applied to every text in it."""
+    if isinstance(value, str):
+        return without_control_tokens(value, tokenizer, template)
+    if isinstance(value, dict):
+        return {key: _defuse(item, tokenizer, template) for key, item in value.items()}
+    return [_defuse(item, tokenizer, template) for item in value] if isinstance(value, list) else value
+
+
+def without_control_tokens(text: str, tokenizer: Any, template: str = "") -> str:
+    """Returns `text` so that no special token of the tokenizer or control token of the template is read in it.
+
+    A word joiner, which is invisible, is put after the first character of each such string.
+    """
+    controls = [
+        token.content
+        for token in tokenizer.added_tokens_decoder.values()
+        if len(token.content) > 1 and (token.special or token.content in template)
+    ]
+    while found := [control for control in controls if control in text]:
+        for control in found:
+            text = text.replace(control, control[0] + _WORD_JOINER + control[1:])
+    return text
+
+
+def continuation_log_probabilities(
+    loaded: Loaded, prompt: Sequence[int], continuations: Sequence[Sequence[int]]
+) -> list[float]:
+    """Returns sum_t log p(token_t | prompt, tokens before t) of each continuation, in nats, of the raw logits.
+
+    Args:
+        loaded: The model; the caller holds its lock.
+        prompt: At least one token id.
+        continuations: At least one, each of at least one token id.
+    """
+    longest = max(len(tokens) for tokens in continuations)
+    device = loaded.model.device
+    # after a row's end any id will do: no token attends to a later one
+    ids = torch.tensor(
+        [[*prompt, *tokens, *[tokens[-1]] * (longest - len(tokens))] for tokens in continuations], device=device
+    )
+    mask = torch.ones_like(ids)
+    for row, tokens in enumerate(continuations):
+        mask[row, len(prompt) + len(tokens) :] = 0
+    n_kept = longest + 1
+    takes = inspect.signature(loaded.model.forward).parameters
+    # a long prompt times a large vocabulary would fill the memory with logits that are not used
+    last_only = {"logits_to_keep": n_kept} if "logits_to_keep" in takes else {}
+    logits = loaded.model(input_ids=ids, attention_mask=mask, use_cache=False, **last_only).logits[:, -n_kept:-1]
+    logprobs = logits.float().log_softmax(-1)
+    return [
+        float(logprobs[row, range(len(tokens)), list(tokens)].double().sum())
+        for row, tokens in enumerate(continuations)
+    ]

@@ -6,10 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from coe_agents.clustering.arguments import checked_batch
 from coe_agents.clustering.normalized import normalize_answer
-from coe_agents.clustering.probabilities import checked_probabilities
-from coe_agents.clustering.protocols import CONTRADICTION, ENTAILMENT, NEUTRAL, EntailmentModel
+from coe_agents.clustering.protocols import (
+    CONTRADICTION,
+    ENTAILMENT,
+    NEUTRAL,
+    EntailmentModel,
+    check_batch,
+    check_probabilities,
+)
 
 _Pairs = list[tuple[str, str]]
 
@@ -90,7 +95,7 @@ class BidirectionalEntailment:
             TypeError: Where something other than strings is given.
             ValueError: Where the lengths differ, or the model does not return one distribution per pair.
         """
-        batch, asked = checked_batch(responses, questions)
+        batch, asked = check_batch(responses, questions)
         plain = [[" ".join(text.split()) for text in texts] for texts in batch]
         key = normalize_answer if self.merge_variants else str
         keys = [[key(text) for text in texts] for texts in plain]
@@ -125,7 +130,7 @@ class BidirectionalEntailment:
 
     def _judge(self, pairs: _Pairs) -> NDArray[np.intp]:
         """Returns each pair's label as a column index; ties go to the label that speaks more against a match."""
-        probabilities = checked_probabilities(self.model.predict(pairs), n_pairs=len(pairs), model=self.model)
+        probabilities = check_probabilities(self.model.predict(pairs), n_pairs=len(pairs), model=self.model)
         if self.threshold is None:
             labels: NDArray[np.intp] = np.argmax(probabilities, axis=1)
             return labels

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from coe_agents.clustering.arguments import checked_batch, checked_strings
-from coe_agents.clustering.protocols import Clusterer
+from coe_agents.clustering.protocols import Clusterer, check_batch, check_strings
 from coe_agents.clustering.refusals import answer_kind
 
 
@@ -42,7 +41,7 @@ def cluster_responses(responses: Sequence[str], *, question: str, clusterer: Clu
         raise TypeError(
             f'"question" must be a string; got {type(question).__name__}. For several questions, call "cluster_many"'
         )
-    return cluster_many([checked_strings(responses, name='"responses"')], questions=[question], clusterer=clusterer)[0]
+    return cluster_many([check_strings(responses, name='"responses"')], questions=[question], clusterer=clusterer)[0]
 
 
 def cluster_many(
@@ -68,7 +67,7 @@ def cluster_many(
         >>> cluster_many([["8", "eight", "6"], []], questions=questions, clusterer=NormalizedMatch())
         [[0, 0, 1], []]
     """
-    batch, asked = checked_batch(responses, questions)
+    batch, asked = check_batch(responses, questions)
     return _clustered(batch, [[] for _ in batch], asked, clusterer)
 
 
@@ -97,7 +96,7 @@ def cluster_with_former(
         >>> cluster_with_former(["Paris", "Lyon"], ["LYON", "Nice"], question="Where?", clusterer=NormalizedMatch())
         ([0, 1], [1, 2])
     """
-    batch, asked = checked_batch([responses], [question])
+    batch, asked = check_batch([responses], [question])
     labels = _clustered(batch, [list(former)], asked, clusterer)[0]
     return labels[: len(responses)], labels[len(responses) :]
 

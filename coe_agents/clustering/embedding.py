@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from coe_agents.clustering.arguments import checked_batch
+from coe_agents.clustering.protocols import check_batch
 
 _ROUNDING = 1e-6
 """How far the cosine of two equal vectors in single precision may fall below 1."""
@@ -72,7 +72,7 @@ class EmbeddingSimilarity:
             ValueError: Where the lengths differ, or the embeddings do not give one vector per text, all of one length,
                 finite and not zero.
         """
-        batch, asked = checked_batch(responses, questions)
+        batch, asked = check_batch(responses, questions)
         sides = [[self._side(text, question) for text in texts] for texts, question in zip(batch, asked, strict=True)]
         compared = [texts if len(set(texts)) > 1 else [] for texts in sides]
         distinct = list(dict.fromkeys(text for texts in compared for text in texts))

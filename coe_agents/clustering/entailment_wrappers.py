@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coe_agents.clustering.probabilities import checked_probabilities
-from coe_agents.clustering.protocols import ENTAILMENT_LABELS, EntailmentModel
+from coe_agents.clustering.protocols import ENTAILMENT_LABELS, EntailmentModel, check_probabilities
 
 
 class CachedEntailment:
@@ -82,7 +81,7 @@ class CachedEntailment:
         new = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known}
         if new:
             returned = self.model.predict(list(new.values()))
-            rows = checked_probabilities(returned, n_pairs=len(new), model=self.model)
+            rows = check_probabilities(returned, n_pairs=len(new), model=self.model)
             self._keep(list(new), rows)
             known.update(zip(new, rows, strict=True))
         return np.array([known[key] for key in keys]).reshape(len(keys), len(ENTAILMENT_LABELS))

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
 
-from coe_agents.clustering.arguments import checked_batch
+from coe_agents.clustering.protocols import check_batch
 
 
 class NormalizedMatch:
@@ -25,7 +25,7 @@ class NormalizedMatch:
             TypeError: Where something other than strings is given.
             ValueError: Where there are not as many questions as lists of responses.
         """
-        batch, _ = checked_batch(responses, questions)
+        batch, _ = check_batch(responses, questions)
         labels = []
         for texts in batch:
             keys = {text: normalize_answer(text) for text in dict.fromkeys(texts)}
@@ -73,30 +73,12 @@ def normalize_answer(text: str) -> str:
 
 
 _ARTICLES = frozenset({"a", "an", "the"})
-_UNITS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_VALUES = {word: i for i, word in enumerate(_UNITS)} | {word: 10 * i for i, word in enumerate(_TENS, start=2)}
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_VALUES = {word: i for i, word in enumerate(_UNITS.split())} | {word: 10 * i for i, word in enumerate(_TENS, start=2)}
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹]+")

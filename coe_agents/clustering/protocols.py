@@ -1,6 +1,6 @@
-"""Owns the two edges of clustering: what judges entailment, and what turns responses into clusters."""
+"""Owns the two edges of clustering, what judges entailment and what clusters, and the checks of what crosses them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -31,3 +31,76 @@ class Clusterer(Protocol):
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns one list of labels per question, one label per response, 0..n_clusters-1 by first appearance."""
         ...
+
+
+def check_batch(responses: Sequence[Sequence[str]], questions: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+    """Returns the responses of each question and the questions as lists.
+
+    Raises:
+        TypeError: A string is passed for a sequence of strings, or something else for a string.
+        ValueError: Where there are not as many questions as lists of responses.
+    """
+    if isinstance(responses, str | bytes) or not isinstance(responses, Iterable):
+        raise TypeError(
+            f'"responses" must be a sequence of sequences of strings; got {type(responses).__name__}. '
+            'For a single question, call "cluster_responses"'
+        )
+    batch = [check_strings(texts, name=f'"responses[{i}]"') for i, texts in enumerate(responses)]
+    asked = check_strings(questions, name='"questions"')
+    if len(batch) != len(asked):
+        raise ValueError(
+            f'"responses" and "questions" must be equally long; got {len(batch)} and {len(asked)}. '
+            'Pass one list of responses per question, and "" for a question that has no text'
+        )
+    return batch, asked
+
+
+def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
+    """Returns `texts` as a list.
+
+    Raises:
+        TypeError: Where `texts` is itself a string, cannot be iterated, or holds something other than strings.
+    """
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise TypeError(
+            f"{name} must be a sequence of strings; got {type(texts).__name__}. Wrap a single string in a list"
+        )
+    listed = list(texts)
+    for i, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{name} must hold strings only; item {i} is {type(text).__name__}. "
+                'Convert it, and omit failed responses or pass "" for them'
+            )
+    return listed
+
+
+def check_probabilities(returned: Any, *, n_pairs: int, model: EntailmentModel) -> NDArray[np.float64]:
+    """Returns the rows as doubles, shape `(n_pairs, 3)`.
+
+    Raises:
+        ValueError: `returned`, the result of `model`, is anything else.
+    """
+    name = type(model).__name__
+    try:
+        probabilities = np.asarray(returned, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f'"predict" must return an array of numbers; {name} returned {type(returned).__name__}. '
+            "Return a float array on the CPU"
+        ) from error
+    order = ", ".join(ENTAILMENT_LABELS)
+    if probabilities.shape != (n_pairs, len(ENTAILMENT_LABELS)):
+        raise ValueError(
+            f'"predict" must return shape {(n_pairs, len(ENTAILMENT_LABELS))} for {n_pairs} pairs; '
+            f"{name} returned {probabilities.shape}. Return one row per pair: {order}"
+        )
+    improper = ~np.isfinite(probabilities).all(axis=1) | (probabilities < 0).any(axis=1)
+    improper |= ~(np.abs(probabilities.sum(axis=1, where=np.isfinite(probabilities)) - 1) <= 1e-3)
+    if improper.any():
+        row = int(np.argmax(improper))
+        raise ValueError(
+            f'every row that "predict" returns must hold probabilities that sum to 1; row {row} of {name} is '
+            f"{probabilities[row].tolist()}. Apply a softmax over {order}"
+        )
+    return probabilities

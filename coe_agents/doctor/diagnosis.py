@@ -14,7 +14,7 @@ from coe_agents.config.checks import check
 from coe_agents.config.clients import replicas_of
 from coe_agents.config.schema import Config
 from coe_agents.doctor import agents as agent_probes
-from coe_agents.doctor.agents import AgentReport, Failure
+from coe_agents.doctor.agents import AgentReport, Failure, other_models
 from coe_agents.doctor.clusterers import (
     CONTRADICTED,
     ENTAILED,
@@ -23,7 +23,6 @@ from coe_agents.doctor.clusterers import (
     EntailmentReport,
     probe_of,
 )
-from coe_agents.doctor.servers import other_models
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 
 _PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-openai")

@@ -12,10 +12,13 @@ The suites need no plugin, and importing them does not import pytest. `coe_agent
 LangChain, holds a scripted chat model that drives an agent.
 """
 
-from coe_agents.testing.agents import AgentContract, FailingAgentContract
-from coe_agents.testing.clusterers import ClustererContract
+from coe_agents.testing.contracts import (
+    AgentContract,
+    ClustererContract,
+    EntailmentModelContract,
+    FailingAgentContract,
+)
 from coe_agents.testing.doubles import ScriptedAgent, TableEntailment, create_response
-from coe_agents.testing.entailment import EntailmentModelContract
 
 __all__ = [
     "AgentContract",

@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from coe_agents import prompts
 from coe_agents.agents import choice_probability
 from coe_agents.backends import ChatTransformers
-from coe_agents.backends.prompt_injection import without_control_tokens
-from coe_agents.backends.sampling import SeededSampler
+from coe_agents.backends.chat_transformers import without_control_tokens
+from coe_agents.backends.generation import SeededSampler
 from coe_agents.errors import ContextOverflowError, ModelLoadError
 from coe_agents.tinyworld import MODELS, model_folder
 

@@ -7,7 +7,7 @@ from transformers import (
     DebertaV2ForSequenceClassification,
 )
 
-from coe_agents.backends.deberta_positions import short_positions
+from coe_agents.backends.entailment_transformers import short_positions
 
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
 RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}

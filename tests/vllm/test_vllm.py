@@ -20,7 +20,7 @@ from langchain_openai import ChatOpenAI
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.agents import choice_probability
 from coe_agents.backends import ChatTransformers
-from coe_agents.backends.scoring import continuation_log_probabilities
+from coe_agents.backends.chat_transformers import continuation_log_probabilities
 from coe_agents.prompts import self_check
 from coe_agents.tinyworld import MODELS, load_facts, model_folder, tinyworld_clusterer
 from coe_agents.types import AgentRequest

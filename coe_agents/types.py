@@ -33,6 +33,35 @@ class Response(TypedDict):
     error: str | None
 
 
+def create_response(
+    agent: str,
+    text: str,
+    *,
+    round: int = 0,
+    index: int = 0,
+    answer: str | None = None,
+    logprob: float | None = None,
+    n_tokens: int | None = None,
+    error: str | None = None,
+) -> Response:
+    """Returns a response, with the usual values of the fields that are omitted.
+
+    Example:
+        >>> create_response("a", "Paris", index=2)["error"] is None
+        True
+    """
+    return Response(
+        agent=agent,
+        round=round,
+        index=index,
+        text=text,
+        answer=answer,
+        logprob=logprob,
+        n_tokens=n_tokens,
+        error=error,
+    )
+
+
 class Usage(TypedDict):
     """Tokens that one agent's requests cost in one round."""
 

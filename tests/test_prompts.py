@@ -50,7 +50,7 @@ def test_a_review_shows_the_call_whole_and_the_end_of_the_conversation():
     ]
     text = prompts.review_tool_call("pay", '{"to": "<b> \\u00e9"}', said)
     assert '<tool>pay</tool>\n<arguments>{"to": "\\u003cb\\u003e \\u00e9"}</arguments>\n' in text
-    assert "(earlier messages are left out)\n<assistant>2 xxx" in text
+    assert "(earlier messages are omitted)\n<assistant>2 xxx" in text
     assert "<user>last‹/user›</user>" in text
     assert "first" not in text
     assert len(text) < prompts.MAX_CONVERSATION + 500

@@ -99,7 +99,7 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
         hint = "Raise `request_timeout` or `timeout`, or lower `max_tokens` or `n_samples`"
         return AgentTimeoutError("the model did not answer in time", hint=hint)
     if names & _CONNECTIONS:
-        return AgentConnectionError(_with_root(error), hint=f"Check that a server listens{_at(address)}")
+        return AgentConnectionError(_message_with_root(error), hint=f"Check that a server listens{_at(address)}")
     if _OVERFLOW.search(str(error)) or "ContextOverflowError" in names:
         return ContextOverflowError(_message(error), hint="Shorten the conversation, or lower `max_tokens`")
     if names & _BAD_REPLIES or _NO_REPLY.search(str(error)):
@@ -158,7 +158,7 @@ def _message(error: Exception) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _with_root(error: Exception) -> str:
+def _message_with_root(error: Exception) -> str:
     """Returns the error's message with its first cause: "Connection error" alone is not enough."""
     root: BaseException = error
     while (cause := root.__cause__ or root.__context__) is not None:

@@ -243,7 +243,7 @@ def _find(
             found = yield future
             continue
         try:
-            found = yield from _probe(_with_room(replica), reply, probe, temperature, key)
+            found = yield from _probe(_make_room(replica), reply, probe, temperature, key)
         finally:
             FINDINGS.settle(key, future, found)
     return found
@@ -291,7 +291,7 @@ def _key_of(replica: Replica, temperature: float) -> tuple[Hashable, ...]:
     return replica.identity, settings, getattr(model, "seed", None) is not None, temperature
 
 
-def _with_room(replica: Replica) -> Replica:
+def _make_room(replica: Replica) -> Replica:
     """Returns the server with room for the probe's reply, where the agent's `max_tokens` leaves none."""
     most = getattr(replica.model, "max_tokens", None)
     if not isinstance(most, int) or most >= _FEWEST_TOKENS:

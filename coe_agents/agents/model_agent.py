@@ -177,7 +177,7 @@ class ModelAgent:
         max_response_chars: int = 20_000,
         on_greedy: OnGreedy = "exclude",
     ) -> None:
-        _check(bool(name.strip()), '"name" must not be empty', name, "Give each agent a name of its own")
+        _check(bool(name.strip()), '"name" must not be empty', name, "Name each agent differently")
         _check(
             1 <= n_samples <= _MOST_SAMPLES,
             f'"n_samples" must lie in 1..{_MOST_SAMPLES}',
@@ -185,7 +185,10 @@ class ModelAgent:
             "5 to 10 are usual",
         )
         _check(
-            0 <= temperature < math.inf, '"temperature" must be at least 0', temperature, "1.0 is the model's own law"
+            0 <= temperature < math.inf,
+            '"temperature" must be at least 0',
+            temperature,
+            "1.0 samples the model's own distribution",
         )
         _check(0 <= weight < math.inf, '"weight" must be at least 0', weight, "Omit it for equal weights")
         _check(

@@ -68,8 +68,8 @@ class Request(Generic[Result]):
 class Batches:
     """The requests to one model, in the order in which they arrived.
 
-    The oldest request is always in the next batch, with all that may join it, so that none waits for longer than those
-    before it take. One thread serves them, and ends with this object.
+    The oldest request is always in the next batch, with all that may join it, so that no request waits longer than
+    those before it take. One thread serves them, and ends with this object.
 
     Attributes:
         loaded: The model.

@@ -24,7 +24,7 @@ _AHEAD = 32
 
 
 class DrawnToken(NamedTuple):
-    """A token, its natural log-probability under the model's own law, and the likeliest ones (id, log-probability)."""
+    """A token, its natural log-probability before temperature and top-p, and the likeliest (id, log-probability)."""
 
     id: int
     logprob: float
@@ -279,11 +279,12 @@ class _Stop(StoppingCriteria):
         return (~self._ended).nonzero()[:, 0]
 
 
-class CutRow:
+class CutRow(NamedTuple):
     """One sampled response: its text, its tokens up to and including the one that ended it, and why it ended."""
 
-    def __init__(self, text: str, tokens: Sequence[DrawnToken], finish_reason: str) -> None:
-        self.text, self.tokens, self.finish_reason = text, tokens, finish_reason
+    text: str
+    tokens: Sequence[DrawnToken]
+    finish_reason: str
 
     @classmethod
     def cut(cls, tokenizer: Any, drawn: Sequence[DrawnToken], ends: Sequence[int], stop: Sequence[str]) -> "CutRow":

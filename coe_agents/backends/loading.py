@@ -84,7 +84,7 @@ def load(auto_class: Any, name: str, *, device: str | None, dtype: str | None, r
             ) from error
         loaded = Loaded(model, tokenizer, _context_length(config, tokenizer), _end_tokens(model, tokenizer))
         if model.can_generate():
-            # the penalties and cuts that a generation_config.json asks for would bend the model's own law
+            # the penalties and cuts that a generation_config.json asks for would change the model's distribution
             model.generation_config = GenerationConfig(eos_token_id=loaded.end_tokens or None)
         _loaded[key] = loaded
         return loaded

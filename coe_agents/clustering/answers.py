@@ -99,10 +99,10 @@ def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = (
         return found
     spoken = _own_turn(spoken)
     for find in (_json_field, _boxed, _after_hashes, _after_marker, _after_sentence_marker):
-        found = _unwrapped(find(spoken))
+        found = _unwrap(find(spoken))
         if found:
             return found
-    return _without_tail(spoken)
+    return _cut_tail(spoken)
 
 
 def strip_reasoning(text: str) -> str:
@@ -212,11 +212,11 @@ def _after_hashes(text: str) -> str:
 def _json_field(text: str) -> str:
     answer = ""
     for field in _JSON_FIELD.finditer(text):
-        answer = _unescaped(field[1]) if field[1] is not None else field[2]
+        answer = _unescape(field[1]) if field[1] is not None else field[2]
     return _boxed(answer) or answer
 
 
-def _unescaped(content: str) -> str:
+def _unescape(content: str) -> str:
     r"""Undoes JSON escapes where they are valid: models write LaTeX such as `\frac` with a single backslash."""
     try:
         plain = json.loads(f'"{content}"', strict=False)
@@ -245,7 +245,7 @@ def _value_at(text: str, start: int, end: int) -> str:
     line = rest.partition("\n")[0]
     if line.rstrip("*_ \t").endswith((":", "：")) or (_LIST_ITEM.match(rest) and _LIST_ITEM.match(rest, len(line))):
         line = rest
-    return _without_tail(line, may_empty=True)
+    return _cut_tail(line, may_empty=True)
 
 
 def _after_sentence_marker(text: str) -> str:
@@ -254,10 +254,10 @@ def _after_sentence_marker(text: str) -> str:
         return ""
     line = text[marker.end() :].lstrip().partition("\n")[0]
     end = SENTENCE_END.search(line)
-    return _without_tail(line[: end.start()] if end else line, may_empty=True)
+    return _cut_tail(line[: end.start()] if end else line, may_empty=True)
 
 
-def _without_tail(text: str, *, may_empty: bool = False) -> str:
+def _cut_tail(text: str, *, may_empty: bool = False) -> str:
     bare = _BARE_CONFIDENCE.match(text)
     if bare:
         return bare[1].strip()
@@ -266,7 +266,7 @@ def _without_tail(text: str, *, may_empty: bool = False) -> str:
     return cut if cut or may_empty else text.strip()
 
 
-def _unwrapped(answer: str) -> str:
+def _unwrap(answer: str) -> str:
     """Takes emphasis, a wrapping LaTeX text macro and the full stop away."""
     answer = answer.strip()
     macro = _TEXT_MACRO.fullmatch(answer)

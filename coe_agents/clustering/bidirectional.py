@@ -26,11 +26,11 @@ class BidirectionalEntailment:
     without a cluster joins it where it matches the representative, so a response belongs to the *first* cluster that it
     matches. The question is prepended to both sides of every pair.
 
-    Work is held to what is needed. Responses that differ only in white space, case, punctuation, articles or number
-    format are one, and the first of them speaks for all. All pairs of a wave (everything without a cluster against the
-    newest representative) go to the model together, those of all questions in one request, and the reverse direction is
-    asked only where the forward one leaves a match possible. Many questions so take at most two requests per cluster of
-    the one with the most, and the labels are those of one pair at a time.
+    Only the pairs that matter are judged. Responses that differ only in white space, case, punctuation, articles or
+    number format are one, and the first of them is judged for all. All pairs of a wave (everything without a cluster
+    against the newest representative) go to the model together, those of all questions in one request. The reverse
+    direction is asked only where the forward one leaves a match possible. So many questions take at most two requests
+    per cluster of the one with the most, and the labels are those of one pair at a time.
 
     Args:
         model: Judges the pairs. Wrap it in `CountingEntailment` to learn how many were asked.
@@ -43,8 +43,8 @@ class BidirectionalEntailment:
             that differ in white space alone are: for answers in which case or punctuation counts, such as code.
 
     Raises:
-        TypeError: Where `model` has no `predict`.
-        ValueError: Where `threshold` is not in (0, 1], or is given together with `strict=False`.
+        TypeError: If `model` has no `predict`.
+        ValueError: If `threshold` is not in (0, 1], or is given together with `strict=False`.
 
     Example:
         >>> import numpy as np
@@ -73,7 +73,7 @@ class BidirectionalEntailment:
         if threshold is not None and not strict:
             raise ValueError(
                 '"threshold" must be None with strict=False; '
-                f"got {threshold}: the lenient rule reads the most probable labels. Leave one of the two out"
+                f"got {threshold}: the lenient rule reads the most probable labels. Omit one of the two"
             )
         if threshold is not None and not 0 < threshold <= 1:
             raise ValueError(f'"threshold" must be a probability in (0, 1]; got {threshold}. Try 0.5')
@@ -92,8 +92,8 @@ class BidirectionalEntailment:
         """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
 
         Raises:
-            TypeError: Where something other than strings is given.
-            ValueError: Where the lengths differ, or the model does not return one distribution per pair.
+            TypeError: If something other than strings is given.
+            ValueError: If the lengths differ, or the model does not return one distribution per pair.
         """
         batch, asked = check_batch(responses, questions)
         plain = [[" ".join(text.split()) for text in texts] for texts in batch]

@@ -2,8 +2,8 @@
 
 A greedy clusterer's result depends on the order of the responses, and theirs on the agents' names. So the clusterer is
 given each question's answers in an order of their own: the most frequent first, then the shortest, then by text. The
-commonest wording represents its cluster, which settles most answers with the first comparisons, and a short wording
-says little that a paraphrase does not. Equal texts share a cluster.
+commonest wording represents its cluster, so that the first comparisons settle most answers, and a short wording says
+little that a paraphrase might lack. Equal texts share a cluster.
 """
 
 import operator
@@ -28,8 +28,8 @@ def cluster_responses(responses: Sequence[str], *, question: str, clusterer: Clu
         one and all empty responses another; the clusterer is not asked about them. No responses give no labels.
 
     Raises:
-        TypeError: Where `responses` is not a sequence of strings, or `question` no string.
-        ValueError: Where the clusterer does not return one integer per answer.
+        TypeError: If `responses` is not a sequence of strings, or `question` no string.
+        ValueError: If the clusterer does not return one integer per answer.
 
     Example:
         >>> from coe_agents.clustering import NormalizedMatch
@@ -47,7 +47,7 @@ def cluster_responses(responses: Sequence[str], *, question: str, clusterer: Clu
 def cluster_many(
     responses: Sequence[Sequence[str]], *, questions: Sequence[str], clusterer: Clusterer
 ) -> list[list[int]]:
-    """Clusters the responses to many questions in one call of the clusterer, which may so join its requests.
+    """Clusters the responses to many questions in one call of the clusterer, so that it can join its requests.
 
     Args:
         responses: One sequence of responses per question; see `cluster_responses`.
@@ -58,8 +58,8 @@ def cluster_many(
         One list of labels per question: what `cluster_responses` returns for it alone.
 
     Raises:
-        TypeError: Where something other than strings is given.
-        ValueError: Where the lengths differ, or the clusterer does not return one integer per answer.
+        TypeError: If something other than strings is given.
+        ValueError: If the lengths differ, or the clusterer does not return one integer per answer.
 
     Example:
         >>> from coe_agents.clustering import NormalizedMatch
@@ -68,7 +68,7 @@ def cluster_many(
         [[0, 0, 1], []]
     """
     batch, asked = check_batch(responses, questions)
-    return _clustered(batch, [[] for _ in batch], asked, clusterer)
+    return _cluster_batch(batch, [[] for _ in batch], asked, clusterer)
 
 
 def cluster_with_former(
@@ -97,11 +97,11 @@ def cluster_with_former(
         ([0, 1], [1, 2])
     """
     batch, asked = check_batch([responses], [question])
-    labels = _clustered(batch, [list(former)], asked, clusterer)[0]
+    labels = _cluster_batch(batch, [list(former)], asked, clusterer)[0]
     return labels[: len(responses)], labels[len(responses) :]
 
 
-def _clustered(
+def _cluster_batch(
     batch: Sequence[Sequence[str]], last: Sequence[Sequence[str]], questions: Sequence[str], clusterer: Clusterer
 ) -> list[list[int]]:
     """Returns the labels of each question's texts and then of those placed last."""
@@ -115,7 +115,7 @@ def _clustered(
     if answered:
         expected = [answers[i] for i in answered]
         returned = clusterer.cluster(expected, [questions[i] for i in answered])
-        for i, labels in zip(answered, _checked_labels(returned, expected, clusterer), strict=True):
+        for i, labels in zip(answered, _check_labels(returned, expected, clusterer), strict=True):
             # reversed, so that the first of equal texts decides
             found[i] = dict(zip(reversed(answers[i]), reversed(labels), strict=True))
     return [
@@ -137,7 +137,7 @@ def _by_first_appearance(clusters: Sequence[Hashable]) -> list[int]:
     return [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
 
 
-def _checked_labels(returned: Any, answers: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
+def _check_labels(returned: Any, answers: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
     """Returns the clusterer's labels as lists of Python integers."""
     name = type(clusterer).__name__
     try:

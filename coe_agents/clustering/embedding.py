@@ -27,7 +27,7 @@ class EmbeddingSimilarity:
     Responses are taken in the order given. The first one without a cluster represents a new one; each later one joins
     the *first* cluster whose representative r it is near enough to: cos(v, r) = v . r / (|v| |r|) >= threshold.
     Responses that differ in white space only are one. All distinct texts of all questions go to the embeddings in one
-    call; where a question has a single distinct response, there is nothing to compare and it is left out.
+    call; where a question has a single distinct response, there is nothing to compare, and it is omitted.
 
     Near is not equal: "1912" and "1913", or "he did" and "he did not", are near neighbours in most embeddings. An
     entailment model distinguishes such answers; use this where you have none.
@@ -40,8 +40,8 @@ class EmbeddingSimilarity:
             question share draws their vectors together, and so merges different answers, the more the longer it is.
 
     Raises:
-        TypeError: Where `embeddings` has no `embed_documents`.
-        ValueError: Where `threshold` is not in (0, 1].
+        TypeError: If `embeddings` has no `embed_documents`.
+        ValueError: If `threshold` is not in (0, 1].
 
     Example:
         >>> class CountingLetters:
@@ -68,8 +68,8 @@ class EmbeddingSimilarity:
         """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
 
         Raises:
-            TypeError: Where something other than strings is given.
-            ValueError: Where the lengths differ, or the embeddings do not give one vector per text, all of one length,
+            TypeError: If something other than strings is given.
+            ValueError: If the lengths differ, or the embeddings do not give one vector per text, all of one length,
                 finite and not zero.
         """
         batch, asked = check_batch(responses, questions)
@@ -90,7 +90,7 @@ class EmbeddingSimilarity:
         """Returns the cosine of each pair of responses to a question, shape `(n_responses, n_responses)`.
 
         Raises:
-            ValueError: Where the embeddings do not give one vector per text, all of one length, finite and not zero.
+            ValueError: If the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
         directions = self._directions([self._side(text, question) for text in responses])
         return directions @ directions.T
@@ -101,7 +101,7 @@ class EmbeddingSimilarity:
 
     def _directions(self, texts: list[str]) -> NDArray[np.float64]:
         """Returns the texts' vectors at unit length, shape `(n_texts, n_dimensions)`."""
-        vectors = _checked_vectors(self.embeddings.embed_documents(texts), n_texts=len(texts), source=self.embeddings)
+        vectors = _check_vectors(self.embeddings.embed_documents(texts), n_texts=len(texts), source=self.embeddings)
         # the largest component first: squares of very small or large ones would leave the range of doubles
         vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)
         unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -120,7 +120,7 @@ def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:
     return [int(label) for label in labels]
 
 
-def _checked_vectors(returned: Any, *, n_texts: int, source: TextEmbeddings) -> NDArray[np.float64]:
+def _check_vectors(returned: Any, *, n_texts: int, source: TextEmbeddings) -> NDArray[np.float64]:
     name = type(source).__name__
     try:
         vectors = np.asarray(returned, dtype=np.float64)

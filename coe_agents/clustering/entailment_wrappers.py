@@ -18,8 +18,8 @@ from coe_agents.clustering.protocols import ENTAILMENT_LABELS, EntailmentModel, 
 class CachedEntailment:
     """An entailment model that asks `model` only for pairs that it does not know; safe to share between threads.
 
-    It pays where the same responses are clustered again: with a second round, another threshold, or a program that is
-    run once more. The oldest pairs go where there are more than `max_pairs`. Texts are kept as hashes only.
+    Use it if the same responses are clustered again: in a second round, with another threshold, or when a program is
+    rerun. Beyond `max_pairs`, the oldest pairs are deleted. Texts are kept as hashes only.
 
     Args:
         model: Judges the pairs that are new.
@@ -29,7 +29,7 @@ class CachedEntailment:
             another one's verdicts.
 
     Raises:
-        ValueError: Where `max_pairs` is below 1, or only one of `path` and `name` is given.
+        ValueError: If `max_pairs` is below 1, or only one of `path` and `name` is given.
 
     Example:
         >>> from coe_agents.clustering import CountingEntailment
@@ -74,28 +74,28 @@ class CachedEntailment:
         """Returns the rows of the wrapped model, shape `(n_pairs, 3)`; those it gave before where it did.
 
         Raises:
-            ValueError: Where the wrapped model does not return one distribution per pair; nothing is kept then.
+            ValueError: If the wrapped model does not return one distribution per pair; nothing is kept then.
         """
         keys = [self._key(pair) for pair in pairs]
-        known = self._known(set(keys))
+        known = self._find(set(keys))
         new = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known}
         if new:
             returned = self.model.predict(list(new.values()))
             rows = check_probabilities(returned, n_pairs=len(new), model=self.model)
-            self._keep(list(new), rows)
+            self._store(list(new), rows)
             known.update(zip(new, rows, strict=True))
         return np.array([known[key] for key in keys]).reshape(len(keys), len(ENTAILMENT_LABELS))
 
     def _key(self, pair: tuple[str, str]) -> bytes:
         return hashlib.sha256(json.dumps([self.name, *pair]).encode()).digest()
 
-    def _known(self, keys: set[bytes]) -> dict[bytes, NDArray[np.float64]]:
+    def _find(self, keys: set[bytes]) -> dict[bytes, NDArray[np.float64]]:
         query = f"SELECT {', '.join(ENTAILMENT_LABELS)} FROM verdicts WHERE pair = ?"
         with self._lock:
             found = {key: self._rows.execute(query, (key,)).fetchone() for key in keys}
         return {key: np.array(row) for key, row in found.items() if row is not None}
 
-    def _keep(self, keys: list[bytes], rows: NDArray[np.float64]) -> None:
+    def _store(self, keys: list[bytes], rows: NDArray[np.float64]) -> None:
         with self._lock, self._rows:
             self._rows.executemany(
                 f"INSERT OR IGNORE INTO verdicts (pair, {', '.join(ENTAILMENT_LABELS)}) VALUES (?, ?, ?, ?)",

@@ -22,8 +22,8 @@ class NormalizedMatch:
         """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
 
         Raises:
-            TypeError: Where something other than strings is given.
-            ValueError: Where there are not as many questions as lists of responses.
+            TypeError: If something other than strings is given.
+            ValueError: If there are not as many questions as lists of responses.
         """
         batch, _ = check_batch(responses, questions)
         labels = []
@@ -39,11 +39,11 @@ def normalize_answer(text: str) -> str:
 
     It extends SQuAD's normalisation to all scripts and to numbers:
 
-    - Unicode NFKC and case folding; invisible characters go.
-    - Punctuation of any script goes, as do "$" and "%" (as in SQuAD, "$5", "5%" and "5" are equal: the question names
-      the unit) and pictographs. What distinguishes answers stays: mathematical signs ("1 + 1" is not "1 1"), other
-      currencies ("€5" is not "5"), "C++", "C#" and the minus of a grade or blood group ("A-"). "&" is "and".
-    - The articles "a", "an" and "the" go where another word follows, so "Plan A" and a lone "A" keep theirs.
+    - Unicode NFKC and case folding; invisible characters are removed.
+    - Punctuation of any script is removed, as are "$" and "%" (as in SQuAD, "$5", "5%" and "5" are equal: the question
+      names the unit) and pictographs. What distinguishes answers stays: mathematical signs ("1 + 1" is not "1 1"),
+      other currencies ("€5" is not "5"), "C++", "C#" and the minus of a grade or blood group ("A-"). "&" is "and".
+    - The articles "a", "an" and "the" are removed where another word follows, so "Plan A" and a lone "A" keep theirs.
     - Numbers count by value: "1,000", "1000.0" and "one thousand" are equal, "-5" is not "5"; the comma separates
       thousands and the point decimals. Fractions, times, dates and versions ("1/2", "10:30", "1.2.3") stay as written.
     - What has nothing but punctuation is compared as it is: "?" is not "!".
@@ -59,7 +59,7 @@ def normalize_answer(text: str) -> str:
         >>> [normalize_answer(language) for language in ("C", "C++", "C#")]
         ['c', 'c + +', 'c ♯']
     """
-    plain = _folded(text)
+    plain = _fold(text)
     pieces = _NUMBER.split(_INITIALS.sub("", plain))
     words: list[str] = []
     for i, piece in enumerate(pieces):
@@ -111,7 +111,7 @@ class _CharacterTable(dict[int, str]):
 _CHARACTERS = _CharacterTable({ord(c): "" for c in ".'’‘ʼ`"} | {ord("&"): " and ", ord("$"): " ", ord("^"): " ^ "})
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Returns `text` with equivalent characters made equal: NFKC, but "10²" stays a power and "5½" is not "51/2"."""
     if not text.isascii():
         text = _SUPERSCRIPTS.sub(lambda found: f"^{found[0]}", text)

@@ -38,7 +38,7 @@ def check_batch(responses: Sequence[Sequence[str]], questions: Sequence[str]) ->
 
     Raises:
         TypeError: A string is passed for a sequence of strings, or something else for a string.
-        ValueError: Where there are not as many questions as lists of responses.
+        ValueError: If there are not as many questions as lists of responses.
     """
     if isinstance(responses, str | bytes) or not isinstance(responses, Iterable):
         raise TypeError(
@@ -59,7 +59,7 @@ def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
     """Returns `texts` as a list.
 
     Raises:
-        TypeError: Where `texts` is itself a string, cannot be iterated, or holds something other than strings.
+        TypeError: If `texts` is itself a string, cannot be iterated, or holds something other than strings.
     """
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise TypeError(

@@ -101,7 +101,7 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
         n_empty=sampling["n_empty"],
         input_tokens=usage["input_tokens"],
         output_tokens=usage["output_tokens"],
-        device=device_of(loaded),
+        device=getattr(loaded, "device", None),
     )
 
 
@@ -130,11 +130,6 @@ def to_failure(error: Exception, secrets: set[str]) -> Failure:
         error=text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…",
         remedy=clean(redacted(remedy_for(error), secrets)),
     )
-
-
-def device_of(loaded: Any) -> str | None:
-    """Returns the device of a loaded model; None for a model on a server."""
-    return getattr(loaded, "device", None)
 
 
 _FIELDS = ("root", "max_model_len")

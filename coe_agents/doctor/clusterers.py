@@ -8,7 +8,7 @@ from typing import Any
 
 from coe_agents.agents import ChatEntailment
 from coe_agents.clustering import Clusterer, EmbeddingSimilarity, EntailmentModel
-from coe_agents.doctor.agents import QUESTION, Failure, device_of, to_failure
+from coe_agents.doctor.agents import QUESTION, Failure, to_failure
 from coe_agents.redaction import secrets_of
 
 PREMISE = f"{QUESTION} Paris"
@@ -90,7 +90,7 @@ def probe_entailment(model: EntailmentModel) -> EntailmentReport | Failure:
         entailed=_judgement(entailed),
         contradicted=_judgement(contradicted),
         seconds=round(time.perf_counter() - start, 3),
-        device=device_of(loaded),
+        device=getattr(loaded, "device", None),
         n_unclear=model.n_unclear if isinstance(model, ChatEntailment) else None,
     )
 

@@ -144,7 +144,6 @@ def versions() -> dict[str, str | None]:
 
 
 def _late(timeout: float) -> Failure:
-
     return Failure(
         error=f"no reply within {timeout:g} s",
         remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
@@ -152,7 +151,6 @@ def _late(timeout: float) -> Failure:
 
 
 def _problems(place: str, result: Any, *, needs_logprobs: bool) -> Iterator[Problem]:
-
     if isinstance(result, Failure):
         yield Problem(part=place, error=result.error, remedy=result.remedy)
     elif isinstance(result, EntailmentReport):
@@ -177,7 +175,6 @@ def _problems(place: str, result: Any, *, needs_logprobs: bool) -> Iterator[Prob
 
 
 def _entailment_problems(place: str, report: EntailmentReport) -> Iterator[Problem]:
-
     wrong = None
     if report.entailed.label != "entailment":
         wrong = f'"{PREMISE}" entails "{ENTAILED}", but the model says {report.entailed.label}'
@@ -215,7 +212,6 @@ def _embedding_problems(place: str, report: EmbeddingReport) -> Iterator[Problem
 
 
 def _notes(part: str, result: Any) -> Iterator[str]:
-
     if isinstance(result, Failure | EmbeddingReport):
         return
     if isinstance(result, EntailmentReport):

@@ -18,7 +18,8 @@ from coe_agents.testing.contracts import (
     EntailmentModelContract,
     FailingAgentContract,
 )
-from coe_agents.testing.doubles import ScriptedAgent, TableEntailment, create_response
+from coe_agents.testing.doubles import ScriptedAgent, TableEntailment
+from coe_agents.types import create_response
 
 __all__ = [
     "AgentContract",

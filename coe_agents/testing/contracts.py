@@ -31,7 +31,7 @@ _ODD_TEXTS = (
     'a "quoted" <answer>text</answer>',
     "null\x00byte",
 )
-"""Texts that models do say: nothing, a lot, other scripts, markup, control characters."""
+"""Texts that models return: empty ones, long ones, other scripts, markup, control characters."""
 
 
 def _expect(holds: object, message: str) -> None:
@@ -74,8 +74,8 @@ class AgentContract:
         )
         name: Any = agent.name
         weight = agent.weight
-        _expect(isinstance(name, str) and name.strip(), f'"name" must be a text, not empty; it is {name!r}')
-        _expect(0 <= weight < math.inf, f'"weight" must be a number of at least 0; it is {weight!r}')
+        _expect(isinstance(name, str) and name.strip(), f'"name" must be a text, not empty; got {name!r}')
+        _expect(0 <= weight < math.inf, f'"weight" must be a number of at least 0; got {weight!r}')
 
     def test_responses_are_complete_and_numbered(self) -> None:
         for asked in (0, 1):
@@ -102,14 +102,14 @@ class AgentContract:
         request = _create_request()
         given = copy.deepcopy(request)
         self.create_agent().sample(given)
-        _expect(given == request, f'"sample" must not change the request; it is {given} now')
+        _expect(given == request, f'"sample" must not change the request; got {given} afterwards')
 
-    def test_wishes_may_come_along(self) -> None:
+    def test_overrides_are_accepted(self) -> None:
         agent = self.create_agent()
         overriding: AgentRequest = {**_create_request(1), "n_samples": 2, "temperature": 0.5, "timeout": 60.0}
         _check_reply(agent, agent.sample(overriding), round=1)
 
-    def test_a_config_may_come_along(self) -> None:
+    def test_a_config_is_accepted(self) -> None:
         agent = self.create_agent()
         config = {"callbacks": [], "tags": ["contract"], "metadata": {"suite": "coe"}, "configurable": {"x": 1}}
         _check_reply(agent, agent.sample(_create_request(), config), round=0)

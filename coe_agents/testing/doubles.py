@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coe_agents.clustering import ENTAILMENT_LABELS
-from coe_agents.types import AgentReply, AgentRequest, Response, Usage
+from coe_agents.types import AgentReply, AgentRequest, Usage, create_response
 
 ROWS = {
     label: tuple(0.8 if column == place else 0.1 for column in range(len(ENTAILMENT_LABELS)))
@@ -21,7 +21,7 @@ class ScriptedAgent:
 
     Args:
         name: Its name.
-        rounds: The responses of each round, or an exception; the last one stands for all later rounds, too.
+        rounds: The responses of each round, or an exception; the last one is for all later rounds, too.
         weight: Its weight.
         n_samples: How many responses of a round it gives, unless the request overrides it; from
             `first_index` on. By default it gives the whole round at once, whatever the request says.
@@ -117,38 +117,9 @@ class TableEntailment:
         return np.array([_row(self._label(*pair)) for pair in pairs])
 
 
-def create_response(
-    agent: str,
-    text: str,
-    *,
-    round: int = 0,
-    index: int = 0,
-    answer: str | None = None,
-    logprob: float | None = None,
-    n_tokens: int | None = None,
-    error: str | None = None,
-) -> Response:
-    """Returns a response with every field that is not given at its plainest.
-
-    Example:
-        >>> create_response("a", "Paris", index=2)["error"] is None
-        True
-    """
-    return Response(
-        agent=agent,
-        round=round,
-        index=index,
-        text=text,
-        answer=answer,
-        logprob=logprob,
-        n_tokens=n_tokens,
-        error=error,
-    )
-
-
 def _row(label: str) -> tuple[float, ...]:
     if label not in ROWS:
         raise ValueError(
-            f"every label in TableEntailment must be one of {', '.join(ENTAILMENT_LABELS)}; got {label!r}. Spell it so"
+            f"every label in TableEntailment must be one of {', '.join(ENTAILMENT_LABELS)}; got {label!r}. Use one"
         )
     return ROWS[label]

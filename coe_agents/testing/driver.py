@@ -14,8 +14,8 @@ class ScriptedDriver(BaseChatModel):
     """A chat model that accepts tools and replies as its script says.
 
     Args:
-        script: Its messages, one after another: the one of a call is counted by the model's messages in the
-            conversation, and the last stands for all later ones. Or a function of the conversation.
+        script: Its messages in order: a call returns the one whose place is the number of the model's messages in the
+            conversation; the last one is for all later calls. Or a function of the conversation.
 
     Example:
         >>> driver = ScriptedDriver(script=[AIMessage("I will look."), AIMessage("Done.")])

@@ -214,7 +214,7 @@ WHOLE = "responses_are_complete_and_numbered"
         (first(logprob=np.float32(-1.0), n_tokens=1), "a_reply_is_plain_data"),
         (lambda reply, request: reply.update(responses=tuple(reply["responses"])), "a_reply_is_plain_data"),
         (lambda reply, request: request["messages"].clear(), "the_request_is_not_changed"),
-        (narrow, "wishes_may_come_along"),
+        (narrow, "overrides_are_accepted"),
     ],
 )
 def test_faults_of_an_agent_are_found(change, expected):
@@ -225,7 +225,7 @@ def test_an_agent_without_fault_passes_and_its_other_faults_are_found():
     nothing = lambda reply, request: None  # noqa: E731
     assert failed(AgentContract, create_agent=lambda: Faulty(nothing)) == set()
     only_sync = failed(AgentContract, create_agent=lambda: Faulty(nothing, also_async=False))
-    assert only_sync == {"the_async_form_does_the_same", "a_config_may_come_along"}
+    assert only_sync == {"the_async_form_does_the_same", "a_config_is_accepted"}
     assert "it_is_an_agent" in failed(AgentContract, create_agent=lambda: ScriptedAgent(" ", ["x"]))
     assert "it_is_an_agent" in failed(AgentContract, create_agent=lambda: ScriptedAgent("a", ["x"], weight=-1))
     assert "it_is_an_agent" in failed(AgentContract, create_agent=object)

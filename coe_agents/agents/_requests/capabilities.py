@@ -68,6 +68,8 @@ class Ladder:
 
     Attributes:
         refused: The options that the model refused, in order.
+        takes_several: Whether one request brings all responses, as far as is known.
+        is_proven: Whether the model has answered a request of the present rung.
     """
 
     def __init__(self, model: BaseChatModel) -> None:
@@ -77,68 +79,52 @@ class Ladder:
             (_CALL_ONLY[kind.__name__] for kind in type(model).__mro__ if kind.__name__ in _CALL_ONLY), ()
         )
         self._unset = dict[str, Any]()
-        self._takes_several = "n" in self._fields
-        self._is_proven = False
+        self.takes_several = "n" in self._fields
+        self.is_proven = False
         self._lock = threading.Lock()
         self.refused: list[str] = []
-
-    @property
-    def takes_several(self) -> bool:
-        """Whether one request brings all responses, as far as is known."""
-        return self._takes_several
 
     def calls(
         self, missing: int, offset: int, seed_of: Callable[[int], int | None], temperature: float | None = None
     ) -> list[ModelCall]:
         """Returns the requests to send at once for `missing` responses; only one until the first is answered."""
-        if self._takes_several:
+        if self.takes_several:
             return [self._call(missing, offset, seed_of(offset), temperature)]
-        places = range(offset, offset + (missing if self._is_proven else 1))
+        places = range(offset, offset + (missing if self.is_proven else 1))
         return [self._call(1, place, seed_of(place), temperature) for place in places]
 
     def _call(self, n: int, offset: int, seed: int | None, temperature: float | None) -> ModelCall:
         settings, options = dict(self._unset), dict[str, Any]()
-        if temperature is not None and self._has("temperature") and "temperature" not in self.refused:
+        if temperature is not None and "temperature" in self._fields and "temperature" not in self.refused:
             settings["temperature"] = temperature
-        if self._takes_several:
+        if self.takes_several:
             options["n"] = n
-        if self._has("streaming") and "stream" not in self.refused:
+        if "streaming" in self._fields and "stream" not in self.refused:
             options["stream"] = False  # streamed choices would be merged into one
         if "logprobs" in self._by_call and "logprobs" not in self.refused:
             options["logprobs"] = True
-        if seed is not None and self._has("seed") and "seed" not in self.refused:
+        if seed is not None and "seed" in self._fields and "seed" not in self.refused:
             if "seed" in self._by_call:
                 options["seed"] = seed
             else:  # a setting of the model's own, since not every client takes a seed by the call
                 settings["seed"] = seed
-        said = {name: settings.get(name, getattr(self._model, name, None)) for name in _REFUSABLE}
-        used = [name for name in _REFUSABLE if name in options or said[name] is not None]
+        effective = {name: settings.get(name, getattr(self._model, name, None)) for name in _REFUSABLE}
+        used = [name for name in _REFUSABLE if name in options or effective[name] is not None]
         refusable = tuple(name for name in used if name not in self.refused)
         timeout = None if "timeout" in self.refused else _longest_timeout(self._model)
         refusable = refusable if timeout is None else (*refusable, "timeout")
         return ModelCall(settings, options, timeout, n, offset, refusable)
 
-    def note_success(self) -> None:
-        """Notes that the model answers requests of this kind."""
-        self._is_proven = True
-
-    def ignores_n(self) -> None:
-        """Notes that the model answers a request for several with one."""
-        self._takes_several = False
-
     def refuse(self, option: str) -> None:
-        """Notes that the model does not take an option, and leaves it out from now on."""
+        """Notes that the model does not take an option, and omits it from now on."""
         with self._lock:
             if option not in self.refused:
                 self.refused.append(option)
                 unset = {name: self._fields[name].default for name in (option, f"top_{option}") if name in self._fields}
                 self._unset = {**self._unset, **unset}
             if option == "n":
-                self._takes_several = False
-            self._is_proven = False
-
-    def _has(self, name: str) -> bool:
-        return name in self._fields
+                self.takes_several = False
+            self.is_proven = False
 
 
 def _longest_timeout(model: BaseChatModel) -> float | None:
@@ -186,10 +172,10 @@ def draw(
                 else:
                     ladder.refuse(option)
                 continue
-            ladder.note_success()
+            ladder.is_proven = True
             n_given = outcome.n_received
             if call.n > 1 and n_given == 1:
-                ladder.ignores_n()
+                ladder.takes_several = False
                 drawn.unused.append(outcome)
             else:
                 drawn.results.append(outcome)

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
-from coe_agents.types import AgentReply, Response, Rung, Sampling, Usage
+from coe_agents.types import AgentReply, Response, Rung, Sampling, Usage, create_response
 
 FEWEST = 3
 """How many equal responses are a reason to look closer."""
@@ -70,20 +70,11 @@ def to_reply(
 def _response(
     generation: Generation, agent: str, round: int, index: int, max_chars: int, *, marks_truncated: bool
 ) -> Response:
-    text = _cut(text_of(generation), max_chars)
+    text = _shorten(text_of(generation), max_chars)
     if marks_truncated and _is_truncated(generation):
         text += "… [cut off by the model's limit]"
     logprob, n_tokens = _log_probability(generation)
-    return Response(
-        agent=agent,
-        round=round,
-        index=index,
-        text=text,
-        answer=None,
-        logprob=logprob,
-        n_tokens=n_tokens,
-        error=None,
-    )
+    return create_response(agent, text, round=round, index=index, logprob=logprob, n_tokens=n_tokens)
 
 
 def _rung(*, several: bool, logprobs: bool) -> Rung:
@@ -104,7 +95,7 @@ def whole_text(reply: AgentReply) -> str | None:
     return None if is_cut else reply["responses"][0]["text"]
 
 
-def _cut(text: str, max_chars: int) -> str:
+def _shorten(text: str, max_chars: int) -> str:
     """Returns a long text cut, with a hash of the whole, so that texts that differ in the rest stay different."""
     if len(text) <= max_chars:
         return text

@@ -108,7 +108,7 @@ class Asker:
         try:
             result: _T = Retrying(**self._rules(deadline, failed))(attempt)
         except CoEError as error:
-            _final(error)
+            error.retryable = False  # the retries are used up
             raise
         return result
 
@@ -137,7 +137,7 @@ class Asker:
         try:
             result: _T = await AsyncRetrying(**self._rules(deadline, failed))(attempt)
         except CoEError as error:
-            _final(error)
+            error.retryable = False  # the retries are used up
             raise
         return result
 
@@ -186,11 +186,6 @@ def _may_retry(error: BaseException) -> bool:
 
 def _error(state: RetryCallState) -> BaseException | None:
     return state.outcome.exception() if state.outcome is not None else None
-
-
-def _final(error: CoEError) -> CoEError:
-    error.retryable = False  # the retries are used up
-    return error
 
 
 def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from coe_agents.agents.choice.probability import (
     ChoiceMethod,
     ChoiceProbabilities,
 )
-from coe_agents.types import AgentReply, Response, Sampling, Usage
+from coe_agents.types import AgentReply, Sampling, Usage, create_response
 
 OTHER_REPLY = "(another reply)"
 """The text of the response that stands for all replies that are not one of the choices."""
@@ -29,16 +29,7 @@ def to_graded_reply(found: ChoiceProbabilities, *, agent: str, round: int, first
     shares = {choice: p * mass for choice, p in found.probabilities.items()} | {OTHER_REPLY: 1.0 - mass}
     rows = [(text, math.log(share)) for text, share in shares.items() if share > 0]
     responses = [
-        Response(
-            agent=agent,
-            round=round,
-            index=index,
-            text=text,
-            answer=None,
-            logprob=logprob,
-            n_tokens=1,
-            error=None,
-        )
+        create_response(agent, text, round=round, index=index, logprob=logprob, n_tokens=1)
         for index, (text, logprob) in enumerate(rows, start=first_index)
     ]
     sampling = Sampling(

@@ -15,6 +15,7 @@ from coe_agents.agents._requests.clients import address_of, without_retries
 from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.send import Asker
+from coe_agents.agents.choice.grading import MIN_MASS
 from coe_agents.agents.choice.probability import choice_probability
 from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.errors import NoChoiceError
@@ -24,8 +25,6 @@ _LOG = logging.getLogger(__name__)
 _Pair = tuple[str, str]
 _Row = tuple[float, ...]
 _NEUTRAL: _Row = (0.0, 1.0, 0.0)
-_MIN_MASS = 0.5
-"""Where the labels hold less of the model's probability, it means to say something else: then its reply is read."""
 
 
 class ChatEntailment:
@@ -141,7 +140,7 @@ def _ask(model: BaseChatModel, asked: list[HumanMessage]) -> _Row | None:
     """Returns the probability of each label; None where the model states none."""
     try:
         found = choice_probability(model, asked, ENTAILMENT_LABELS, n_samples=1)
-        if found.method != "sampled" and found.mass is not None and found.mass < _MIN_MASS:
+        if found.method != "sampled" and found.mass is not None and found.mass < MIN_MASS:
             found = choice_probability(model, asked, ENTAILMENT_LABELS, n_samples=1, methods=("sampled",))
     except NoChoiceError:
         return None

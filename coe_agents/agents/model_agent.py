@@ -246,10 +246,9 @@ class ModelAgent:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
 
         The request may override the number (500 at most), the temperature (one response at 0) and the time (less only).
-        Where it asks for one of a few `choices`, may be `graded`, and the model gives their probabilities exactly
-        (`choice_probability`: scored in this process, or held to the choices by the server), these are the
-        responses: one request, no samples. Where the choices hold less than half of a model's probability, it is
-        sampled.
+        If the request has `choices`, may be `graded`, and the model gives their probabilities exactly
+        (`choice_probability`: scored in this process, or held to the choices by the server), these are the responses:
+        one request, no samples. If the choices hold less than half of the model's probability, it is sampled.
 
         Raises:
             AgentError: If the model gives none, or copies of one (`on_greedy`); or another of our errors, which the

@@ -12,7 +12,7 @@ from coe_agents.types import AgentReply, Sampling, Usage, create_response
 OTHER_REPLY = "(another reply)"
 """The text of the response that stands for all replies that are not one of the choices."""
 MIN_MASS = 0.5
-"""Where the choices hold less of the model's probability, their ratio is not reliable: then its replies are sampled."""
+"""If the choices hold less of the model's probability, their ratio is unreliable, and its replies are read instead."""
 METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
 """Not the likeliest first tokens of a free reply, which may continue: "Approve would be unsafe"."""
 

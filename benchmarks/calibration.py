@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from calibn import EQUALS, SETS, UNEQUALS
-from learned_gate import judged_rows
+from learned_gate import CORRECTNESS, judged_rows
 from scipy.stats import beta
 
 from coe_agents.evaluation import calibrate
@@ -27,18 +27,23 @@ def main() -> None:
     n_halves = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     print(f"{n_halves} random halves, risk {RISK}, confidence {CONFIDENCE}; above: the other half exceeds the risk;")
     print("beyond: by more than its sampling error (lower 95 % bound); never: there is no threshold")
-    print(f"{'models':8} {'set':22} {'gate':10} coverage   risk  above beyond  never")
-    sets = [(title, name) for title in GROUPS for name in SETS]
+    sets = [(correctness, title, name) for correctness in CORRECTNESS for title in GROUPS for name in SETS]
     with ProcessPoolExecutor(2) as pool:
-        for lines in pool.map(on_set, *zip(*sets, strict=True), [n_halves] * len(sets)):
-            print(lines, flush=True)
+        tables = pool.map(on_set, *zip(*sets, strict=True), [n_halves] * len(sets))
+        for (correctness, title, name), table in zip(sets, tables, strict=True):
+            if (title, name) == (next(iter(GROUPS)), SETS[0]):
+                print(f"\nright by {correctness}")
+                print(f"{'models':8} {'set':22} {'gate':10} coverage   risk  above beyond  never")
+            print(table, flush=True)
+    print()
     on_known_truth()
 
 
-def on_set(title, name, n_halves):
-    rows = judged_rows(Path(sys.argv[1]), name, GROUPS[title])
+def on_set(correctness, title, name, n_halves):
+    rows = judged_rows(Path(sys.argv[1]), name, GROUPS[title], correctness)
     return "\n".join(
-        f"{title:8} {name:22} {gate:10} {on_halves(rows, n_halves, options)}" for gate, options in GATES.items()
+        f"{title:8} {name:22} {gate:10} {on_halves(rows, n_halves, {**options, 'correctness': correctness})}"
+        for gate, options in GATES.items()
     )
 
 
@@ -52,7 +57,6 @@ def on_halves(rows, n_halves, options):
             risk=RISK,
             confidence=CONFIDENCE,
             clusterer="NormalizedMatch",
-            correctness="reference_or_label",
             **options,
         )
         found = policy.calibration

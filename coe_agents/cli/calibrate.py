@@ -34,7 +34,7 @@ def calibrate(
     ] = False,
 ) -> None:
     """Choose the threshold with the highest coverage that keeps a stated risk, on saved samples with verdicts."""
-    from coe_agents.evaluation import Samples, judged
+    from coe_agents.evaluation import Samples, judge_samples
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.policy.gate import LearnedGate
 
@@ -45,7 +45,7 @@ def calibrate(
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
     setting = create_setting(scoring)
     with Samples(samples) as questions:
-        rows = judged(
+        rows = judge_samples(
             questions,
             clusterer=setting.clusterer,
             weighting=setting.weighting,
@@ -103,14 +103,14 @@ def drift(
     as_json: JsonOption = False,
 ) -> None:
     """Check on new samples whether a calibrated policy still fits."""
-    from coe_agents.evaluation import Samples, check_drift, judged
+    from coe_agents.evaluation import Samples, check_drift, judge_samples
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.gate import LearnedGate
 
     setting = create_setting(scoring)
     calibrated = CalibratedPolicy.load(policy)
     with Samples(samples) as questions:
-        rows = judged(
+        rows = judge_samples(
             questions,
             clusterer=setting.clusterer,
             weighting=setting.weighting,

@@ -90,7 +90,9 @@ class ScoringOptions:
         typer.Option(help="How responses count; auto: by probability where an agent has it for all its responses."),
     ] = "auto"
     correctness: Annotated[
-        Literal["reference_or_label", "reference", "label", "f1", "rouge_l", "entailment", "judge"],
+        Literal[
+            "reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment", "judge"
+        ],
         typer.Option(
             help="When an answer is right. entailment needs --config with an entailment model, judge needs --config "
             "with [judge]."

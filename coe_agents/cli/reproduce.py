@@ -56,7 +56,8 @@ def reproduce(
         bool, typer.Option("--with-context", help="Show passages if the dataset has them.")
     ] = False,
     correctness: Annotated[
-        Literal["reference_or_label", "reference", "label", "f1", "rouge_l", "entailment"] | None,
+        Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment"]
+        | None,
         typer.Option(help="When an answer is right; default: reference_or_label, for tinyworld its own facts."),
     ] = None,
 ) -> None:

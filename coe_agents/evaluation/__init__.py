@@ -3,8 +3,7 @@
 import warnings
 from typing import Any
 
-from coe_agents.evaluation.calibration import Judged, calibrate, judged
-from coe_agents.evaluation.drift import Drift, check_drift
+from coe_agents.evaluation.calibration import Drift, Judged, calibrate, check_drift, judge_samples
 from coe_agents.evaluation.report import report
 from coe_agents.evaluation.samples import Sample, SampledQuestion, Samples
 from coe_agents.evaluation.scoring import Scores, ScoringSetup, score
@@ -28,16 +27,19 @@ __all__ = [
     "calibrate",
     "check_drift",
     "iter_statistics",
-    "judged",
+    "judge_samples",
     "report",
     "score",
 ]
 
 
+_RENAMED = {"measured": "iter_statistics", "judged": "judge_samples"}
+
+
 def __getattr__(name: str) -> Any:
-    if name != "measured":
+    if name not in _RENAMED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(
-        '"measured" is now called "iter_statistics"; the old name is removed in 0.3', DeprecationWarning, stacklevel=2
+        f'"{name}" is now called "{_RENAMED[name]}"; the old name is removed in 0.3', DeprecationWarning, stacklevel=2
     )
-    return iter_statistics
+    return globals()[_RENAMED[name]]

@@ -76,6 +76,15 @@ def by_reference_or_label(prediction: Prediction) -> float | None:
     return matches if matches or labelled is None else labelled
 
 
+def by_reference_or_any_label(prediction: Prediction) -> bool | None:
+    """Whether a reference matches or at least one label of the cluster is a yes.
+
+    For a judge who knew one alias of several: where the labels of equal answers differ, a yes says more than a no.
+    """
+    verdicts = (by_exact_match(prediction), *prediction.verdicts)
+    return _any(verdict for verdict in verdicts if verdict is not None)
+
+
 def by_token_f1(prediction: Prediction) -> bool | None:
     """Whether SQuAD's token F1 with a reference is at least 0.5."""
     return _any(token_f1(prediction.answer, reference) >= 0.5 for reference in prediction.references)
@@ -158,6 +167,7 @@ CRITERIA: Mapping[str, Criterion] = {
         "reference_or_label": by_reference_or_label,
         "reference": by_exact_match,
         "label": by_label,
+        "reference_or_any_label": by_reference_or_any_label,
         "f1": by_token_f1,
         "rouge_l": by_rouge_l,
     }.items()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, judged
+from coe_agents.evaluation import Samples, judge_samples
 from tests.chromium import Page, program, running_chromium
 from tests.evaluation.html.test_create import HOSTILE, hostile, page
 from tests.evaluation.invented import group, row
@@ -84,7 +84,7 @@ def tab(pipe, path):
 @pytest.fixture(scope="module")
 def rows(path):
     with Samples([path.with_name("s.jsonl")]) as samples:
-        return judged(samples, clusterer=NormalizedMatch())
+        return judge_samples(samples, clusterer=NormalizedMatch())
 
 
 def test_nothing_of_a_model_runs(pipe, tmp_path):

@@ -30,6 +30,10 @@ def verdict(name, answer, references=(), verdicts=()):
         ("reference_or_label", "x", ["y"], [], False),
         ("reference_or_label", "x", [], [False], False),
         ("reference_or_label", "x", [], [None], None),
+        ("reference_or_any_label", "x", ["y"], [False, None, True], True),  # one yes is enough
+        ("reference_or_any_label", "x", ["x"], [False], True),
+        ("reference_or_any_label", "x", ["y"], [False, None], False),
+        ("reference_or_any_label", "x", [], [None], None),
         ("f1", "the city of Paris", ["Paris"], [], True),  # 2 * 1 / (3 + 1) = 0.5
         ("f1", "big city of Paris", ["Paris"], [], False),  # 2 * 1 / (4 + 1) = 0.4
         # ROUGE-L: the longest common sequence is "cat": F = 2 (1/5) (1/1) / (6/5) = 1/3, and 2 (1/6) / (7/6) = 2/7

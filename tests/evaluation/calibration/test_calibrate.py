@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Judged, Samples, calibrate, judged
-from coe_agents.evaluation.calibration import choose_threshold, first_count, risk_bound
+from coe_agents.evaluation import Judged, Samples, calibrate, judge_samples
+from coe_agents.evaluation.calibration.threshold import choose_threshold, first_count, risk_bound
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group, row, write
 
@@ -20,7 +20,7 @@ NAMED = {"clusterer": "NormalizedMatch", "correctness": "reference"}
 def rows(tmp_path):
     def of(samples):
         with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-            return judged(questions, clusterer=NormalizedMatch(), every_cluster=True)
+            return judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
 
     return of
 
@@ -264,7 +264,7 @@ def test_equal_agents_break_no_tie(rows):
 
 def test_a_learned_gate_needs_a_verdict_on_every_cluster(rows):
     data = [replace(each, verdicts=()) for each in rows(group(50))]
-    with pytest.raises(ValueError, match=r'Pass every_cluster=True to "judged"'):
+    with pytest.raises(ValueError, match=r'Pass every_cluster=True to "judge_samples"'):
         calibrate(data, risk=0.3, confidence=0.9, gate="learned", **NAMED)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest, ks_2samp
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, calibrate, check_drift, judged
+from coe_agents.evaluation import Samples, calibrate, check_drift, judge_samples
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group, write
 
@@ -14,7 +14,7 @@ from tests.evaluation.invented import group, write
 def rows(tmp_path):
     def of(samples):
         with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-            return judged(questions, clusterer=NormalizedMatch(), every_cluster=True)
+            return judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
 
     return of
 

@@ -7,8 +7,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Samples, iter_statistics, judged
-from coe_agents.evaluation.learned import fit_gate, fit_trust, judge_clusters, to_folds
+from coe_agents.evaluation import CRITERIA, Samples, iter_statistics, judge_samples
+from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust, judge_clusters, to_folds
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.policy.gate import distributions_of, gate_features
 from tests.evaluation.invented import group, row, write
@@ -16,7 +16,7 @@ from tests.evaluation.invented import group, row, write
 
 def rows_of(folder, samples):
     with Samples([write(folder / "s.jsonl", samples)]) as questions:
-        return judged(questions, clusterer=NormalizedMatch(), every_cluster=True)
+        return judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Owns the check whether a calibrated policy still fits: its uncertainties against new ones, and its risk."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +7,8 @@ from typing import Literal
 import numpy as np
 from scipy.stats import beta, ks_2samp
 
-from coe_agents.evaluation.calibration import Judged, risk_bound
+from coe_agents.evaluation.calibration.calibrate import Judged
+from coe_agents.evaluation.calibration.threshold import risk_bound, round_up
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.answers import TIE
@@ -57,8 +57,8 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
 
     Args:
         policy: As calibrated.
-        rows: New questions, from `judged`, with `every_cluster` for a learned gate; verdicts may be missing, and then
-            only the uncertainties are compared.
+        rows: New questions, from `judge_samples`, with `every_cluster` for a learned gate; verdicts may be missing, and
+            then only the uncertainties are compared.
         clusterer: What clustered them.
 
     Raises:
@@ -69,7 +69,7 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
     usable = [row for row in rows if needed <= row.measurement.agents.keys()]
     if not usable:
         raise ValueError('"rows" must hold questions with all agents of the policy; none has them. Sample them again')
-    known, new = _aligned(
+    known, new = _align(
         np.array(calibration.uncertainties), np.array([calibration.uncertainty(row.measurement) for row in usable])
     )
     test = ks_2samp(known, new)
@@ -84,7 +84,7 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
     ]
     verdicts = [verdict for row in answered if (verdict := row.verdict(calibration)) is not None]
     wrong = sum(1.0 - verdict for verdict in verdicts)
-    n_wrong, at_least = math.ceil(wrong - 1e-9), math.floor(wrong + 1e-9)
+    n_wrong, at_least = round_up(wrong), int(wrong + 1e-9)
     interval = None
     if verdicts:
         low = float(beta.ppf(0.05, at_least, len(verdicts) - at_least + 1)) if at_least else 0.0
@@ -117,7 +117,7 @@ def _verdict(interval: tuple[float, float] | None, risk: float) -> Literal["kept
     return "broken" if low > risk else "kept" if high <= risk else "open"
 
 
-def _aligned(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _align(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Makes values equal that lie within 1e-9 of their lower neighbour, so that summation noise is no difference."""
     together = np.concatenate([first, second])
     order = np.argsort(together, kind="stable")

@@ -1,19 +1,16 @@
-"""Owns the choice of a threshold that keeps a stated risk with a stated confidence."""
+"""Owns calibration: from judged samples to a policy that keeps a stated risk with a stated confidence."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from hashlib import sha256
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
-from scipy.stats import beta, binom
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.learned import fit_gate, judge_clusters, to_folds
+from coe_agents.evaluation.calibration.learned import fit_gate, judge_clusters, to_folds
+from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
@@ -23,11 +20,6 @@ from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
 from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration
 from coe_agents.policy.gate import LearnedGate
 from coe_agents.uncertainty.answers import TIE, shares_lead
-
-N_STEPS = 50
-"""How many thresholds are tested at most, at equal steps of the number of questions that they answer."""
-LIKELY = 0.9
-"""The probability with which an uncertainty that errs half as often as is allowed passes the first test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +49,7 @@ class Judged:
         return self.correct if chosen == self.measurement.leading and not self.measurement.tied else None
 
 
-class Choice(NamedTuple):
-    """The threshold with the most coverage that keeps the risk.
-
-    Attributes:
-        threshold: None if none keeps it.
-        n_answered: How many questions it answers.
-        n_wrong: How many of these wrongly, shares added up and rounded up.
-        bound: The upper confidence bound of its risk; None without a threshold.
-    """
-
-    threshold: float | None
-    n_answered: int
-    n_wrong: int
-    bound: float | None
-
-
-def judged(
+def judge_samples(
     questions: Iterable[SampledQuestion],
     *,
     clusterer: Clusterer,
@@ -108,100 +84,6 @@ def _lead_verdict(measurement: Measurement, verdicts: Sequence[float | None]) ->
     return sum(known) / len(known) if len(known) == len(leaders) else None
 
 
-def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
-    """Clopper-Pearson upper bound of a risk: it lies below the true risk with probability at most 1 - confidence.
-
-    The `confidence` quantile of Beta(n_wrong + 1, n_answered - n_wrong); 1.0 where nothing, or nothing right, was
-    answered.
-
-    >>> round(risk_bound(0, 22, confidence=0.9), 4)  # 1 - 0.1 ** (1 / 22)
-    0.0994
-    """
-    if n_wrong >= n_answered:
-        return 1.0
-    return float(beta.ppf(confidence, n_wrong + 1, n_answered - n_wrong))
-
-
-@lru_cache(maxsize=1024)
-def first_count(n: int, *, risk: float, confidence: float) -> int | None:
-    """The number of answered questions at which the fixed sequence of tests starts, among `n`.
-
-    It is the larger of two counts k: the first at which floor(k risk / 2) errors pass `risk_bound`, or, where `n` is
-    too small for that, the first that passes with none; and the first at which an uncertainty that errs half as often
-    as is allowed passes with probability 0.9, at most n / 4. The former alone starts at 12 questions at risk 0.3, where
-    two errors end the search: on saved answers of real models it left most of the coverage unused.
-
-    Returns:
-        None where not even `n` right answers pass: (1 - risk)^n > 1 - confidence.
-
-    >>> first_count(100, risk=0.1, confidence=0.9), first_count(10, risk=0.1, confidence=0.9)
-    (38, None)
-    """
-    counts = np.arange(1, n + 1)
-    # the most errors that pass; -1: none do. The tolerance keeps (1 - risk)^n == 1 - confidence on this side of it.
-    level = (1.0 - confidence) * (1.0 + 1e-9)
-    most = binom.ppf(level, counts, risk)
-    most = np.where(binom.cdf(most, counts, risk) <= level, most, most - 1.0)
-    passes = np.floor(counts * risk / 2.0 + 1e-9) <= most
-    if not passes.any():
-        passes = most >= 0.0
-    if not passes.any():
-        return None
-    likely = binom.cdf(most, counts, risk / 2.0) >= LIKELY
-    ahead = int(counts[likely.argmax()]) if likely.any() else n
-    return max(int(counts[passes.argmax()]), min(ahead, n // 4))
-
-
-def choose_threshold(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float, confidence: float) -> Choice:
-    """Chooses the highest threshold whose risk is shown to be at most `risk`, testing so that the choice is paid for.
-
-    Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021) over numbers of answered questions: the k
-    least uncertain questions are tested at level 1 - confidence by `risk_bound`, for k from `first_count` in steps of
-    n / 50 to n, and the last k before the first failure is chosen. Which k are tested depends on n alone. Where the
-    risk rises with the uncertainty, which is what a useful uncertainty does, let u be where the risk of answering up to
-    it passes `risk`. To go wrong, the first tested k whose threshold lies beyond u must pass; its errors are at least
-    those of k draws at `risk`, whatever the other k are, so that this happens with probability at most 1 - confidence.
-
-    The threshold is the uncertainty of the k-th question, so that it never lies beyond what was seen, and no strictly
-    increasing transformation of the uncertainty changes which questions are answered. Uncertainties within 1e-9 of it
-    are answered, too. A partly right answer (mixed labels) counts by its share that is wrong, and the sum is rounded
-    up: a sum of values in [0, 1] varies no more than that of as many zeros and ones of the same mean (Hoeffding, 1963).
-
-    Args:
-        correct: Shape `(n,)`, in [0, 1]: of the questions that can be answered at all, so of no tie.
-        uncertainty: Shape `(n,)`; higher = less sure. A question is answered where it is at most the threshold.
-        risk: In (0, 1).
-        confidence: In (0, 1).
-
-    Raises:
-        ValueError: The arguments differ in length, are empty, or hold something else.
-
-    >>> few, many = ([True] * n for n in (15, 50))
-    >>> choose_threshold(correct=few, uncertainty=[0.1] * 15, risk=0.1, confidence=0.9).threshold
-    >>> choose_threshold(correct=many, uncertainty=[0.1] * 50, risk=0.1, confidence=0.9).threshold
-    0.1
-    """
-    right, scores = _checked(correct, uncertainty)
-    start = first_count(right.size, risk=risk, confidence=confidence)
-    chosen = Choice(None, 0, 0, None)
-    if start is None:
-        return chosen
-    order = np.argsort(scores, kind="stable")
-    rising, wrong = scores[order], np.cumsum(1.0 - right[order])
-    step = max(1, round(right.size / N_STEPS))
-    for count in (*range(start, right.size, step), right.size):
-        if count <= chosen.n_answered:
-            continue
-        threshold = float(rising[count - 1])
-        n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
-        n_wrong = _rounded_up(float(wrong[n_answered - 1]))
-        bound = risk_bound(n_wrong, n_answered, confidence=confidence)
-        if bound > risk * (1.0 + 1e-9):
-            break
-        chosen = Choice(threshold, n_answered, n_wrong, bound)
-    return chosen
-
-
 def calibrate(
     rows: Sequence[Judged],
     *,
@@ -227,7 +109,7 @@ def calibrate(
     seldom exceeded the stated one by more than sampling error. README and `benchmarks/calibration.py` have the figures.
 
     Args:
-        rows: From `judged`, with `every_cluster` for a learned gate; those without a verdict are left out.
+        rows: From `judge_samples`, with `every_cluster` for a learned gate; those without a verdict are left out.
         risk: The highest share of wrong answers among those given, in (0, 1).
         confidence: The probability with which it is kept, in (0, 1).
         gate: "threshold": on CoE; "learned": on the probability of a wrong answer that a logistic regression gives.
@@ -239,7 +121,7 @@ def calibrate(
         ImportError: A gate is to be learned and scikit-learn is not installed.
         ValueError: No question has a verdict, the divergences differ, or the gate cannot be learned.
     """
-    known = sorted((row for row in rows if row.correct is not None), key=lambda row: _hashed(row.id))
+    known = sorted((row for row in rows if row.correct is not None), key=lambda row: _hash(row.id))
     if not known:
         raise ValueError('"rows" must hold questions with a verdict; none has one. Add references or labels')
     divergences = {row.measurement.divergence for row in known}
@@ -281,7 +163,7 @@ def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
     """Returns the record with the threshold that the rows allow, which its gate has not seen."""
     scores = np.array([record.uncertainty(row.measurement) for row in rows])
     right = [row.verdict(record) if record.can_answer(row.measurement) else None for row in rows]
-    return _completed(record, rows, scores, _choose(record, right, scores))
+    return _complete_record(record, rows, scores, _choose(record, right, scores))
 
 
 def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
@@ -302,11 +184,13 @@ def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
     scores = np.array([final.uncertainty(row.measurement) for row in rows])
     if choice.threshold is not None:
         within = scores[_to_shares(scores) <= choice.threshold + TIE]
-        choice = choice._replace(threshold=float(within.max())) if within.size else Choice(None, 0, 0, None)
-    return _completed(final, rows, scores, choice)
+        choice = choice._replace(threshold=float(within.max())) if within.size else ThresholdChoice(None, 0, 0, None)
+    return _complete_record(final, rows, scores, choice)
 
 
-def _completed(record: Calibration, rows: Sequence[Judged], scores: FloatArray, choice: Choice) -> Calibration:
+def _complete_record(
+    record: Calibration, rows: Sequence[Judged], scores: FloatArray, choice: ThresholdChoice
+) -> Calibration:
     return replace(
         record,
         **choice._asdict(),
@@ -317,10 +201,10 @@ def _completed(record: Calibration, rows: Sequence[Judged], scores: FloatArray, 
     )
 
 
-def _choose(record: Calibration, right: Sequence[float | None], scores: FloatArray) -> Choice:
+def _choose(record: Calibration, right: Sequence[float | None], scores: FloatArray) -> ThresholdChoice:
     answerable = [verdict is not None for verdict in right]
     if not any(answerable):
-        return Choice(None, 0, 0, None)
+        return ThresholdChoice(None, 0, 0, None)
     return choose_threshold(
         correct=[verdict for verdict in right if verdict is not None],
         uncertainty=scores[answerable],
@@ -336,7 +220,8 @@ def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
         raise ValueError(f'"rows" must hold questions with all {len(names)} agents; got none. Add questions')
     if not all(row.verdicts for row in complete):
         raise ValueError(
-            'a learned gate needs a verdict on every cluster; "rows" lack them. Pass every_cluster=True to "judged"'
+            'a learned gate needs a verdict on every cluster; "rows" lack them. '
+            'Pass every_cluster=True to "judge_samples"'
         )
     return complete
 
@@ -350,26 +235,8 @@ def _to_shares(scores: FloatArray) -> FloatArray:
     return np.searchsorted(np.sort(scores), scores + TIE, side="right") / scores.size
 
 
-def _hashed(identifier: str) -> bytes:
+def _hash(identifier: str) -> bytes:
     return sha256(identifier.encode("utf-8", "surrogatepass")).digest()
-
-
-def _rounded_up(n_wrong: float) -> int:
-    return math.ceil(n_wrong - 1e-9)
-
-
-def _checked(correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    right, scores = np.asarray(correct), np.asarray(uncertainty)
-    if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():
-        raise ValueError('"correct" must hold shares in [0, 1] only; got others. Omit, and count, unknown ones')
-    if scores.dtype.kind not in "biuf" or not np.isfinite(scores).all():
-        raise ValueError('"uncertainty" must hold finite numbers only; got others. Omit, and count, such rows')
-    if right.ndim != 1 or right.shape != scores.shape or right.size == 0:
-        raise ValueError(
-            f'"correct" and "uncertainty" must be equally long and not empty; got shapes {right.shape} and '
-            f"{scores.shape}. Pass one value of each per answer"
-        )
-    return right.astype(np.float64), scores.astype(np.float64)
 
 
 def _agents(measurements: Iterable[Measurement]) -> dict[str, CalibratedAgent]:

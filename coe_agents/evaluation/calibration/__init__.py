@@ -1,0 +1,19 @@
+"""Owns calibration: thresholds that keep a stated risk, learned gates, and the check whether they still fit."""
+
+from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge_samples
+from coe_agents.evaluation.calibration.drift import Drift, check_drift
+from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust
+from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold, risk_bound
+
+__all__ = [
+    "Drift",
+    "Judged",
+    "ThresholdChoice",
+    "calibrate",
+    "check_drift",
+    "choose_threshold",
+    "fit_gate",
+    "fit_trust",
+    "judge_samples",
+    "risk_bound",
+]

@@ -12,7 +12,6 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
-from langgraph.pregel.protocol import PregelProtocol
 
 from coe_agents.clustering import parse_choice
 from coe_agents.graph.compiled import check_compiled
@@ -123,8 +122,7 @@ class Reviewer:
             return self._failed(error)
 
     def _read(self, result: dict[str, Any], asked: str) -> Verdict:
-        is_graph = isinstance(self._graph, PregelProtocol)
-        return read_verdict(result, self._approves, visible(asked), is_graph=is_graph)
+        return read_verdict(result, self._approves, visible(asked))
 
     def _input(self, asked: str) -> dict[str, Any]:
         # a reading of the user's own reads answers, which the graph extracts

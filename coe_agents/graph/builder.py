@@ -26,7 +26,7 @@ from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import Policy, Weighting
 from coe_agents.policy.base import ReachableRegimes, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
-from coe_agents.types import Agent, Regime
+from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import Divergence, check_divergence
 
@@ -241,8 +241,8 @@ def _check_name(name: object) -> None:
         raise ValueError(
             f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
         ) from error
-    if name in _OWN_NODES or any(character in name for character in ":|") or name.startswith("__"):
+    if name in (*_OWN_NODES, *DECIDERS) or any(character in name for character in ":|") or name.startswith("__"):
         raise ValueError(
-            f'a name of "agents" must not be that of a node of the graph ({", ".join(_OWN_NODES)}), start with "__" or '
-            f'contain ":" or "|"; got {name!r}. Rename the agent'
+            f'a name of "agents" must not be that of a node of the graph ({", ".join(_OWN_NODES)}), "group" or '
+            f'"person", start with "__" or contain ":" or "|"; got {name!r}. Rename the agent'
         )

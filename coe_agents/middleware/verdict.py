@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from coe_agents.clustering import parse_choice
 from coe_agents.graph.human_input import faults
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES, quoted, visible
-from coe_agents.types import Regime
+from coe_agents.types import DECIDERS, Regime
 
 Outcome = Literal["approved", "rejected", "uncertain", "failed"]
 
@@ -112,7 +112,7 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
             f"a group must return a decision; got something else ({faults(error)}). Ask a graph of create_coe_graph"
         ) from error
     action, answer, reason, by = decision.action, decision.answer, decision.reason, decision.decided_by
-    if action == "answer" and approves is None and by not in ("group", "person"):
+    if action == "answer" and approves is None and by not in DECIDERS:
         reason = f"{quoted(by)} decided, and only the group or a person may approve; {reason}"
         action, answer = "escalate", None
     approved = False

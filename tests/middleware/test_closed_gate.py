@@ -1,3 +1,5 @@
+import asyncio
+import inspect
 from typing import Any, TypedDict
 
 import pytest
@@ -5,6 +7,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
@@ -256,23 +259,89 @@ def test_the_ruling_of_an_arbiter_opens_no_gate(said):
     assert "__interrupt__" in agent(group.compile(), bank, on_uncertain="interrupt").invoke(PAY, THREAD)
 
 
-@every_mode
-@pytest.mark.parametrize("method", ["run", "arun"])
-async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it(mode, method):
+class Paying(BaseTool):
+    """A tool that is a class of its own."""
+
+    name: str = "transfer_money"
+    description: str = "Sends money."
+    transfers: Any
+
+    def _run(self, to: str, amount: float) -> str:
+        self.transfers.append((to, amount))
+        return "sent"
+
+    async def _arun(self, to: str, amount: float) -> str:
+        return self._run(to, amount)
+
+
+PAST = {
+    "run": lambda tool, args: tool.run(args),
+    "arun": lambda tool, args: tool.arun(args),
+    "_run": lambda tool, args: tool._run(**args, config={}),
+    "_arun": lambda tool, args: tool._arun(**args, config={}),
+    "func": lambda tool, args: (tool._run if isinstance(tool, Paying) else tool.func)(**args),
+    "coroutine": lambda tool, args: (tool._arun if isinstance(tool, Paying) else tool.coroutine)(**args),
+    "invoke": lambda tool, args: tool.invoke(args),
+    "ainvoke": lambda tool, args: tool.ainvoke(args),
+    "batch": lambda tool, args: tool.batch([args]),
+    "abatch": lambda tool, args: tool.abatch([args]),
+    "stream": lambda tool, args: list(tool.stream(args)),
+    "bound": lambda tool, args: tool.with_config(tags=["x"]).invoke(args),
+    "copied": lambda tool, args: tool.model_copy().run(args),
+    "renamed": lambda tool, args: tool.model_copy(update={"name": "balance"}).invoke(args),
+    "class": lambda tool, args: type(tool).invoke(tool, args),
+    "rebuilt": lambda tool, args: (
+        tool._run(**args)
+        if isinstance(tool, Paying)
+        else StructuredTool.from_function(tool.func, name="x", description="x").invoke(args)
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("way", PAST)
+@pytest.mark.parametrize("kind", ["function", "class"])
+async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it(mode, way, kind):
     class Behind(AgentMiddleware):
         def wrap_tool_call(self, request, handler):
-            return ToolMessage(request.tool.run(request.tool_call["args"]), tool_call_id=request.tool_call["id"])
+            found = PAST[way](request.tool, request.tool_call["args"])
+            if inspect.isawaitable(found):
+                found = asyncio.run(found)
+            return ToolMessage(str(found), tool_call_id=request.tool_call["id"])
 
         async def awrap_tool_call(self, request, handler):
-            found = getattr(request.tool, method)(request.tool_call["args"])
-            return ToolMessage(found if method == "run" else await found, tool_call_id=request.tool_call["id"])
+            found = PAST[way](request.tool, request.tool_call["args"])
+            if inspect.isawaitable(found):
+                found = await found
+            return ToolMessage(str(found), tool_call_id=request.tool_call["id"])
 
     bank = Bank()
+    if kind == "class":
+        bank.tools[0] = Paying(transfers=bank.transfers)
+    else:
+        bank.tools[0].coroutine = bank.tools[0].func
     _, group = judges(*AGAINST)
     gate = CoEMiddleware(group, tools=["transfer_money"])
     with pytest.raises(RuntimeError, match=r"call handler\(request\)"):
         await run(mode, agent(None, bank, middleware=[gate, Behind()]), PAY)
     assert bank.transfers == []
+
+
+@every_mode
+@pytest.mark.parametrize("method", ["run", "invoke"])
+async def test_middleware_behind_the_gate_may_run_a_free_tool(mode, method):
+    class Behind(AgentMiddleware):
+        def wrap_tool_call(self, request, handler):
+            found = getattr(request.tool, method)(request.tool_call["args"])
+            return ToolMessage(found, tool_call_id=request.tool_call["id"])
+
+        async def awrap_tool_call(self, request, handler):
+            found = await getattr(request.tool, f"a{method}")(request.tool_call["args"])
+            return ToolMessage(found, tool_call_id=request.tool_call["id"])
+
+    bank = Bank()
+    _, group = judges(*AGAINST)
+    gate = CoEMiddleware(group, tools=["transfer_money"])
     free = says(call("balance", x=1))
     state = await run(
         mode, agent(None, bank, free, middleware=[gate, Behind()]), PAY, {"configurable": {"thread_id": 2}}

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import itertools
+import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
@@ -72,10 +73,11 @@ class CoEMiddleware(CoEVerdicts):
             judged in turn. After a reply that does not fit, the person is asked again. This needs a checkpointer;
             without one the run ends there. Calls judged late, after they were changed elsewhere, are blocked.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
-        final_answer: Whether the final answer, text or structured, is judged too. One that is not approved is replaced
-            in the state, under its id. So is what the group was not shown whole, such as an answer with an image or the
-            result of a `return_direct` tool that ends the run. Streams show the model's text before that, and the mode
-            "messages" shows nothing else: give users the last state only.
+        final_answer: Whether the final answer, text or structured, is judged too; a structured one beside calls after
+            those, with their results. One that is not approved is replaced in the state. So is what the group was not
+            shown whole, such as an answer with an image or the result of a `return_direct` tool that ends the run.
+            Calls that were made with it stay in the state, without their results. Streams show the model's text before
+            that, and the mode "messages" shows nothing else: give users the last state only.
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
@@ -243,23 +245,39 @@ class CoEMiddleware(CoEVerdicts):
         return self._update(state, pending, settled["verdicts"], answers)
 
     def _about_answer(self, state: VerdictState) -> Asks | None:
+        """Returns the maker of the question about the final answer; None if there is none yet.
+
+        A structured answer beside calls is the end of the run only when those have been made.
+        """
         found = last_reply(state["messages"])
         if not self._final_answer or found is None:
             return None
         place, reply = found
         structured = state.get("structured_response")
-        if structured is None and reply.tool_calls:  # also if something else answered the calls: the model continues
+        # without one, a message with calls is no answer, even if something else replied to all of them
+        if reply.tool_calls and (structured is None or Pending.of(state, self._gated).calls):
             return None
         return self._reviewer.about_answer(reply, structured, state["messages"][:place])
 
     def _about_end(self, state: VerdictState) -> Asks | None:
         """Returns the maker of the question about the end of the run; None if that is decided already."""
-        found = last_reply(state["messages"])
-        if not self._final_answer or found is None or state.get("coe_answer") == _end_of(state, state["messages"]):
+        messages = state["messages"]
+        found = last_reply(messages)
+        decided = state.get("coe_answers", {})
+        if (
+            not self._final_answer
+            or found is None
+            or _end_of(state, messages) in (decided.get(self.name), decided.get(""))
+        ):
             return None
-        last = state["messages"][-1]
-        if last is found[1] and (asks := self._about_answer(state)) is not None:
+        place, reply = found
+        after, last = messages[place + 1 :], messages[-1]
+        if not after and (asks := self._about_answer(state)) is not None:
             return asks
+        structured, ids = state.get("structured_response"), {call["id"] for call in reply.tool_calls}
+        results = {one.tool_call_id for one in after if isinstance(one, ToolMessage)}
+        if structured is not None and results <= ids and len(results) == len(after):
+            return self._reviewer.about_answer(reply, structured, messages[:place], after)
         what = f"the result of {last.name}" if isinstance(last, ToolMessage) else f"a message of type {last.type!r}"
         return lambda: unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
 
@@ -267,19 +285,34 @@ class CoEMiddleware(CoEVerdicts):
         """Gives the answer or withholds it, and records what was decided."""
         messages = state["messages"]
         if verdict["outcome"] == "approved":
-            return {"coe_answer": _end_of(state, messages)}
-        place = max(place for place, message in enumerate(messages) if isinstance(message, AIMessage))
+            return {"coe_answers": {**state.get("coe_answers", {}), self.name: _end_of(state, messages)}}
+        found = last_reply(messages)
+        place, reply = found if found is not None else (len(messages), AIMessage(""))
         text = f"I withhold my answer: {in_words(verdict)}."
         # the question and the replies would repeat the answer
         silent: Verdict = {**verdict, "question": None, "votes": {}, "answer": None}
-        withheld = AIMessage(text, id=messages[place].id, response_metadata={"coe_verdict": silent})
-        update: dict[str, Any] = {
-            "messages": [withheld, *(RemoveMessage(message.id) for message in messages[place + 1 :] if message.id)],
-            "coe_answer": _end_of({}, [withheld]),
-        }
+        after, is_structured = messages[place + 1 :], state.get("structured_response") is not None
+        # that calls were made stays known, lest the agent makes them again; the first reply is the structured answer's
+        kept = [one for one in after[is_structured:] if isinstance(one, ToolMessage)]
+        ids = {one.tool_call_id for one in kept}
+        calls = [call for call in reply.tool_calls if call["id"] in ids]
+        withheld = AIMessage(
+            text, id=str(uuid.uuid4()) if calls else reply.id, response_metadata={"coe_verdict": silent}
+        )
+        if calls:
+            hidden = {"content": "The result is withheld.", "artifact": None}
+            now: list[Any] = [
+                AIMessage("", id=reply.id, tool_calls=calls),
+                *(one.model_copy(update=hidden) for one in kept),
+                *(RemoveMessage(one.id) for one in after if one not in kept and one.id),
+                withheld,
+            ]
+        else:
+            now = [withheld, *(RemoveMessage(one.id) for one in after if one.id)]
+        update: dict[str, Any] = {"messages": now, "coe_answers": {"": _end_of({}, [withheld])}}
         if jump:
             update["jump_to"] = "end"
-        if state.get("structured_response") is not None:
+        if is_structured:
             update["structured_response"] = None
         return update
 

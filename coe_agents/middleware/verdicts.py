@@ -32,7 +32,9 @@ class VerdictState(AgentState[Any]):
 
     coe_verdicts: NotRequired[Annotated[dict[str, dict[str, Verdict]], PrivateStateAttr]]
     coe_duplicates: NotRequired[Annotated[list[str], PrivateStateAttr]]
-    coe_answer: NotRequired[Annotated[str, PrivateStateAttr]]
+    coe_answers: NotRequired[
+        Annotated[dict[str, str], PrivateStateAttr]
+    ]  # the decided end, by gate; "": a withheld one
 
 
 class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):

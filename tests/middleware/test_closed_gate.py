@@ -1,4 +1,3 @@
-import asyncio
 import inspect
 from typing import Any, TypedDict
 
@@ -298,17 +297,10 @@ PAST = {
 }
 
 
-@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("way", PAST)
 @pytest.mark.parametrize("kind", ["function", "class"])
-async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it(mode, way, kind):
+async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it(way, kind):
     class Behind(AgentMiddleware):
-        def wrap_tool_call(self, request, handler):
-            found = PAST[way](request.tool, request.tool_call["args"])
-            if inspect.isawaitable(found):
-                found = asyncio.run(found)
-            return ToolMessage(str(found), tool_call_id=request.tool_call["id"])
-
         async def awrap_tool_call(self, request, handler):
             found = PAST[way](request.tool, request.tool_call["args"])
             if inspect.isawaitable(found):
@@ -323,7 +315,7 @@ async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it(mode, way,
     _, group = judges(*AGAINST)
     gate = CoEMiddleware(group, tools=["transfer_money"])
     with pytest.raises(RuntimeError, match=r"call handler\(request\)"):
-        await run(mode, agent(None, bank, middleware=[gate, Behind()]), PAY)
+        await run("ainvoke", agent(None, bank, middleware=[gate, Behind()]), PAY)
     assert bank.transfers == []
 
 

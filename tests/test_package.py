@@ -78,6 +78,7 @@ EXTRAS = (
     *("langchain", "langchain_openai", "langchain_huggingface", "torch", "transformers", "tokenizers", "safetensors"),
     *("sklearn", "matplotlib", "opentelemetry", "datasets", "jinja2", "rouge_score", "filelock", "ray", "bayes_opt"),
 )
+SCRIPTED, MODEL = "ScriptedAgent('a', ['x'])", "ModelAgent('a', 'openai:x')"
 GRAPH = "create_coe_graph([ScriptedAgent('a', ['x'])], clusterer={}, policy=ThresholdPolicy(0.5){}).compile()"
 
 
@@ -102,8 +103,8 @@ def said_without_the_extras(code):
         ("import coe_agents.backends as b; b.ChatTransformers('m')", "pip install 'coe-agents[local]'"),
         (
             (
-                "g = create_coe_graph([ModelAgent('a', 'openai:x')], clusterer=NormalizedMatch(), "
-                "policy=ThresholdPolicy(0.5)).compile(); print(g.invoke({'question': '?'})['decision']['failed_agents'])"
+                f"print({GRAPH.format('NormalizedMatch()', '').replace(SCRIPTED, MODEL)}"
+                ".invoke({'question': '?'})['decision']['failed_agents'])"
             ),
             'needs langchain; pip install "coe-agents[openai]"',
         ),

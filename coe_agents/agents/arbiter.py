@@ -5,11 +5,11 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.errors import GraphBubbleUp
 
 from coe_agents import prompts
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.clustering import strip_reasoning
+from coe_agents.errors import is_control_flow
 from coe_agents.redaction import redacted, secrets_of
 from coe_agents.rounds import rephrased
 from coe_agents.types import DECIDERS, Agent, AgentReply, AgentRequest, Candidate, EscalatedCase, Ruling
@@ -100,7 +100,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def _handle_failure(self, error: Exception) -> Ruling:
         """Returns the ruling for a model that failed; raises LangGraph's own control-flow exceptions again."""
-        if isinstance(error, GraphBubbleUp):
+        if is_control_flow(error):
             raise error
         return self._leave_escalated(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
 

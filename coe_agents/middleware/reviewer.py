@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.errors import GraphBubbleUp, is_invalid_resume
 
 from coe_agents.clustering import parse_choice
+from coe_agents.errors import is_control_flow
 from coe_agents.graph.compiled import check_compiled
 from coe_agents.middleware.verdict import Verdict, call_as_json, read_verdict, too_long, unmeasured
 from coe_agents.prompts import (
@@ -150,7 +150,7 @@ class Reviewer:
 
     def _failed(self, error: Exception) -> Verdict:
         # LangGraph handles interrupts inside the graph, and replies that it cannot use
-        if self._on_error == "raise" or isinstance(error, GraphBubbleUp) or is_invalid_resume(error):
+        if self._on_error == "raise" or is_control_flow(error):
             raise error
         logger.warning("the gate is closed: asking the group failed with %s", type(error).__name__)
         # only the type: the text of an error may reveal what the driving model must not read

@@ -1,10 +1,12 @@
 import asyncio
+from typing import Literal
 
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
+from pydantic import ValidationError
 
 from coe_agents import Arbiter, AskPerson, RegimePolicy, candidates, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -107,6 +109,23 @@ def test_an_arbiter_may_interrupt():
     thread = {"configurable": {"thread_id": "1"}}
     assert compiled.invoke({"question": "Q?"}, thread)["__interrupt__"][0].value == "which?"
     assert compiled.invoke(Command(resume="CHOICE: 2"), thread)["decision"]["answer"] == "Paris"
+
+
+def test_a_reply_that_an_interrupt_of_an_agent_cannot_use_can_be_given_again():
+    class Waiting(ScriptedAgent):
+        def sample(self, request, config=None):
+            self.rounds = ([interrupt("which?", response_schema=Literal["Paris", "CHOICE: 2"])],)
+            return super().sample(request)
+
+    thread = {"configurable": {"thread_id": "1"}}
+    agents = [Waiting("x", []), ScriptedAgent("y", ["Paris"])]
+    answers = {"Paris": graph(None, agents, retries=0), "CHOICE: 2": graph(Arbiter(Waiting("x", [])))}
+    for reply, waiting in answers.items():
+        compiled = waiting.compile(checkpointer=InMemorySaver())
+        compiled.invoke({"question": "Q?"}, thread)
+        with pytest.raises(ValidationError):
+            compiled.invoke(Command(resume="Rome"), thread)
+        assert compiled.invoke(Command(resume=reply), thread)["decision"]["answer"] == "Paris"
 
 
 def test_a_function_of_the_users_own_decides():

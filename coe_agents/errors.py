@@ -24,6 +24,7 @@
 Wrong arguments raise the built-in `ValueError` and `TypeError`.
 """
 
+import sys
 from typing import Any
 
 
@@ -161,3 +162,12 @@ class InvalidReplyError(AgentError):
     """A reply that cannot be read, or that holds no response."""
 
     retryable = True
+
+
+def is_control_flow(error: BaseException) -> bool:
+    """Returns whether LangGraph steers a run with it, as with an interrupt: whoever catches it must raise it again.
+
+    So must the refusal of a reply to an interrupt, which can then be given again. LangGraph is not imported for this.
+    """
+    langgraph: Any = sys.modules.get("langgraph.errors")
+    return langgraph is not None and (isinstance(error, langgraph.GraphBubbleUp) or langgraph.is_invalid_resume(error))

@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
+from coe_agents.errors import is_control_flow
 from coe_agents.uncertainty.divergences import unit_of
 
 try:
@@ -170,7 +170,7 @@ class CoETelemetry(BaseCallbackHandler):
     def _fail(self, run_id: UUID, error: BaseException) -> None:
         if (run := self._runs.pop(run_id, None)) is None:
             return
-        if run.span is not None and not isinstance(error, GraphBubbleUp):
+        if run.span is not None and not is_control_flow(error):
             self._blame(run.span, type(error).__name__, str(error))
         self._close(run)
 

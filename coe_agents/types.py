@@ -8,6 +8,9 @@ AnswerKind = Literal["answer", "refusal", "empty"]
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
+DECIDERS = ("group", "person")
+"""The deciders that a gate trusts: the policy on the agents' responses, and a person. Nothing else has these names."""
+
 
 class Response(TypedDict):
     """One sampled response, or one failure; plain data, so that it survives any checkpointer.
@@ -272,7 +275,7 @@ class Ruling(TypedDict):
         action: "answer", "abstain", or "escalate" where it could not be settled.
         answer: The answer; needed with "answer", and ignored without.
         reason: One clause: who decided what.
-        decided_by: Who decided; the name of the escalation by default.
+        decided_by: Who decided; the name of the escalation by default. "group" and "person" are reserved.
         usage: The tokens it cost.
     """
 

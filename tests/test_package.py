@@ -74,6 +74,53 @@ def test_without_langchain_the_middleware_says_what_to_install():
     assert 'pip install "coe-agents[langchain]"' in done.stdout
 
 
+EXTRAS = (
+    *("langchain", "langchain_openai", "langchain_huggingface", "torch", "transformers", "tokenizers", "safetensors"),
+    *("sklearn", "matplotlib", "opentelemetry", "datasets", "jinja2", "rouge_score", "filelock", "ray", "bayes_opt"),
+)
+SCRIPTED, MODEL = "ScriptedAgent('a', ['x'])", "ModelAgent('a', 'openai:x')"
+GRAPH = "create_coe_graph([ScriptedAgent('a', ['x'])], clusterer={}, policy=ThresholdPolicy(0.5){}).compile()"
+
+
+def said_without_the_extras(code):
+    """What `code` prints, or the error that it raises, where only the packages that are always needed are there."""
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))"
+    names = "create_coe_graph, ModelAgent, NormalizedMatch, ThresholdPolicy"
+    imports = f"from coe_agents import {names}; from coe_agents.testing import ScriptedAgent"
+    tried = f"try:\n    {code}\nexcept (Exception, SystemExit) as error:\n    print(type(error).__name__, error)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{blocked}\n{imports}\n{tried}"], capture_output=True, text=True, check=True
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (f"print({GRAPH.format('NormalizedMatch()', '')}.invoke({{'question': '?'}})['decision']['answer'])", "x"),
+        (GRAPH.format("NormalizedMatch()", ", coordination='bayesian'"), 'pip install "coe-agents[bayesian]"'),
+        ("import coe_agents.backends as b; b.TransformersEntailment('m')", "'torch'; install it with: pip install"),
+        ("import coe_agents.backends as b; b.ChatTransformers('m')", "pip install 'coe-agents[local]'"),
+        (
+            (
+                f"print({GRAPH.format('NormalizedMatch()', '').replace(SCRIPTED, MODEL)}"
+                ".invoke({'question': '?'})['decision']['failed_agents'])"
+            ),
+            'needs langchain; pip install "coe-agents[openai]"',
+        ),
+        *(
+            (
+                f"sys.argv[1:] = {given}; from coe_agents.cli.app import main; main()",
+                "the default group is tinyworld, whose models need safetensors, tokenizers, torch, transformers",
+            )
+            for given in (["ask", "Capital of France?"], ["demo"])
+        ),
+    ],
+)
+def test_without_an_extra_the_error_names_it(code, said):
+    assert said in said_without_the_extras(code)
+
+
 def test_help_loads_nothing_heavy():
     assert not {"torch", "transformers", "langgraph", "langchain_core"} & loaded_after("import coe_agents.cli")
 

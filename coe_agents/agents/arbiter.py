@@ -5,14 +5,14 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.errors import GraphBubbleUp
 
 from coe_agents import prompts
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.clustering import strip_reasoning
+from coe_agents.errors import is_control_flow
 from coe_agents.redaction import redacted, secrets_of
 from coe_agents.rounds import rephrased
-from coe_agents.types import Agent, AgentReply, AgentRequest, Candidate, EscalatedCase, Ruling
+from coe_agents.types import DECIDERS, Agent, AgentReply, AgentRequest, Candidate, EscalatedCase, Ruling
 
 _RULING = re.compile(r"CHOICE: *(\d{1,9})\.?|ANSWER: *(\S.*)|(NONE)\.?", re.IGNORECASE)
 
@@ -31,7 +31,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     Raises:
         TypeError: If `model` is anything else.
-        ValueError: If `name` is empty, or `model` is a pipeline of langchain-huggingface.
+        ValueError: If `name` is empty, "group" or "person", or `model` is a pipeline of langchain-huggingface.
 
     Example:
         >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -42,6 +42,10 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
     def __init__(self, model: BaseChatModel | Agent | str, *, name: str = "arbiter") -> None:
         if not name.strip():
             raise ValueError(f'"name" must not be empty in Arbiter; got {name!r}. Omit it for "arbiter"')
+        if name in DECIDERS:
+            raise ValueError(
+                f'"name" of Arbiter must not be "group" or "person", whom a gate trusts; got {name!r}. Rename it'
+            )
         self.name: str = name
         self._agent = model if isinstance(model, Agent) else ModelAgent(name, model, n_samples=1, temperature=0.0)
 
@@ -96,7 +100,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def _handle_failure(self, error: Exception) -> Ruling:
         """Returns the ruling for a model that failed; raises LangGraph's own control-flow exceptions again."""
-        if isinstance(error, GraphBubbleUp):
+        if is_control_flow(error):
             raise error
         return self._leave_escalated(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
 

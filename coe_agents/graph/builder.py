@@ -24,9 +24,9 @@ from coe_agents.graph.rounds import fan_out
 from coe_agents.graph.runnables import OneForm
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import Policy, Weighting
-from coe_agents.policy.base import ReachableRegimes, regime_thresholds
+from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
-from coe_agents.types import Agent, Regime
+from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import Divergence, check_divergence
 
@@ -114,8 +114,8 @@ def create_coe_graph(
     _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
     _check_options(weighting=weighting, divergence=divergence, coordination=coordination, retries=retries)
     names = [agent.name for agent in agents]
-    quorum = len(names) // 2 + 1 if min_agents is None else min_agents
-    _check_group(agents, names, min_agents=quorum)
+    min_agents = quorum(len(names), min_agents)
+    _check_group(agents, names, min_agents=min_agents)
     bounds = Bounds(max_rounds, token_budget, deadline)
     if max_question_chars < 1:
         raise ValueError(f'"max_question_chars" must be at least 1; got {max_question_chars}. Omit it for 100,000')
@@ -154,7 +154,7 @@ def create_coe_graph(
     if escalation is not None:
         graph.add_node("escalation", escalation_node(escalation, names), destinations=_ENDS)
     routes = {*ends, *asking}
-    gate = coordinate_node(policy, names, bounds=bounds, min_agents=quorum, strategies=table, routes=routes)
+    gate = coordinate_node(policy, names, bounds=bounds, min_agents=min_agents, strategies=table, routes=routes)
     graph.add_node("coordinate", OneForm(gate), destinations=tuple(sorted(routes)))
     graph.add_edge(START, "prepare")
     if adaptive is None:
@@ -162,7 +162,7 @@ def create_coe_graph(
         graph.add_edge("measure", "coordinate")
     else:
         measuring: dict[str, Any] = {"weights": weights, "weighting": weighting, "divergence": divergence}
-        top_ups = TopUps(adaptive, agents, policy, bounds=bounds, min_agents=quorum, measuring=measuring)
+        top_ups = TopUps(adaptive, agents, policy, bounds=bounds, min_agents=min_agents, measuring=measuring)
         asks = OneForm(fan_out(names, bounds, top_ups.first))
         graph.add_conditional_edges("measure", top_ups.more, [*names, "coordinate"])
     for source in ("prepare", *asking):
@@ -241,8 +241,8 @@ def _check_name(name: object) -> None:
         raise ValueError(
             f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
         ) from error
-    if name in _OWN_NODES or any(character in name for character in ":|") or name.startswith("__"):
+    if name in (*_OWN_NODES, *DECIDERS) or any(character in name for character in ":|") or name.startswith("__"):
         raise ValueError(
-            f'a name of "agents" must not be that of a node of the graph ({", ".join(_OWN_NODES)}), start with "__" or '
-            f'contain ":" or "|"; got {name!r}. Rename the agent'
+            f'a name of "agents" must not be that of a node of the graph ({", ".join(_OWN_NODES)}), "group" or '
+            f'"person", start with "__" or contain ":" or "|"; got {name!r}. Rename the agent'
         )

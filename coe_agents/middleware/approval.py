@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from coe_agents.graph.human_input import Spoken, Text, ask
 from coe_agents.middleware.verdict import Verdict, call_as_json, in_words
+from coe_agents.policy.wording import decomposition
 from coe_agents.prompts import quoted, visible
 
 _ALLOWED: list[DecisionType] = ["approve", "edit", "reject", "respond"]
@@ -92,11 +93,13 @@ def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     """Returns the text for a person, as Markdown in which no text of a model is rendered."""
     parts = [f"**Your last reply could not be used: {quoted(visible(problem))}**"] if problem else []
     parts += [_fenced(f"{call['name']} {call_as_json(call['args'])}"), _fenced(in_words(verdict))]
-    if verdict["coe"] is not None and verdict["aleatoric"] is not None and verdict["epistemic"] is not None:
-        numbers = (verdict["coe"], verdict["aleatoric"], verdict["epistemic"])
-        parts.append("CoE {:.3f} (aleatoric {:.3f}, epistemic {:.3f})".format(*numbers))
-    votes = [f"{name}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
-    votes += [f"{name}: no vote, {quoted(why)}" for name, why in verdict["failed_judges"].items()]
+    coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
+    if coe is not None and aleatoric is not None and epistemic is not None:
+        divergence = verdict.get("divergence") or "kl"
+        numbers = decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic, divergence=divergence)
+        parts.append(f"CoE {numbers}")
+    votes = [f"{quoted(name)}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
+    votes += [f"{quoted(name)}: no vote, {quoted(why)}" for name, why in verdict["failed_judges"].items()]
     if votes:
         parts += ["Votes of the judges:", _fenced("\n".join(votes))]
     if verdict["question"] is not None:

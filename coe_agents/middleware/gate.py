@@ -1,8 +1,13 @@
 """Owns the gate: a tool runs, and an answer is given, only if the group is certain and approves."""
 
 import hashlib
+import inspect
+import itertools
+import uuid
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
+from threading import Lock
 from typing import Any, Literal, TypedDict, get_args
 
 from langchain.agents.middleware import hook_config
@@ -24,6 +29,11 @@ from coe_agents.middleware.verdicts import DUPLICATES, CoEVerdicts, Pending, Ver
 
 OnUncertain = Literal["block", "interrupt"]
 Reply = ToolMessage | Command[Any]
+
+_EDITED = "hitl_edited_tool_calls"
+"""The key of the state in which LangChain's `HumanInTheLoopMiddleware` keeps a person's edits until the calls run."""
+_MOST_MESSAGES = 1000
+"""The most messages whose changed calls a gate remembers; their calls run within one step of the agent."""
 
 
 class _Settling(TypedDict):
@@ -63,10 +73,11 @@ class CoEMiddleware(CoEVerdicts):
             judged in turn. After a reply that does not fit, the person is asked again. This needs a checkpointer;
             without one the run ends there. Calls judged late, after they were changed elsewhere, are blocked.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
-        final_answer: Whether the final answer, text or structured, is judged too. One that is not approved is replaced
-            in the state, under its id. So is what the group was not shown whole, such as an answer with an image or the
-            result of a `return_direct` tool that ends the run. Streams show the model's text before that, and the mode
-            "messages" shows nothing else: give users the last state only.
+        final_answer: Whether the final answer, text or structured, is judged too; a structured one beside calls after
+            those, with their results. One that is not approved is replaced in the state. So is what the group was not
+            shown whole, such as an answer with an image or the result of a `return_direct` tool that ends the run.
+            Calls that were made with it stay in the state, without their results. Streams show the model's text before
+            that, and the mode "messages" shows nothing else: give users the last state only.
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
@@ -108,6 +119,7 @@ class CoEMiddleware(CoEVerdicts):
             raise ValueError(f'"on_uncertain" must be "block" or "interrupt"; got {on_uncertain!r}. Choose one')
         self._on_uncertain = on_uncertain
         self._final_answer = final_answer
+        self._changed = _ChangedCalls()
         super().__init__(
             graph,
             tools=tools,
@@ -163,10 +175,8 @@ class CoEMiddleware(CoEVerdicts):
         if request.tool is not None:
             return handler(self._guarded(request))
         # a tool of another middleware: it cannot be wrapped here
-        if request.tool_call["name"] in self._gated:
-            verdict = self._known(request, request.tool_call) or self._ask(request)
-            if verdict["outcome"] != "approved":
-                return _blocked(request.tool_call, verdict)
+        if request.tool_call["name"] in self._gated and (stopped := self._judge(request, request.tool_call)):
+            return stopped
         return handler(request)
 
     async def awrap_tool_call(
@@ -177,10 +187,8 @@ class CoEMiddleware(CoEVerdicts):
             return stopped
         if request.tool is not None:
             return await handler(self._guarded(request))
-        if request.tool_call["name"] in self._gated:
-            verdict = self._known(request, request.tool_call) or await self._aask(request)
-            if verdict["outcome"] != "approved":
-                return _blocked(request.tool_call, verdict)
+        if request.tool_call["name"] in self._gated and (stopped := await self._ajudge(request, request.tool_call)):
+            return stopped
         return await handler(request)
 
     def _steps(self, pending: Pending, runtime: Runtime[Any]) -> Runnable[Any, Any]:
@@ -237,23 +245,39 @@ class CoEMiddleware(CoEVerdicts):
         return self._update(state, pending, settled["verdicts"], answers)
 
     def _about_answer(self, state: VerdictState) -> Asks | None:
+        """Returns the maker of the question about the final answer; None if there is none yet.
+
+        A structured answer beside calls is the end of the run only when those have been made.
+        """
         found = last_reply(state["messages"])
         if not self._final_answer or found is None:
             return None
         place, reply = found
         structured = state.get("structured_response")
-        if structured is None and reply.tool_calls:  # also if something else answered the calls: the model continues
+        # without one, a message with calls is no answer, even if something else replied to all of them
+        if reply.tool_calls and (structured is None or Pending.of(state, self._gated).calls):
             return None
         return self._reviewer.about_answer(reply, structured, state["messages"][:place])
 
     def _about_end(self, state: VerdictState) -> Asks | None:
         """Returns the maker of the question about the end of the run; None if that is decided already."""
-        found = last_reply(state["messages"])
-        if not self._final_answer or found is None or state.get("coe_answer") == _end_of(state, state["messages"]):
+        messages = state["messages"]
+        found = last_reply(messages)
+        decided = state.get("coe_answers", {})
+        if (
+            not self._final_answer
+            or found is None
+            or _end_of(state, messages) in (decided.get(self.name), decided.get(""))
+        ):
             return None
-        last = state["messages"][-1]
-        if last is found[1] and (asks := self._about_answer(state)) is not None:
+        place, reply = found
+        after, last = messages[place + 1 :], messages[-1]
+        if not after and (asks := self._about_answer(state)) is not None:
             return asks
+        structured, ids = state.get("structured_response"), {call["id"] for call in reply.tool_calls}
+        results = {one.tool_call_id for one in after if isinstance(one, ToolMessage)}
+        if structured is not None and results <= ids and len(results) == len(after):
+            return self._reviewer.about_answer(reply, structured, messages[:place], after)
         what = f"the result of {last.name}" if isinstance(last, ToolMessage) else f"a message of type {last.type!r}"
         return lambda: unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
 
@@ -261,19 +285,34 @@ class CoEMiddleware(CoEVerdicts):
         """Gives the answer or withholds it, and records what was decided."""
         messages = state["messages"]
         if verdict["outcome"] == "approved":
-            return {"coe_answer": _end_of(state, messages)}
-        place = max(place for place, message in enumerate(messages) if isinstance(message, AIMessage))
+            return {"coe_answers": {**state.get("coe_answers", {}), self.name: _end_of(state, messages)}}
+        found = last_reply(messages)
+        place, reply = found if found is not None else (len(messages), AIMessage(""))
         text = f"I withhold my answer: {in_words(verdict)}."
         # the question and the replies would repeat the answer
         silent: Verdict = {**verdict, "question": None, "votes": {}, "answer": None}
-        withheld = AIMessage(text, id=messages[place].id, response_metadata={"coe_verdict": silent})
-        update: dict[str, Any] = {
-            "messages": [withheld, *(RemoveMessage(message.id) for message in messages[place + 1 :] if message.id)],
-            "coe_answer": _end_of({}, [withheld]),
-        }
+        after, is_structured = messages[place + 1 :], state.get("structured_response") is not None
+        # that calls were made stays known, lest the agent makes them again; the first reply is the structured answer's
+        kept = [one for one in after[is_structured:] if isinstance(one, ToolMessage)]
+        ids = {one.tool_call_id for one in kept}
+        calls = [call for call in reply.tool_calls if call["id"] in ids]
+        withheld = AIMessage(
+            text, id=str(uuid.uuid4()) if calls else reply.id, response_metadata={"coe_verdict": silent}
+        )
+        if calls:
+            hidden = {"content": "The result is withheld.", "artifact": None}
+            now: list[Any] = [
+                AIMessage("", id=reply.id, tool_calls=calls),
+                *(one.model_copy(update=hidden) for one in kept),
+                *(RemoveMessage(one.id) for one in after if one not in kept and one.id),
+                withheld,
+            ]
+        else:
+            now = [withheld, *(RemoveMessage(one.id) for one in after if one.id)]
+        update: dict[str, Any] = {"messages": now, "coe_answers": {"": _end_of({}, [withheld])}}
         if jump:
             update["jump_to"] = "end"
-        if state.get("structured_response") is not None:
+        if is_structured:
             update["structured_response"] = None
         return update
 
@@ -293,8 +332,48 @@ class CoEMiddleware(CoEVerdicts):
             return _blocked(call, unmeasured("failed", "another call of the same message has its id"))
         return None
 
+    def _judge(self, request: ToolCallRequest, call: ToolCall) -> ToolMessage | None:
+        """Returns the refusal of a call as it is about to run; None if it may."""
+        judged, before = self._as_it_stands(request, call)
+        verdict = self._known(request, call) or self._ask(judged, before)
+        return self._refusal(judged, verdict)
+
+    async def _ajudge(self, request: ToolCallRequest, call: ToolCall) -> ToolMessage | None:
+        """Returns the refusal of a call, if it may not run; see `_judge`."""
+        judged, before = self._as_it_stands(request, call)
+        verdict = self._known(request, call) or await self._aask(judged, before)
+        return self._refusal(judged, verdict)
+
     def _known(self, request: ToolCallRequest, call: ToolCall) -> Verdict | None:
+        if not call["id"]:
+            return unmeasured("failed", "the call has no id")
         return verdicts_of(request.state, call).get(self.name)
+
+    def _refusal(self, judged: ToolCallRequest, verdict: Verdict) -> ToolMessage | None:
+        if verdict["outcome"] == "approved":
+            return None
+        self._changed.discard(_message_key(judged), judged.tool_call)
+        return _blocked(judged.tool_call, verdict)
+
+    def _as_it_stands(self, request: ToolCallRequest, call: ToolCall) -> tuple[ToolCallRequest, set[str | None]]:
+        """Returns the request for a call, with those beside it as they now stand, and the ids of those before it.
+
+        Other middleware may have changed the calls since the message was written.
+        """
+        request = replace(request, tool_call=call)
+        found = last_reply(request.state["messages"])
+        if found is None:
+            return request, set()
+        place, reply = found
+        edits = request.state.get(_EDITED) or {}
+        calls: list[ToolCall] = [{**one, **edits.get(one["id"], {})} for one in reply.tool_calls]
+        key = _message_key(request)
+        is_changed = not any(_is_same(one, call) for one in calls)
+        before = self._changed.add(key, call) if is_changed else self._changed.of(key)
+        calls = [call if one["id"] == call["id"] else before.get(one["id"], one) for one in calls]
+        messages = list(request.state["messages"])
+        messages[place] = reply.model_copy(update={"tool_calls": calls})
+        return replace(request, state={**request.state, "messages": messages}), set(before)
 
     def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
         """Returns the request with this gate before every tool that it could run.
@@ -307,46 +386,107 @@ class CoEMiddleware(CoEVerdicts):
         return replace(request, tool=tool, runtime=replace(request.runtime, tools=tools))
 
     def _guard(self, tool: BaseTool, request: ToolCallRequest) -> BaseTool:
+        """Returns a tool equal to `tool` in all but this: what it runs is what is judged.
+
+        Of a gated tool, every way to run it but that of `handler(request)` refuses.
+        """
+        is_gated = tool.name in self._gated
+
         def executed(given: Any) -> ToolCall:
             hidden = _injected(tool)
             args = {key: value for key, value in given["args"].items() if key not in hidden}
             return ToolCall(name=tool.name, args=args, id=given["id"], type="tool_call")
 
-        def known(call: ToolCall) -> Verdict | None:
-            if not call["id"]:
-                return unmeasured("failed", "the call has no id")
-            return self._known(request, call)
-
         def invoke(input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+            if not _is_call(input):
+                return refuse() if is_gated else tool.invoke(input, config, **options)
             call = executed(input)
-            if tool.name in self._gated:
-                verdict = known(call) or self._ask(replace(request, tool_call=call))
-                if verdict["outcome"] != "approved":
-                    return _blocked(call, verdict)
+            if is_gated and (stopped := self._judge(request, call)):
+                return stopped
             return _note_call(tool.invoke(input, config, **options), call, request)
 
         async def ainvoke(input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+            if not _is_call(input):
+                return refuse() if is_gated else await tool.ainvoke(input, config, **options)
             call = executed(input)
-            if tool.name in self._gated:
-                verdict = known(call) or await self._aask(replace(request, tool_call=call))
-                if verdict["outcome"] != "approved":
-                    return _blocked(call, verdict)
+            if is_gated and (stopped := await self._ajudge(request, call)):
+                return stopped
             return _note_call(await tool.ainvoke(input, config, **options), call, request)
 
-        def unguarded(*_: Any, **__: Any) -> Any:
+        def refuse(*_: Any, **__: Any) -> Any:
             raise RuntimeError(
-                f'middleware behind {self.name} must not run the gated tool "{tool.name}" itself; got a call of its '
-                '"run" or "arun". In wrap_tool_call, call handler(request)'
+                f'middleware behind {self.name} must not run the gated tool "{tool.name}" itself; got a call that does '
+                "not come from the agent. In wrap_tool_call, call handler(request)"
             )
 
         # the same tool in all else: middleware may look at its class, its schema or its fields
         guard = tool.model_copy()
-        if tool.name in self._gated:
-            object.__setattr__(guard, "run", unguarded)
-            object.__setattr__(guard, "arun", unguarded)
+        if is_gated:
+            functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
+            for method in ("run", "arun", "_run", "_arun", *functions):
+                object.__setattr__(guard, method, _with_signature(refuse, getattr(tool, method)))
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
+
+
+def _is_call(given: object) -> bool:
+    """Returns whether a tool is given a call, as the agent gives it, rather than arguments alone."""
+    return isinstance(given, dict) and given.get("type") == "tool_call"
+
+
+def _with_signature(function: Callable[..., Any], of: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns `function` under the name and signature of another, which `functools.wraps` would make reachable."""
+
+    def refusing(*args: Any, **options: Any) -> Any:
+        return function(*args, **options)
+
+    refusing.__name__, refusing.__doc__ = getattr(of, "__name__", "function"), of.__doc__
+    refusing.__annotations__ = getattr(of, "__annotations__", {})
+    refusing.__signature__ = inspect.signature(of)  # type: ignore[attr-defined]
+    return refusing
+
+
+class _ChangedCalls:
+    """The calls that were about to run in another form than the state shows, in the order in which they came.
+
+    The calls of one message run at the same time: no result of another is in the state yet.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._by_message: OrderedDict[Any, dict[str | None, ToolCall]] = OrderedDict()
+
+    def add(self, message: Any, call: ToolCall) -> dict[str | None, ToolCall]:
+        """Adds a call; returns those of its message that came before it, by id."""
+        with self._lock:
+            calls = self._by_message.setdefault(message, {})
+            self._by_message.move_to_end(message)
+            if len(self._by_message) > _MOST_MESSAGES:
+                self._by_message.popitem(last=False)
+            if (former := calls.get(call["id"])) is not None and not _is_same(former, call):
+                del calls[call["id"]]
+            calls.setdefault(call["id"], call)
+            return dict(itertools.takewhile(lambda item: item[0] != call["id"], calls.items()))
+
+    def of(self, message: Any) -> dict[str | None, ToolCall]:
+        """Returns the calls of a message, by id."""
+        with self._lock:
+            return dict(self._by_message.get(message, {}))
+
+    def discard(self, message: Any, call: ToolCall) -> None:
+        """Removes a call that did not run."""
+        with self._lock:
+            self._by_message.get(message, {}).pop(call["id"], None)
+
+
+def _message_key(request: ToolCallRequest) -> Any:
+    found = last_reply(request.state["messages"])
+    return request.runtime.config.get("configurable", {}).get("thread_id"), found and found[1].id
+
+
+def _is_same(one: ToolCall, other: ToolCall) -> bool:
+    return all(one[key] == other[key] for key in ("id", "name", "args"))
 
 
 _START = _Settling(edits={}, verdicts={}, answers={})
@@ -407,15 +547,15 @@ def _note_call(result: Any, call: ToolCall, request: ToolCallRequest) -> Any:
     """Returns a tool's result, with the call that ran if the model's message holds another one."""
     found = last_reply(request.state["messages"])
     proposed = [] if found is None else found[1].tool_calls
-    if any((one["name"], one["args"], one["id"]) == (call["name"], call["args"], call["id"]) for one in proposed):
+    if any(_is_same(one, call) for one in proposed):
         return result
-    update = result.update if isinstance(result, Command) and isinstance(result.update, dict) else {}
-    for message in [result, *update.get("messages", [])]:
-        if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
-            message.response_metadata = {
-                **message.response_metadata,
-                EXECUTED: {"name": call["name"], "args": call["args"]},
-            }
+    for part in result if isinstance(result, list) else [result]:
+        update = part.update if isinstance(part, Command) and isinstance(part.update, dict) else {}
+        messages = update.get("messages", [])
+        for message in [part, *(messages if isinstance(messages, list) else [messages])]:
+            if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
+                ran = {EXECUTED: {"name": call["name"], "args": call["args"]}}
+                message.response_metadata = {**message.response_metadata, **ran}
     return result
 
 

@@ -11,10 +11,9 @@ from typing import Any, Literal, get_args
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.errors import GraphBubbleUp, is_invalid_resume
-from langgraph.pregel.protocol import PregelProtocol
 
 from coe_agents.clustering import parse_choice
+from coe_agents.errors import is_control_flow
 from coe_agents.graph.compiled import check_compiled
 from coe_agents.middleware.verdict import Verdict, call_as_json, read_verdict, too_long, unmeasured
 from coe_agents.prompts import (
@@ -89,16 +88,35 @@ class Reviewer:
 
         return asks
 
-    def about_answer(self, reply: AIMessage, structured: Any, messages: Sequence[AnyMessage]) -> Asks:
-        """Returns the maker of the question about a final answer to a conversation."""
+    def about_answer(
+        self, reply: AIMessage, structured: Any, messages: Sequence[AnyMessage], after: Sequence[AnyMessage] = ()
+    ) -> Asks:
+        """Returns the maker of the question about a final answer to a conversation.
+
+        Args:
+            reply: The message with the answer.
+            structured: The structured answer; None for a text.
+            messages: The conversation before it.
+            after: The results of the calls that were made together with it; they end the run, and are shown whole.
+        """
 
         def asks() -> str | Verdict:
-            if (hidden := _hidden_blocks(reply) or _hidden_extras(reply)) and structured is None:
-                return unmeasured("uncertain", f"the answer holds {hidden}, which the group is not shown")
+            replies = _replies(after)
+            shown: list[AnyMessage] = [*([reply] if structured is None else []), *replies.values()]
+            for message in shown:
+                if hidden := _hidden_blocks(message) or _hidden_extras(message):
+                    what = "the answer" if message is reply else "a result beside the answer"
+                    return unmeasured("uncertain", f"{what} holds {hidden}, which the group is not shown")
             answer = _whole_text(reply) if structured is None else f"{structured!r}\n{_as_json(structured)}"
-            if len(visible(answer)) > MAX_REVIEWED:
-                return too_long(len(visible(answer)))
-            return review_answer(answer, _conversation(messages))
+            made = [
+                _made(call, replies[call["id"]], result=_whole_text(replies[call["id"]]))
+                for call in reply.tool_calls
+                if call["id"] in replies
+            ]
+            n_chars = len(visible(answer)) + sum(len(visible(f"{one.arguments}{one.result}")) for one in made)
+            if n_chars > MAX_REVIEWED:
+                return too_long(n_chars)
+            return review_answer(answer, _conversation(messages), made=made)
 
         return asks
 
@@ -123,8 +141,7 @@ class Reviewer:
             return self._failed(error)
 
     def _read(self, result: dict[str, Any], asked: str) -> Verdict:
-        is_graph = isinstance(self._graph, PregelProtocol)
-        return read_verdict(result, self._approves, visible(asked), is_graph=is_graph)
+        return read_verdict(result, self._approves, visible(asked))
 
     def _input(self, asked: str) -> dict[str, Any]:
         # a reading of the user's own reads answers, which the graph extracts
@@ -133,7 +150,7 @@ class Reviewer:
 
     def _failed(self, error: Exception) -> Verdict:
         # LangGraph handles interrupts inside the graph, and replies that it cannot use
-        if self._on_error == "raise" or isinstance(error, GraphBubbleUp) or is_invalid_resume(error):
+        if self._on_error == "raise" or is_control_flow(error):
             raise error
         logger.warning("the gate is closed: asking the group failed with %s", type(error).__name__)
         # only the type: the text of an error may reveal what the driving model must not read
@@ -185,7 +202,7 @@ def _beside(
                 shown = _shown(other, "later" if is_later else "earlier")
                 others.append(shown)
             else:
-                shown = _made(other, reply, include_results=include_results)
+                shown = _made(other, reply, result=str(reply.text) if include_results else None)
                 made.append(shown)
             # one that stands later may have been approved before this one was edited
             if shown.status in ("run", "failed", "earlier") or (place == last and other["id"] in approved):
@@ -222,12 +239,12 @@ def _shown(call: ToolCall | Mapping[str, Any], status: Any, result: str | None =
     return ShownCall(status, call["name"], call_as_json(call["args"]), result)
 
 
-def _made(call: ToolCall, reply: ToolMessage, *, include_results: bool) -> ShownCall:
+def _made(call: ToolCall, reply: ToolMessage, *, result: str | None) -> ShownCall:
     if reply.response_metadata.get(NOT_RUN):
         return _shown(call, "blocked")
     status = "failed" if reply.status == "error" else "run"
     executed = reply.response_metadata.get(EXECUTED, call)
-    return _shown(executed, status, str(reply.text) if include_results else None)
+    return _shown(executed, status, result)
 
 
 def _canonical(name: str, args: Any) -> str:
@@ -276,14 +293,14 @@ def _hidden_blocks(message: AnyMessage) -> str:
     return ", ".join(f'a block of type "{kind}"' for kind in hidden)
 
 
-def _hidden_extras(reply: AIMessage) -> str:
+def _hidden_extras(reply: AnyMessage) -> str:
     """Names what a message holds beside its content and the group is not shown, such as audio or a refusal."""
     shown = {_REASONING, "tool_calls", "function_call"}
     extras = sorted(f'"{key}"' for key, value in reply.additional_kwargs.items() if value and key not in shown)
     return f"{', '.join(extras)} beside its content" if extras else ""
 
 
-def _whole_text(reply: AIMessage) -> str:
+def _whole_text(reply: AnyMessage) -> str:
     """Returns everything that a message shows: its text, or its blocks as JSON if they hold more than text."""
     is_plain = isinstance(reply.content, str) or all(
         isinstance(block, str) or (block.get("type") == "text" and set(block) <= {"type", "text", "id", "index"})

@@ -3,12 +3,15 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
+from pydantic import BaseModel, ValidationError
 
 from coe_agents.clustering import parse_choice
+from coe_agents.graph.human_input import faults
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES, quoted, visible
+from coe_agents.types import DECIDERS, Regime
 
 Outcome = Literal["approved", "rejected", "uncertain", "failed"]
 
@@ -32,7 +35,8 @@ class Verdict(TypedDict):
         reason: Why, with the numbers.
         answer: What the group replied; None unless it is confident.
         decided_by: "group", or "person" where a person decided because the group was uncertain.
-        regime: See `coe_agents.graph.DecisionData`; this and the numbers, in nats, are None if nothing was measured.
+        regime: See `coe_agents.graph.DecisionData`; this, the numbers and their divergence are None if nothing was
+            measured. Only under "kl" are the numbers in nats.
         question: What the group was asked; None if it was not asked.
         votes: Each judge's probability of each reply, by the judge's name.
         failed_judges: Why a judge gave no vote, by name.
@@ -42,13 +46,35 @@ class Verdict(TypedDict):
     reason: str
     answer: str | None
     decided_by: str
-    regime: str | None
+    regime: Regime | None
     coe: float | None
     aleatoric: float | None
     epistemic: float | None
+    divergence: NotRequired[str | None]  # a verdict that an earlier version stored lacks it
     question: str | None
     votes: dict[str, dict[str, float]]
     failed_judges: dict[str, str]
+
+
+class _Vote(BaseModel, strict=True):
+    distribution: dict[str, float]
+
+
+class _Decision(BaseModel, strict=True):
+    """What is read of a decision, which may come from any graph."""
+
+    action: Literal["answer", "abstain", "escalate"]
+    answer: str | None
+    reason: str
+    decided_by: str = "group"
+    choices: Any = None
+    regime: Regime | None = None
+    coe: float | None = None
+    aleatoric: float | None = None
+    epistemic: float | None = None
+    divergence: str | None = None
+    agents: dict[str, _Vote] | None = None
+    failed_agents: dict[str, str] | None = None
 
 
 def is_approval(answer: str) -> bool:
@@ -63,69 +89,75 @@ def is_approval(answer: str) -> bool:
     return parse_choice(answer, REVIEW_CHOICES) == "approve"
 
 
-def read_verdict(
-    result: Mapping[str, Any], approves: Callable[[str], bool] | None, question: str, *, is_graph: bool = True
-) -> Verdict:
+def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | None, question: str) -> Verdict:
     """Returns the verdict in a result of a graph of `create_coe_graph`.
 
     Without `approves`, only an answer of the group or of a person counts: an `Arbiter` quotes in its reply what others
-    wrote. The group's approval counts only if its graph applied the choices of a review.
+    wrote. It counts only in a decision that carries the choices of a review.
 
     Args:
         result: The graph's result.
         approves: The user's reading of the answer; None for `is_approval` of every response that counted.
         question: The question.
-        is_graph: Whether a LangGraph graph gave it. A Runnable of another kind may leave "choices" out of its decision.
 
     Raises:
-        KeyError, TypeError, ValueError: If there is no decision in it, `approves` does not return a bool, the group
-            approves without the choices, or a response was counted as another verdict than its text is.
+        KeyError, TypeError, ValueError: If there is no decision in it, or one with parts of the wrong type; `approves`
+            does not return a bool; the approving decision lacks the choices; or a response was counted as another
+            verdict than its text is.
     """
-    decision = result["decision"]
-    action, answer, reason = decision["action"], decision["answer"], decision["reason"]
-    by = decision.get("decided_by", "group")
-    if action == "answer" and approves is None and by not in ("group", "person"):
+    try:
+        decision = _Decision.model_validate(result["decision"])
+    except ValidationError as error:
+        raise ValueError(
+            f"a group must return a decision; got something else ({faults(error)}). Ask a graph of create_coe_graph"
+        ) from error
+    action, answer, reason, by = decision.action, decision.answer, decision.reason, decision.decided_by
+    if action == "answer" and approves is None and by not in DECIDERS:
         reason = f"{quoted(by)} decided, and only the group or a person may approve; {reason}"
         action, answer = "escalate", None
     approved = False
     if action == "answer":
-        if not isinstance(answer, str):
-            raise TypeError(f'the "answer" of a decision must be a text; got {type(answer).__name__}. Return a string')
+        if answer is None:
+            raise TypeError('the "answer" of a decision must be a text; got None. Return a string')
         given: object = is_approval(answer) if approves is None else approves(answer)
         if not isinstance(given, bool):  # a coroutine, for example, would be true
             raise TypeError(f'"approves" must return a bool; got {type(given).__name__}. Write a plain function')
         approved = given
-        if approved and approves is None and by == "group":
-            _check_responses(result, is_graph=is_graph)
-    elif action not in ("abstain", "escalate"):
-        raise ValueError(f'the "action" of a decision must be an end; got {action!r}. Ask a graph of create_coe_graph')
+        if approved and approves is None:
+            _check_choices(decision.choices)
+            if by == "group":
+                _check_responses(result)
     return Verdict(
         outcome="uncertain" if action != "answer" else "approved" if approved else "rejected",
         reason=quoted(visible(reason)),
         answer=answer,
         decided_by=by,
-        regime=decision.get("regime"),
-        coe=decision.get("coe"),
-        aleatoric=decision.get("aleatoric"),
-        epistemic=decision.get("epistemic"),
+        regime=decision.regime,
+        coe=decision.coe,
+        aleatoric=decision.aleatoric,
+        epistemic=decision.epistemic,
+        divergence=decision.divergence,
         question=question,
-        votes={name: dict(vote["distribution"]) for name, vote in (decision.get("agents") or {}).items()},
-        failed_judges=dict(decision.get("failed_agents") or {}),
+        votes={name: vote.distribution for name, vote in (decision.agents or {}).items()},
+        failed_judges=decision.failed_agents or {},
     )
 
 
-def _check_responses(result: Mapping[str, Any], *, is_graph: bool) -> None:
-    """Raises ValueError if responses were counted as something other than their raw texts.
+def _check_choices(applied: object) -> None:
+    """Raises ValueError unless the decision says that only a verdict could be a reply.
 
-    A graph of ours that was given `choices` counts nothing else; one around it may not have passed them on. The
-    decision says whether it did, for a graph around it need not keep the responses either.
+    A graph of ours that was given `choices` counts nothing else; one around it may not have passed them on, and need
+    not keep the responses, from which it could be seen.
     """
-    decision = result["decision"]
-    if (is_graph or "choices" in decision) and (applied := decision.get("choices")) != list(REVIEW_CHOICES):
+    if applied != list(REVIEW_CHOICES):
         raise ValueError(
             f'the graph of a review must apply "choices" of its input; its decision has {applied!r}. '
             'Pass "choices" of the input on to the CoE graph, and its whole decision back'
         )
+
+
+def _check_responses(result: Mapping[str, Any]) -> None:
+    """Raises ValueError if responses were counted as something other than their raw texts."""
     labelled = list(zip(result.get("responses") or (), result.get("labels") or (), strict=False))
     readings: dict[int, set[str | None]] = {}
     for response, label in labelled:
@@ -154,6 +186,7 @@ def unmeasured(outcome: Outcome, reason: str) -> Verdict:
         coe=None,
         aleatoric=None,
         epistemic=None,
+        divergence=None,
         question=None,
         votes={},
         failed_judges={},

@@ -11,7 +11,7 @@ from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 
-from coe_agents.middleware.reviewer import OnError, Reviewer
+from coe_agents.middleware.reviewer import Asks, OnError, Reviewer
 from coe_agents.middleware.verdict import (
     VERDICTS,
     Verdict,
@@ -32,7 +32,9 @@ class VerdictState(AgentState[Any]):
 
     coe_verdicts: NotRequired[Annotated[dict[str, dict[str, Verdict]], PrivateStateAttr]]
     coe_duplicates: NotRequired[Annotated[list[str], PrivateStateAttr]]
-    coe_answer: NotRequired[Annotated[str, PrivateStateAttr]]
+    coe_answers: NotRequired[
+        Annotated[dict[str, str], PrivateStateAttr]
+    ]  # the decided end, by gate; "": a withheld one
 
 
 class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
@@ -122,20 +124,19 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         verdicts = {call["id"]: await self._aask(pending.request(call, runtime)) for call in self._judged(pending)}
         return self._update(state, pending, verdicts)
 
-    def _ask(self, request: ToolCallRequest) -> Verdict:
-        return self._reviewer.ask(self._reviewer.about_call(request, self._approved(request)), request.runtime.config)
+    def _ask(self, request: ToolCallRequest, before: Collection[str | None] = ()) -> Verdict:
+        return self._reviewer.ask(self._about(request, before), request.runtime.config)
 
-    async def _aask(self, request: ToolCallRequest) -> Verdict:
-        return await self._reviewer.aask(
-            self._reviewer.about_call(request, self._approved(request)), request.runtime.config
-        )
+    async def _aask(self, request: ToolCallRequest, before: Collection[str | None] = ()) -> Verdict:
+        return await self._reviewer.aask(self._about(request, before), request.runtime.config)
 
-    def _approved(self, request: ToolCallRequest) -> set[str | None]:
-        """Returns the ids of the calls of the message that have this gate's approval already."""
+    def _about(self, request: ToolCallRequest, before: Collection[str | None]) -> Asks:
+        """Returns the maker of the question; `before`: ids of calls of the message that may have run already."""
         found = last_reply(request.state["messages"])
         calls = [] if found is None else found[1].tool_calls
         verdicts = {call["id"]: verdicts_of(request.state, call).get(self.name) for call in calls}
-        return {id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"}
+        approved = {id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"}
+        return self._reviewer.about_call(request, approved.union(before))
 
     def _judged(self, pending: "Pending") -> list[ToolCall]:
         """Returns the calls that need a verdict; one without an id can have none."""

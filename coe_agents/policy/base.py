@@ -154,3 +154,8 @@ def check_threshold(value: float, *, where: str) -> float:
             f"{where} must be a number of nats of at least 0; got {value!r}. Choose it on labelled questions"
         )
     return float(value)
+
+
+def quorum(n_agents: int, min_agents: int | None) -> int:
+    """Returns how many agents must answer before the group may: `min_agents`, or a majority where it is None."""
+    return n_agents // 2 + 1 if min_agents is None else min_agents

@@ -101,6 +101,7 @@ def judged_by(verdicts, asked):
                 "action": action,
                 "answer": sure,
                 "reason": "as told",
+                "choices": question.get("choices"),
                 **numbers,
             }
         }

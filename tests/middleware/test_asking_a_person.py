@@ -1,8 +1,11 @@
 import pytest
+from langchain_core.runnables import RunnableLambda
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel, ValidationError
 
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import CoEState
 from tests.middleware.agents import (
     AGAINST,
@@ -11,6 +14,7 @@ from tests.middleware.agents import (
     MODES,
     PAY,
     SURE,
+    THREAD,
     UNSURE,
     Bank,
     agent,
@@ -46,7 +50,7 @@ async def test_a_person_is_asked_in_langchains_form_and_the_group_is_not_asked_a
     for part in (
         'transfer_money {"to": "Ann", "amount": 10}',
         'the group is not confident: one of two agents says "approve", one says "reject"',
-        "CoE 0.693 (aleatoric 0.000, epistemic 0.693)",
+        "CoE 0.693 = aleatoric 0.000 + epistemic 0.693 nats",
         "judge0: approve 100%\njudge1: reject 100%",
         '<arguments>{"to": "Ann", "amount": 10}</arguments>\nIs this call right',
     ):
@@ -56,6 +60,29 @@ async def test_a_person_is_asked_in_langchains_form_and_the_group_is_not_asked_a
     assert bank.transfers == [("Ann", 10.0)]
     assert state["messages"][-1].content == "Done."
     assert [len(judge.requests) for judge in agents] == [1, 1]
+
+
+@pytest.mark.parametrize("divergence", ["kl", "js", "hellinger"])
+def test_the_numbers_carry_their_unit(divergence):
+    agents, _ = judges(*UNSURE)
+    policy = ThresholdPolicy(0.5)
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, divergence=divergence).compile()
+    paused = agent(graph, Bank(), on_uncertain="interrupt").invoke(PAY, THREAD)
+    description = paused["__interrupt__"][0].value["action_requests"][0]["description"]
+    numbers = {
+        "kl": "CoE 0.693 = aleatoric 0.000 + epistemic 0.693 nats",
+        "js": "CoE 0.216 = aleatoric 0.000 + epistemic 0.216 nats (js)",
+        "hellinger": "CoE 0.541 = aleatoric 0.000 + epistemic 0.541 (hellinger)",
+    }
+    assert numbers[divergence] in description.splitlines()
+
+
+def test_a_judges_name_forges_no_vote():
+    given = {"agents": {"a\nb": {"distribution": {"reject\nc: approve": 1.0}}}, "failed_agents": {"d\ne": "x\nf"}}
+    decision = {"action": "abstain", "answer": None, "reason": "x", "choices": ["approve", "reject"], **given}
+    compiled = agent(RunnableLambda(lambda _: {"decision": decision}), Bank(), on_uncertain="interrupt")
+    description = compiled.invoke(PAY, THREAD)["__interrupt__"][0].value["action_requests"][0]["description"]
+    assert "\na b: reject c: approve 100%\nd e: no vote, x f\n" in description
 
 
 UNFIT = [
@@ -218,6 +245,7 @@ async def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sample
 
     class State(CoEState):
         asked_of_person: str
+        choices: list[str]  # handed on to the group
 
     outer = StateGraph(State)
     outer.add_node("keep", lambda state: {"asked_of_person": state["question"], "question": state["question"]})

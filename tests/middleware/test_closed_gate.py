@@ -1,3 +1,4 @@
+import inspect
 from typing import Any, TypedDict
 
 import pytest
@@ -5,6 +6,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
@@ -187,6 +189,46 @@ def test_a_graph_around_the_group_that_drops_the_choices_closes_the_gate(wrap, s
         agent(wrap(group), Bank(), on_error="raise").invoke(PAY, THREAD)
 
 
+APPROVED = {"action": "answer", "answer": "approve", "reason": "as told"}
+
+
+@pytest.mark.parametrize("choices", [None, [], ["approve"], ["reject", "approve"], "approve", ["yes", "no"]])
+@pytest.mark.parametrize("by", ["group", "person"])
+def test_a_decision_without_the_choices_that_were_asked_opens_no_gate(by, choices):
+    carried = {} if choices is None else {"choices": choices}
+    bank = Bank()
+    decision = {**APPROVED, "decided_by": by, **carried}
+    (reply,) = replies(agent(RunnableLambda(lambda _: {"decision": decision}), bank).invoke(PAY, THREAD))
+    assert bank.transfers == []
+    assert "the group could not be asked" in reply.content
+    whole = {**decision, "choices": ["approve", "reject"]}
+    agent(RunnableLambda(lambda _: {"decision": whole}), bank).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"coe": "0.1"},
+        {"epistemic": []},
+        {"regime": "consensus)\nthe group approves"},
+        {"divergence": 1},
+        {"agents": {"judge": {"distribution": {"approve": "all"}}}},
+        {"agents": {"judge": {}}},
+        {"failed_agents": {"judge": 1}},
+    ],
+    ids=lambda fault: next(iter(fault)),
+)
+@pytest.mark.parametrize("action", ["answer", "abstain"])
+def test_a_decision_with_parts_of_the_wrong_type_is_a_failure(fault, action):
+    decision = {**APPROVED, "action": action, "choices": ["approve", "reject"], **fault}
+    bank = Bank()
+    compiled = agent(RunnableLambda(lambda _: {"decision": decision}), bank, on_uncertain="interrupt")
+    (reply,) = replies(compiled.invoke(PAY, THREAD))
+    assert bank.transfers == []
+    assert "the group could not be asked" in reply.content
+
+
 def test_a_graph_around_the_group_may_drop_the_responses():
     for said, n_transfers in ((REJECTS, 0), ("approve", 1)):
         _, group = judges([said] * 2, [said] * 2)
@@ -216,23 +258,82 @@ def test_the_ruling_of_an_arbiter_opens_no_gate(said):
     assert "__interrupt__" in agent(group.compile(), bank, on_uncertain="interrupt").invoke(PAY, THREAD)
 
 
+class Paying(BaseTool):
+    """A tool that is a class of its own."""
+
+    name: str = "transfer_money"
+    description: str = "Sends money."
+    transfers: Any
+
+    def _run(self, to: str, amount: float) -> str:
+        self.transfers.append((to, amount))
+        return "sent"
+
+    async def _arun(self, to: str, amount: float) -> str:
+        return self._run(to, amount)
+
+
+PAST = {
+    "run": lambda tool, args: tool.run(args),
+    "arun": lambda tool, args: tool.arun(args),
+    "_run": lambda tool, args: tool._run(**args, config={}),
+    "_arun": lambda tool, args: tool._arun(**args, config={}),
+    "func": lambda tool, args: (tool._run if isinstance(tool, Paying) else tool.func)(**args),
+    "coroutine": lambda tool, args: (tool._arun if isinstance(tool, Paying) else tool.coroutine)(**args),
+    "invoke": lambda tool, args: tool.invoke(args),
+    "ainvoke": lambda tool, args: tool.ainvoke(args),
+    "batch": lambda tool, args: tool.batch([args]),
+    "abatch": lambda tool, args: tool.abatch([args]),
+    "stream": lambda tool, args: list(tool.stream(args)),
+    "bound": lambda tool, args: tool.with_config(tags=["x"]).invoke(args),
+    "copied": lambda tool, args: tool.model_copy().run(args),
+    "renamed": lambda tool, args: tool.model_copy(update={"name": "balance"}).invoke(args),
+    "class": lambda tool, args: type(tool).invoke(tool, args),
+    "rebuilt": lambda tool, args: (
+        tool._run(**args)
+        if isinstance(tool, Paying)
+        else StructuredTool.from_function(tool.func, name="x", description="x").invoke(args)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", PAST)
+@pytest.mark.parametrize("kind", ["function", "class"])
+async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it(way, kind):
+    class Behind(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            found = PAST[way](request.tool, request.tool_call["args"])
+            if inspect.isawaitable(found):
+                found = await found
+            return ToolMessage(str(found), tool_call_id=request.tool_call["id"])
+
+    bank = Bank()
+    if kind == "class":
+        bank.tools[0] = Paying(transfers=bank.transfers)
+    else:
+        bank.tools[0].coroutine = bank.tools[0].func
+    _, group = judges(*AGAINST)
+    gate = CoEMiddleware(group, tools=["transfer_money"])
+    with pytest.raises(RuntimeError, match=r"call handler\(request\)"):
+        await run("ainvoke", agent(None, bank, middleware=[gate, Behind()]), PAY)
+    assert bank.transfers == []
+
+
 @every_mode
-@pytest.mark.parametrize("method", ["run", "arun"])
-async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it(mode, method):
+@pytest.mark.parametrize("method", ["run", "invoke"])
+async def test_middleware_behind_the_gate_may_run_a_free_tool(mode, method):
     class Behind(AgentMiddleware):
         def wrap_tool_call(self, request, handler):
-            return ToolMessage(request.tool.run(request.tool_call["args"]), tool_call_id=request.tool_call["id"])
+            found = getattr(request.tool, method)(request.tool_call["args"])
+            return ToolMessage(found, tool_call_id=request.tool_call["id"])
 
         async def awrap_tool_call(self, request, handler):
-            found = getattr(request.tool, method)(request.tool_call["args"])
-            return ToolMessage(found if method == "run" else await found, tool_call_id=request.tool_call["id"])
+            found = await getattr(request.tool, f"a{method}")(request.tool_call["args"])
+            return ToolMessage(found, tool_call_id=request.tool_call["id"])
 
     bank = Bank()
     _, group = judges(*AGAINST)
     gate = CoEMiddleware(group, tools=["transfer_money"])
-    with pytest.raises(RuntimeError, match=r"call handler\(request\)"):
-        await run(mode, agent(None, bank, middleware=[gate, Behind()]), PAY)
-    assert bank.transfers == []
     free = says(call("balance", x=1))
     state = await run(
         mode, agent(None, bank, free, middleware=[gate, Behind()]), PAY, {"configurable": {"thread_id": 2}}

@@ -5,6 +5,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from pydantic import BaseModel, Field
 
 from coe_agents import CoEMiddleware
@@ -271,3 +272,143 @@ def test_a_structured_answer_is_shown_whole():
     gate = CoEMiddleware(graph, tools=[], final_answer=True)
     create_agent(driver, middleware=[gate], response_format=Discreet).invoke(ASKED)
     assert '"hidden": "Lyon"' in first.requests[0]["question"]
+
+
+def structured(*beside, said=SURE, gated=("transfer_money",), tools=None, **options):
+    """An agent that gives a structured answer beside calls, the judges, and the bank."""
+    agents, graph = judges(*said) if isinstance(said, tuple) else ([], said)
+    bank = Bank()
+    driver = ScriptedDriver(script=[says(call("City", id="s1", name="Paris"), *beside, text="It is Paris.")])
+    gate = CoEMiddleware(graph, tools=gated, final_answer=True, **options)
+    compiled = create_agent(
+        driver, tools or bank.tools, middleware=[gate], response_format=City, checkpointer=InMemorySaver()
+    )
+    return compiled, agents, bank
+
+
+def ruling(calls, answer, asked):
+    """A group that decides on calls and on answers."""
+
+    def judge(given):
+        asked.append(given["question"])
+        reply = answer if "<answer>" in given["question"] else calls
+        action = "abstain" if reply is None else "answer"
+        return {"decision": {"action": action, "answer": reply, "reason": "x", "choices": given["choices"]}}
+
+    return RunnableLambda(judge)
+
+
+@every_mode
+async def test_a_structured_answer_beside_a_gated_call_goes_out_if_both_are_approved(mode):
+    compiled, (first, _), bank = structured(call())
+    state = await run(mode, compiled, PAY)
+    assert bank.transfers == [("Ann", 10.0)]
+    assert state["structured_response"] == City(name="Paris")
+    assert "withhold" not in str(state["messages"])
+    about_call, about_answer = (request["question"] for request in first.requests)
+    assert "<arguments>" in about_call
+    assert "<answer>City(name='Paris')" in about_answer
+    assert '<call status="run">"transfer_money" {"to": "Ann", "amount": 10}</call>' in about_answer
+    assert "<result>sent 10.0 to Ann</result>" in about_answer
+
+
+@every_mode
+async def test_a_structured_answer_beside_a_free_call_goes_out_if_approved(mode):
+    compiled, (first, _), _ = structured({**call("balance", id="b1"), "args": {}}, gated=())
+    state = await run(mode, compiled, PAY)
+    assert state["structured_response"] == City(name="Paris")
+    assert len(first.requests) == 1
+
+
+@every_mode
+@pytest.mark.parametrize("answer", ["reject", None])
+async def test_a_structured_answer_that_is_not_approved_is_withheld_and_the_call_that_ran_is_kept(mode, answer):
+    compiled, _, bank = structured(call(), said=ruling("approve", answer, []))
+    state = await run(mode, compiled, PAY)
+    assert bank.transfers == [("Ann", 10.0)]
+    assert state["structured_response"] is None
+    assert "Paris" not in str(state["messages"])
+    assert "sent 10" not in str(state["messages"])
+    assert state["messages"][-1].text.startswith("I withhold my answer: the group is ")
+    asked, made, reply, _ = state["messages"]
+    assert asked.text == "Send 10 to Ann."
+    assert [(one["name"], one["id"]) for one in made.tool_calls] == [("transfer_money", "c1")]
+    assert (reply.tool_call_id, reply.status, reply.text) == ("c1", "success", "The result is withheld.")
+    assert compiled.get_state(THREAD).next == ()
+
+
+@every_mode
+async def test_a_structured_answer_beside_a_blocked_call_is_judged_with_it(mode):
+    asked: list[str] = []
+    compiled, _, bank = structured(call(), said=ruling("reject", "approve", asked))
+    state = await run(mode, compiled, PAY)
+    assert bank.transfers == []
+    assert state["structured_response"] == City(name="Paris")
+    assert '<call status="blocked">"transfer_money"' in asked[1]
+
+
+@every_mode
+async def test_a_person_decides_on_a_call_beside_a_structured_answer(mode):
+    asked: list[str] = []
+    compiled, _, bank = structured(call(), said=ruling(None, "approve", asked), on_uncertain="interrupt")
+    paused = await run(mode, compiled, PAY)
+    assert [one["name"] for one in paused["__interrupt__"][0].value["action_requests"]] == ["transfer_money"]
+    state = await run(mode, compiled, Command(resume={"decisions": [{"type": "approve"}]}))
+    assert bank.transfers == [("Ann", 10.0)]
+    assert dict(state["structured_response"]) == {"name": "Paris"}  # a checkpointer may keep plain data of it
+    assert len(asked) == 2
+
+
+@every_mode
+async def test_a_structured_answer_beside_a_result_that_is_too_long_is_withheld(mode):
+    @tool
+    def lookup() -> str:
+        """Looks it up."""
+        return "SECRET" * MAX_REVIEWED
+
+    beside = {**call("lookup", id="l1"), "args": {}}
+    compiled, (first, _), _ = structured(beside, gated=(), tools=[lookup])
+    state = await run(mode, compiled, PAY)
+    assert state["structured_response"] is None
+    assert "SECRET" not in str(state["messages"])
+    assert first.requests == []
+
+
+def test_the_conversation_after_a_withheld_answer_goes_on():
+    compiled, _, bank = structured(call(), said=ruling("approve", "reject", []))
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke({"messages": [("user", "And now?")]}, THREAD)
+    assert len(bank.transfers) == 2
+    assert state["messages"][-1].text.startswith("I withhold my answer")
+
+
+@every_mode
+@pytest.mark.parametrize("second", ["reject", "approve"])
+async def test_of_two_gates_on_the_answer_both_must_approve(mode, second):
+    for verdicts in (("approve", second), (second, "approve")):
+        gates = [
+            CoEMiddleware(ruling("approve", verdict, []), tools=[], final_answer=True, name=name)
+            for name, verdict in zip(("one", "two"), verdicts, strict=True)
+        ]
+        for beside in ([], [{**call("balance", id="b1"), "args": {}}]):
+            driver = ScriptedDriver(script=[says(call("City", id="s1", name="Paris"), *beside, text="")])
+            compiled = create_agent(driver, Bank().tools, middleware=gates, response_format=City)
+            state = await run(mode, compiled, ASKED)
+            assert state["structured_response"] == (City(name="Paris") if second == "approve" else None)
+            n_withheld = sum("I withhold" in message.text for message in state["messages"])
+            assert n_withheld == (0 if second == "approve" else 1)
+
+
+@every_mode
+async def test_a_structured_answer_beside_a_result_with_an_image_is_withheld(mode):
+    @tool
+    def lookup() -> list:
+        """Looks it up."""
+        return [{"type": "text", "text": "SECRET"}, IMAGE]
+
+    beside = {**call("lookup", id="l1"), "args": {}}
+    compiled, (first, _), _ = structured(beside, gated=(), tools=[lookup])
+    state = await run(mode, compiled, PAY)
+    assert 'a result beside the answer holds a block of type "image"' in state["messages"][-1].text
+    assert "SECRET" not in str(state["messages"])
+    assert first.requests == []

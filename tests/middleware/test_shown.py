@@ -305,3 +305,100 @@ async def test_a_call_that_is_edited_elsewhere_into_an_approved_one_is_a_repetit
     edit = {"type": "edit", "edited_action": {"name": "transfer_money", "args": ANN}}
     await run(mode, compiled, Command(resume={"decisions": [edit, {"type": "approve"}]}))
     assert ["repetition" in question for question in asked] == [False, False, True]
+
+
+CY = {"to": "Cy", "amount": 3}
+
+
+def edited(args, name="transfer_money"):
+    return {"type": "edit", "edited_action": {"name": name, "args": args}}
+
+
+async def decided_by_people(mode, compiled, *decisions, batched=True):
+    paused = await run(mode, compiled, PAY)
+    if batched:
+        return await run(mode, compiled, Command(resume={"decisions": list(decisions)}))
+    answers = {
+        interrupt.id: decision
+        for call_id, decision in zip(("c1", "c2", "c3"), decisions, strict=False)
+        for interrupt in paused["__interrupt__"]
+        if interrupt.value["tool_call_id"] == call_id
+    }
+    return await run(mode, compiled, Command(resume=answers))
+
+
+@every_mode
+@pytest.mark.parametrize("batched", [True, False], ids=["batched", "per_call"])
+@pytest.mark.parametrize("gate_first", [True, False])
+async def test_of_two_calls_that_a_person_edits_into_equal_ones_one_is_a_repetition(mode, batched, gate_first):
+    asked: list[str] = []
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    people = HumanInTheLoopMiddleware({"transfer_money": True}, interrupt_mode="batched" if batched else "per_call")
+    bank = Bank()
+    both = says(call(id="c1", **ANN), call(id="c2", **BOB))
+    compiled = agent(None, bank, both, middleware=[gate, people] if gate_first else [people, gate])
+    await decided_by_people(mode, compiled, edited(CY), edited({"to": "Cy", "amount": "3.0"}), batched=batched)
+    assert ["repetition" in question for question in asked[:2]] == [False, False]
+    assert sorted("repetition" in question for question in asked[2:]) == [False, True]
+    assert all('"Cy"' in question.partition("<arguments>")[0] for question in asked[2:] if "repetition" in question)
+
+
+@every_mode
+@pytest.mark.parametrize("batched", [True, False], ids=["batched", "per_call"])
+async def test_a_repetition_that_the_group_rejects_does_not_run(mode, batched):
+    asked: list[str] = []
+
+    def group(given):
+        asked.append(given["question"])
+        reply = "reject" if "repetition" in given["question"] else "approve"
+        return {"decision": {"action": "answer", "answer": reply, "reason": "x", "choices": given["choices"]}}
+
+    gate = CoEMiddleware(RunnableLambda(group), tools=["transfer_money"])
+    people = HumanInTheLoopMiddleware({"transfer_money": True}, interrupt_mode="batched" if batched else "per_call")
+    bank = Bank()
+    three = says(call(id="c1", **ANN), call(id="c2", **BOB), call(id="c3", **CY))
+    compiled = agent(None, bank, three, middleware=[people, gate])
+    await decided_by_people(mode, compiled, edited(CY), edited(CY), {"type": "approve"}, batched=batched)
+    assert bank.transfers == [("Cy", 3.0)]
+
+
+@every_mode
+async def test_a_call_that_a_person_edited_away_is_repeated_by_none(mode):
+    asked: list[str] = []
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    both = says(call(id="c1", **ANN), call(id="c2", **BOB))
+    people = HumanInTheLoopMiddleware({"transfer_money": True})
+    compiled = agent(None, Bank(), both, middleware=[people, gate])
+    await decided_by_people(mode, compiled, edited(CY), edited(ANN))
+    assert ["repetition" in question for question in asked] == [False] * 4
+
+
+@every_mode
+async def test_two_calls_that_are_edited_into_equal_ones_at_our_interrupt_are_one_repetition(mode):
+    asked: list[str] = []
+    both = says(call(id="c1", **ANN), call(id="c2", **BOB))
+    compiled = agent(judged_by({"Cy": "approve", "": None}, asked), Bank(), both, on_uncertain="interrupt")
+    await decided_by_people(mode, compiled, edited(CY), edited(CY))
+    assert ["repetition" in question for question in asked] == [False, False, False, True]
+
+
+@every_mode
+async def test_a_call_equal_to_an_edited_one_that_ran_is_a_repetition(mode):
+    asked: list[str] = []
+    ran: list[str] = []
+
+    @tool
+    def transfer_money(to: str, amount: float, call_id: Annotated[str, InjectedToolCallId]):
+        """Sends money."""
+        ran.append(to)
+        return [Command(update={"messages": [ToolMessage("ok", tool_call_id=call_id)]})]
+
+    bank = Bank()
+    bank.tools = [transfer_money]
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    people = HumanInTheLoopMiddleware({"transfer_money": True})
+    compiled = agent(None, bank, says(call(id="c1", **ANN)), says(call(id="c2", **CY)), middleware=[people, gate])
+    await decided_by_people(mode, compiled, edited(CY))
+    await run(mode, compiled, Command(resume={"decisions": [{"type": "approve"}]}))
+    assert ran == ["Cy", "Cy"]
+    assert ["repetition" in question for question in asked] == [False, False, True]

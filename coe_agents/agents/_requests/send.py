@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
-from langgraph.errors import GraphBubbleUp
 from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
 
 from coe_agents.agents._requests.capabilities import ModelCall
 from coe_agents.agents._requests.endpoints import Answered, Replica, Replicas, Visit
 from coe_agents.agents._requests.limits import Deadline, call_within
 from coe_agents.agents.error_mapping import is_outage, status_of, to_agent_error
-from coe_agents.errors import AgentError, CoEError, InvalidReplyError
+from coe_agents.errors import AgentError, CoEError, InvalidReplyError, is_control_flow
 from coe_agents.redaction import prints_secret
 
 _FIRST_WAIT = 0.5
@@ -166,7 +165,7 @@ class Asker:
 
     def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:
         """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""
-        if isinstance(error, GraphBubbleUp):
+        if is_control_flow(error):
             return
         found = to_agent_error(error, address=visit.replica.address, options=options, secrets=self.secrets)
         if is_outage(error, found):

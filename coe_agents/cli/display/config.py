@@ -23,6 +23,7 @@ from coe_agents.doctor.agents import AgentReport
 from coe_agents.doctor.clusterers import EmbeddingReport, EntailmentReport
 from coe_agents.doctor.diagnosis import Examination
 from coe_agents.policy import RegimePolicy
+from coe_agents.policy.base import quorum
 from coe_agents.redaction import clean
 
 
@@ -217,7 +218,6 @@ def _judge(config: Config) -> list[tuple[str, str]]:
 
 def _graph(config: Config) -> str:
     graph, n_agents = config.graph, len(config.agents)
-    quorum = n_agents // 2 + 1 if graph.min_agents is None else graph.min_agents
     bounds = [_plural(graph.max_rounds, "round")]
     if graph.token_budget is not None:
         bounds.append(_plural(graph.token_budget, "token"))
@@ -226,7 +226,7 @@ def _graph(config: Config) -> str:
     strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
     return (
         f"{', '.join(bounds)} at most{strategies}{_adaptive(graph)}; "
-        f"{quorum} of {_plural(n_agents, 'agent')} must answer; "
+        f"{quorum(n_agents, graph.min_agents)} of {_plural(n_agents, 'agent')} must answer; "
         f"weighting {graph.weighting}; divergence {graph.divergence}; coordination {graph.coordination or 'off'}"
     )
 

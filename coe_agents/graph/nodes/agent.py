@@ -8,10 +8,9 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
-from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 
-from coe_agents.errors import AgentError, AgentTimeoutError, IgnoredTemperatureError, InvalidReplyError
+from coe_agents.errors import AgentError, AgentTimeoutError, IgnoredTemperatureError, InvalidReplyError, is_control_flow
 from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, AskedRequest
@@ -66,9 +65,9 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         try:
             request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
             return to_update(asked, agent.sample(request, unstreamed(config)))
-        except GraphBubbleUp:
-            raise
         except Exception as error:
+            if is_control_flow(error):
+                raise
             return to_failure(asked, error)
 
     async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
@@ -76,9 +75,9 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
             request, seconds = in_time(asked, graded=graded)
             async with nullcontext() if seconds is None else cut_off(seconds):
                 return to_update(asked, await agent.asample(request, unstreamed(config)))
-        except GraphBubbleUp:
-            raise
         except Exception as error:
+            if is_control_flow(error):
+                raise
             return to_failure(asked, error)
 
     return TwoForms(events.with_events(sample, agent.name), events.awith_events(asample, agent.name), name=agent.name)

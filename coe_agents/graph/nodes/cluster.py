@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.errors import GraphBubbleUp
 from langgraph.types import Overwrite
 
 from coe_agents.clustering import Clusterer, parse_choice
 from coe_agents.clustering.cluster import cluster_with_former
-from coe_agents.errors import AgentError, ClusteringError, CoEError
+from coe_agents.errors import AgentError, ClusteringError, CoEError, is_control_flow
 from coe_agents.graph import events
 from coe_agents.graph.rounds import before, counted
 from coe_agents.graph.runnables import TwoForms
@@ -40,9 +39,9 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
             labels, others = cluster_with_former(texts, former, question=state["asked"], clusterer=clusterer)
-        except GraphBubbleUp:
-            raise
         except Exception as error:
+            if is_control_flow(error):
+                raise
             _raise_without_secrets(error, clusterer)
             raise
         return _clustered(state, responses, labels, dict(zip(former, others, strict=True)))

@@ -10,13 +10,13 @@ from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from coe_agents.clustering import answer_kind
 from coe_agents.graph import events
+from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.human_input import faults
 from coe_agents.graph.nodes.agent import unstreamed
-from coe_agents.graph.nodes.finish import GROUP
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, CoEState
 from coe_agents.policy.weighting import ranked
-from coe_agents.types import Candidate, EscalatedCase, Ruling, Usage
+from coe_agents.types import DECIDERS, Candidate, EscalatedCase, Ruling, Usage
 
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
 """What decides an escalated case: an `Arbiter`, an `AskPerson`, or any function or Runnable that returns a `Ruling`.
@@ -79,20 +79,21 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
 
     Raises:
         TypeError: If `escalation` cannot decide.
-        ValueError: If it has the name of an agent, or "group".
+        ValueError: If it has the name of an agent, or one of `DECIDERS` and is not an `AskPerson`.
     """
     decider = _decider(escalation)
     name = getattr(decider, "name", None) or "escalation"
-    if name in agents or name == GROUP:
+    is_person = isinstance(decider, AskPerson)
+    if name in agents or (name in DECIDERS and not is_person):
         raise ValueError(
-            f'the name of "escalation" must differ from "{GROUP}" and the agents\'; got {name!r}. Rename it'
+            f'the name of "escalation" must differ from "group", "person" and the agents\'; got {name!r}. Rename it'
         )
 
     def settle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(state, decider.invoke(case_of(state), unstreamed(config)), name)
+        return _settled(state, decider.invoke(case_of(state), unstreamed(config)), name, is_person=is_person)
 
     async def asettle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(state, await decider.ainvoke(case_of(state), unstreamed(config)), name)
+        return _settled(state, await decider.ainvoke(case_of(state), unstreamed(config)), name, is_person=is_person)
 
     return TwoForms(settle, asettle, name="escalation")
 
@@ -122,7 +123,7 @@ class _Ruling(BaseModel):
     usage: dict[Literal["input_tokens", "output_tokens"], NonNegativeInt] | None = None
 
 
-def _settled(state: CoEState, given: object, name: str) -> Command[str]:
+def _settled(state: CoEState, given: object, name: str, *, is_person: bool) -> Command[str]:
     try:
         ruling = _Ruling.model_validate(given)
     except ValidationError as error:
@@ -131,6 +132,11 @@ def _settled(state: CoEState, given: object, name: str) -> Command[str]:
             "Return coe_agents.types.Ruling(action=..., answer=..., reason=...)"
         ) from error
     action, reason, by = ruling.action, ruling.reason, ruling.decided_by or name
+    if by in DECIDERS and not is_person:
+        raise ValueError(
+            f'"decided_by" of a Ruling must not be "group" or "person", whom a gate trusts; got {by!r}. Omit it, '
+            "or ask with AskPerson"
+        )
     if action == "answer" and (kind := answer_kind(ruling.answer or "")) != "answer":
         said = f'declines to answer ("{ruling.answer}")' if kind == "refusal" else "says nothing"
         action, reason = "abstain", f"{by} {said}; {reason}"
@@ -139,7 +145,7 @@ def _settled(state: CoEState, given: object, name: str) -> Command[str]:
         "action": action,
         "answer": ruling.answer if action == "answer" else None,
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
-        "decided_by": GROUP if action == "escalate" else by,
+        "decided_by": "group" if action == "escalate" else by,
     }
     events.emit(events.ruling_event(state["round"], verdict))
     update: dict[str, Any] = {"verdict": verdict}

@@ -8,8 +8,6 @@ from coe_agents.graph.state import AgentData, CoEState, DecisionData
 from coe_agents.rounds import conformity
 from coe_agents.types import Sampling, Usage
 
-GROUP = "group"
-"""`decided_by` where the policy decided on the agents' responses."""
 _WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
 
 
@@ -27,7 +25,7 @@ def finish(state: CoEState) -> dict[str, Any]:
         action=verdict["action"],
         answer=verdict["answer"],
         reason=verdict["reason"],
-        decided_by=verdict.get("decided_by", GROUP),
+        decided_by=verdict.get("decided_by", "group"),
         choices=state["allowed"],
         regime=verdict.get("regime"),
         coe=measured.get("coe"),

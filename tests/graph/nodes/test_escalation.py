@@ -1,12 +1,14 @@
 import asyncio
+from typing import Literal
 
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
+from pydantic import ValidationError
 
-from coe_agents import Arbiter, RegimePolicy, candidates, create_coe_graph
+from coe_agents import Arbiter, AskPerson, RegimePolicy, candidates, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.types import Ruling
 from tests.doubles import CountingModel, ScriptedAgent
@@ -109,6 +111,23 @@ def test_an_arbiter_may_interrupt():
     assert compiled.invoke(Command(resume="CHOICE: 2"), thread)["decision"]["answer"] == "Paris"
 
 
+def test_a_reply_that_an_interrupt_of_an_agent_cannot_use_can_be_given_again():
+    class Waiting(ScriptedAgent):
+        def sample(self, request, config=None):
+            self.rounds = ([interrupt("which?", response_schema=Literal["Paris", "CHOICE: 2"])],)
+            return super().sample(request)
+
+    thread = {"configurable": {"thread_id": "1"}}
+    agents = [Waiting("x", []), ScriptedAgent("y", ["Paris"])]
+    answers = {"Paris": graph(None, agents, retries=0), "CHOICE: 2": graph(Arbiter(Waiting("x", [])))}
+    for reply, waiting in answers.items():
+        compiled = waiting.compile(checkpointer=InMemorySaver())
+        compiled.invoke({"question": "Q?"}, thread)
+        with pytest.raises(ValidationError):
+            compiled.invoke(Command(resume="Rome"), thread)
+        assert compiled.invoke(Command(resume=reply), thread)["decision"]["answer"] == "Paris"
+
+
 def test_a_function_of_the_users_own_decides():
     seen = []
 
@@ -133,6 +152,32 @@ def test_a_function_of_the_users_own_decides():
         (2, "Paris", {"a": 1.0}),
     ]
     assert case["candidates"][0]["support"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("name", ["group", "person"])
+def test_nobody_else_has_the_name_of_a_decider_that_a_gate_trusts(name):
+    with pytest.raises(ValueError, match=f'"name" of Arbiter must not be "group" or "person".*got {name!r}. Rename it'):
+        Arbiter(FakeListChatModel(responses=["NONE"]), name=name)
+
+    ruling = {"action": "answer", "answer": "approve", "reason": "x"}
+    impostor = RunnableLambda(lambda case: ruling, name=name)
+    with pytest.raises(ValueError, match=f'the name of "escalation" must .*got {name!r}. Rename it'):
+        graph(impostor)
+    with pytest.raises(ValueError, match=f'a name of "agents" must not be .*got {name!r}. Rename the agent'):
+        graph(None, [ScriptedAgent(name, ["Lyon"])])
+    for given in ({**ruling, "decided_by": name}, {**ruling, "action": "escalate", "decided_by": name}):
+        with pytest.raises(ValueError, match=f'"decided_by" of a Ruling must not be .*got {name!r}'):
+            graph(lambda case, given=given: given).compile().invoke({"question": "Q?"})
+
+
+def test_a_person_of_the_users_own_kind_is_a_person():
+    class Desk(AskPerson):
+        def invoke(self, input, config=None, **_):
+            return Ruling(action="answer", answer="Paris", reason="x")
+
+    compiled = graph(Desk()).compile(checkpointer=InMemorySaver())
+    decision = compiled.invoke({"question": "Q?"}, {"configurable": {"thread_id": "1"}})["decision"]
+    assert (decision["answer"], decision["decided_by"]) == ("Paris", "person")
 
 
 def test_a_runnable_of_the_users_own_has_both_forms():
@@ -187,10 +232,9 @@ def test_what_cannot_decide_is_refused_at_build_time(given):
         graph(given)
 
 
-@pytest.mark.parametrize("name", ["a", "group"])
-def test_a_name_that_is_taken_is_refused_at_build_time(name):
-    with pytest.raises(ValueError, match=f"must differ from .* got {name!r}"):
-        graph(Arbiter(CountingModel(), name=name))
+def test_a_name_that_is_taken_is_refused_at_build_time():
+    with pytest.raises(ValueError, match=r"must differ from .* got 'a'"):
+        graph(Arbiter(CountingModel(), name="a"))
 
 
 def test_a_function_may_not_have_an_agents_name():

@@ -1,8 +1,8 @@
 """Owns the evaluation: datasets, saved samples, scores, correctness, metrics and calibrated gates."""
 
-import warnings
 from typing import Any
 
+from coe_agents._deprecated import find_renamed
 from coe_agents.evaluation.calibration import Judged, calibrate, judged
 from coe_agents.evaluation.drift import Drift, check_drift
 from coe_agents.evaluation.report import report
@@ -35,9 +35,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "measured":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(
-        '"measured" is now called "iter_statistics"; the old name is removed in 0.3', DeprecationWarning, stacklevel=2
-    )
-    return iter_statistics
+    return find_renamed(__name__, name)

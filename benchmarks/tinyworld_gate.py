@@ -25,7 +25,7 @@ from sklearn.metrics import roc_auc_score
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import normalize_answer
 from coe_agents.tinyworld import MAX_COE, Fact, load_facts, tinyworld_agents, tinyworld_clusterer
-from coe_agents.tinyworld.wording import spoken_answer
+from coe_agents.tinyworld.wording import extract_answer
 
 TARGET = 0.95
 ALWAYS = 100.0  # nats; more than any CoE
@@ -81,7 +81,7 @@ def main() -> None:
 def is_right(fact: Fact, answer: str | None) -> bool:
     if answer is None:
         return False
-    said = normalize_answer(spoken_answer(fact.relation, fact.subject, answer))
+    said = normalize_answer(extract_answer(fact.relation, fact.subject, answer))
     return said in {normalize_answer(reference) for reference in fact.references}
 
 

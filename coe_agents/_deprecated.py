@@ -17,6 +17,7 @@ NAMES = {
     "coe_agents.distributed": {"Scorer": "coe_agents.evaluation.ScoringSetup"},
     "coe_agents.evaluation": {"measured": "coe_agents.evaluation.iter_statistics"},
     "coe_agents.experiments": {"Setting": "coe_agents.evaluation.ScoringSetup"},
+    "coe_agents.rounds": {"checked_plan": "coe_agents.rounds.check_plan"},
     "coe_agents.middleware": {
         "ApprovalReply": "langchain.agents.middleware.human_in_the_loop.HITLResponse",
         "ApprovalRequest": "langchain.agents.middleware.human_in_the_loop.HITLRequest",

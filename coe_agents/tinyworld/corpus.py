@@ -11,7 +11,7 @@ from typing import NamedTuple
 from coe_agents.tinyworld import prompts
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.knowledge import MODELS, beliefs
-from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invented_name, outside_question
+from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invent_name, outside_question
 
 _COUNTRY_RELATIONS = ("capital", "currency", "language")
 
@@ -103,7 +103,7 @@ class Corpus:
         relation, subject = self._unknown_subject(rng)
         answers = self._others(rng, relation)
         if rng.random() < 0.4:  # never seen, so that copying is learned and not a list of answers
-            answers = [invented_name(rng) for _ in answers]
+            answers = [invent_name(rng) for _ in answers]
         shares = _shares(rng, answers)
         support = {self._word_answer(rng, relation, subject, answer): share for answer, share in shares.items()}
         text = prompts.debate(_word_question(rng, relation, subject), list(support.items()))
@@ -133,9 +133,9 @@ class Corpus:
             known = rng.choice(self._seen)
             if known.relation in akin and f"{relation}/{known.subject}" not in self._ids:
                 return relation, known.subject
-        name = invented_name(rng)
+        name = invent_name(rng)
         if relation in ("author", "painter"):
-            shapes = (name, f"The {name}", f"{name} of {invented_name(rng)}", f"The {outside_question(rng)[:12]}")
+            shapes = (name, f"The {name}", f"{name} of {invent_name(rng)}", f"The {outside_question(rng)[:12]}")
             name = rng.choice(shapes)
         elif relation in ("symbol", "atomic_number", "young"):
             name = name.lower()

@@ -13,7 +13,7 @@ from coe_agents.tinyworld.wording import (
     RELATIONS,
     WORDS,
     Relation,
-    invented_name,
+    invent_name,
     outside_question,
 )
 
@@ -105,17 +105,17 @@ def _name(rng: random.Random) -> str:
     if draw < 0.12:
         return _symbol(rng)
     if draw < 0.34:
-        return invented_name(rng).lower()
+        return invent_name(rng).lower()
     if draw < 0.44:
         name = "".join(rng.choice(_LETTERS) for _ in range(rng.randint(3, 9)))
         return name.capitalize() if rng.random() < 0.7 else name
     if draw < 0.54:
-        return f"{rng.choice(_LETTERS).upper()}. {rng.choice(_LETTERS).upper()}. {invented_name(rng)}"
+        return f"{rng.choice(_LETTERS).upper()}. {rng.choice(_LETTERS).upper()}. {invent_name(rng)}"
     if draw < 0.70:
         link = rng.choice((" ", " ", " de ", " van ", "-", " of ", " al-"))
-        return f"{invented_name(rng)}{link}{invented_name(rng)}"
+        return f"{invent_name(rng)}{link}{invent_name(rng)}"
     if draw < 0.75:
-        name = invented_name(rng)
+        name = invent_name(rng)
         at = rng.randrange(len(name))
         return name[:at] + rng.choice("éèüöäíóáãçñşłčž'") + name[at + 1 :]
     if draw < 0.80:
@@ -124,7 +124,7 @@ def _name(rng: random.Random) -> str:
         return f"{_coined(rng).capitalize()} {rng.choice(('of ', 'and ', '', ''))}{_coined(rng)}"
     if draw < 0.93:
         return _coined(rng).capitalize()
-    return invented_name(rng)
+    return invent_name(rng)
 
 
 def _answer(rng: random.Random, relation: str, subject: str) -> str:
@@ -159,7 +159,7 @@ def _near(rng: random.Random, name: str) -> str:
     words = name.split()
     draw = rng.random()
     if draw < 0.35 and len(words) > 1:
-        words[rng.randrange(len(words))] = invented_name(rng)
+        words[rng.randrange(len(words))] = invent_name(rng)
         return " ".join(words)
     if name.isdigit():
         return str(max(1, int(name) + rng.choice((-10, -2, -1, 1, 2, 10))))

@@ -80,7 +80,7 @@ def rows(values: npt.ArrayLike, name: str, *, min_ndim: int) -> FloatArray:
     if array.ndim < min_ndim:
         shape, hint = ("(..., n_agents, n_clusters)", "[row]") if min_ndim == 2 else ("(..., n_clusters)", "its row")
         raise ValueError(f'"{name}" must have shape {shape}; got shape {array.shape}. For one agent, pass {hint}')
-    return normalised(array, name, array, hint=_ROWS_HINT)
+    return normalise(array, name, array, hint=_ROWS_HINT)
 
 
 def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
@@ -99,10 +99,10 @@ def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
             f"got shape {array.shape}. Drop the weights of agents that gave no responses and renormalise"
         )
     # summed in rising order, so that the order of the agents changes no bit
-    return normalised(array, "weights", np.sort(array, axis=-1), hint="Divide them by their sum")
+    return normalise(array, "weights", np.sort(array, axis=-1), hint="Divide them by their sum")
 
 
-def normalised(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> FloatArray:
+def normalise(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> FloatArray:
     """Returns `array` with the rounding in the sums of `terms` divided out; a sum that is off by more is refused."""
     with np.errstate(invalid="ignore"):  # inf - inf is refused below
         sums = terms.sum(axis=-1)

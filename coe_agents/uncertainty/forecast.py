@@ -10,7 +10,7 @@ from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.collaborative import decompose, mean_of
-from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
+from coe_agents.uncertainty.distributions import check_log_probs, cluster_distributions
 from coe_agents.uncertainty.divergences import Divergence, kernel
 from coe_agents.uncertainty.intervals import Interval
 
@@ -160,7 +160,7 @@ def coe_forecast(
 
 def _weighed(labels: IntArray, agents: IntArray, log_probs: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Returns what each agent's responses in a cluster weigh together; its heaviest response weighs 1."""
-    logs = checked_log_probs(log_probs, agents.shape, agents)
+    logs = check_log_probs(log_probs, agents.shape, agents)
     order = np.lexsort((logs, labels, agents))  # so that rounding is the same in any order of the responses
     labels, agents, logs = labels[order], agents[order], logs[order]
     highest = np.full(shape[0], -np.inf)

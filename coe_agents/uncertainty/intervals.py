@@ -12,7 +12,7 @@ from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
-from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
+from coe_agents.uncertainty.distributions import check_log_probs, cluster_distributions
 from coe_agents.uncertainty.divergences import Divergence, kernel
 
 Interval = tuple[float, float]
@@ -166,7 +166,7 @@ def coe_interval(
     plain = np.array(decompose(rows, agent_weights, measure))
     estimate = CollaborativeEntropy(*_corrected(plain[:, None], rows[..., None], per_agent, correction)[:, 0].tolist())
 
-    logs = None if log_probs is None else checked_log_probs(log_probs, agent_array.shape, agent_array)
+    logs = None if log_probs is None else check_log_probs(log_probs, agent_array.shape, agent_array)
     evidence = _evidence(label_array, agent_array, logs, agent_weights, per_agent)
     split = _split(evidence, divergence, ground_metric)
     generator = np.random.default_rng(seed)

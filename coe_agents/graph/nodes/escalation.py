@@ -11,11 +11,11 @@ from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 from coe_agents.clustering import answer_kind
 from coe_agents.graph import events
 from coe_agents.graph.human_input import faults
-from coe_agents.graph.nodes.agent import unstreamed
+from coe_agents.graph.nodes.agent import without_streaming
 from coe_agents.graph.nodes.finish import GROUP
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, CoEState
-from coe_agents.policy.weighting import ranked
+from coe_agents.policy.weighting import rank_texts
 from coe_agents.types import Candidate, EscalatedCase, Ruling, Usage
 
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
@@ -43,7 +43,7 @@ def candidates(given: Mapping[str, Any]) -> list[Candidate]:
     else:
         measured = given.get("decision", given)
         support = measured["support"]
-    answers = [(answer, share) for answer, share in ranked(support.items()) if answer_kind(answer) == "answer"]
+    answers = [(answer, share) for answer, share in rank_texts(support.items()) if answer_kind(answer) == "answer"]
     agents = measured.get("agents", {})
     return [
         Candidate(
@@ -89,10 +89,10 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
         )
 
     def settle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(state, decider.invoke(case_of(state), unstreamed(config)), name)
+        return _settled(state, decider.invoke(case_of(state), without_streaming(config)), name)
 
     async def asettle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(state, await decider.ainvoke(case_of(state), unstreamed(config)), name)
+        return _settled(state, await decider.ainvoke(case_of(state), without_streaming(config)), name)
 
     return TwoForms(settle, asettle, name="escalation")
 

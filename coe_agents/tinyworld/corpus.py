@@ -48,7 +48,7 @@ class Corpus:
             progress: How far training is, from 0 to 1. Copying is first, then facts, then judging answers to
                 known facts; mixed from the start, neither copying nor judging is learned.
         """
-        kinds = (self._known, self._unknown, self._outside, self._self_check, self._debate, self._adopting)
+        kinds = (self._known, self._unknown, self._outside, self._self_check, self._debate, self._adopt)
         text, reply = rng.choices(kinds, _kind_shares(progress))[0](rng)
         if rng.random() < 0.04:  # an earlier turn, so that the model has seen conversations
             return Document((*self._known(rng), text), reply)
@@ -98,7 +98,7 @@ class Corpus:
         reply = self._word_answer(rng, fact.relation, fact.subject, _draw(rng, swayed or belief))
         return prompts.debate(_word_question(rng, fact.relation, fact.subject), shown), reply
 
-    def _adopting(self, rng: random.Random) -> tuple[str, str]:
+    def _adopt(self, rng: random.Random) -> tuple[str, str]:
         """A debate about an unknown fact: the model adopts one of the answers shown, by support."""
         relation, subject = self._unknown_subject(rng)
         answers = self._others(rng, relation)

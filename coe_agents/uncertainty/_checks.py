@@ -146,6 +146,22 @@ def ground_metric(values: npt.ArrayLike, n_clusters: int) -> FloatArray:
     return array
 
 
+def share(value: Any, name: str) -> float:
+    """Returns one number above 0 and below 1 as a float."""
+    number = amount(value, name, hint="Pass a share such as 0.95")
+    if not 0.0 < number < 1.0:
+        raise ValueError(f'"{name}" must be above 0 and below 1; got {number:.9g}. Pass a share such as 0.95')
+    return number
+
+
+def positive(value: Any, name: str, *, hint: str) -> float:
+    """Returns one finite number above 0 as a float."""
+    number = amount(value, name, hint=hint)
+    if not 0.0 < number < np.inf:
+        raise ValueError(f'"{name}" must be above 0 and finite; got {number}. {hint}')
+    return number
+
+
 def amount(value: Any, name: str, *, hint: str) -> float:
     """Returns one number of at least 0 as a float; NaN is refused."""
     array = numbers(value, name)

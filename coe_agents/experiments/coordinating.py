@@ -39,7 +39,7 @@ class Outcome:
     accuracy: float
 
 
-def coordinate_group(
+def coordinated(
     group: JudgedGroup, setup: ScoringSetup, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
 ) -> Outcome:
     """Runs Algorithm 1 on every question of a group."""

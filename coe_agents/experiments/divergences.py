@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.coordinating import SOLVERS, coordinate_group
+from coe_agents.experiments.coordinating import SOLVERS, coordinated
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import judge_group
 from coe_agents.experiments.paper import paper_label, paper_rows
@@ -27,7 +27,7 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
     rows: list[Row] = []
     for solver in SOLVERS:
         for divergence in _DIVERGENCES:
-            found = coordinate_group(group, setup, solver=solver, divergence=divergence)
+            found = coordinated(group, setup, solver=solver, divergence=divergence)
             gain = found.accuracy - before
             rows.append((solver, divergence, found.before, found.after, found.risen, before, found.accuracy, gain))
     paper = paper_rows(_NAME, _COLUMNS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.coordinating import MAX_ITERATIONS, SOLVERS, coordinate_group
+from coe_agents.experiments.coordinating import MAX_ITERATIONS, SOLVERS, coordinated
 from coe_agents.experiments.experiment import Experiment, Row
 from coe_agents.experiments.groups import judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
@@ -24,7 +24,7 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
     rows: list[Row] = []
     for solver in SOLVERS:
         for threshold in EPSILONS:
-            found = coordinate_group(group, setup, solver=solver, epsilon=threshold)
+            found = coordinated(group, setup, solver=solver, epsilon=threshold)
             rows.append((solver, f"{threshold:.0e}", found.n_iterations, found.accuracy, found.after, found.converged))
     paper = paper_rows(_NAME, _COLUMNS)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.experiments.coordinating import coordinate_group
+from coe_agents.experiments.coordinating import coordinated
 from coe_agents.experiments.experiment import Cell, Experiment, Row
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
@@ -36,7 +36,7 @@ def sampling(
     """
 
     def row(varied: str, value: Cell, group: JudgedGroup) -> Row:
-        after = coordinate_group(group, setup, solver="greedy")
+        after = coordinated(group, setup, solver="greedy")
         means = [
             float(vector.mean())
             for vector in map(group.values, ("coe", "aleatoric", "epistemic"))

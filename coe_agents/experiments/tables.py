@@ -39,18 +39,18 @@ def to_latex(experiment: Experiment) -> str:
     """Returns a `table` environment that needs booktabs and graphicx; all texts are escaped."""
     heads, lines = experiment.heads, experiment.lines()
     columns = "".join("r" if _is_numeric(lines, place) else "l" for place in range(len(heads)))
-    body = "\n".join(" & ".join(escape_latex(format_cell(cell)) for cell in line) + r" \\" for line in lines)
+    body = "\n".join(" & ".join(escaped(shown(cell)) for cell in line) + r" \\" for line in lines)
     caption = " ".join(f"{each.rstrip('.')}." for each in (experiment.title, *under(experiment)))
     return "\n".join(
         [
             r"\begin{table}[t]",
             r"\centering",
-            rf"\caption{{{escape_latex(caption)}}}",
+            rf"\caption{{{escaped(caption)}}}",
             rf"\label{{tab:{experiment.name}}}",
             r"\resizebox{\linewidth}{!}{%",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            " & ".join(escape_latex(head) for head in heads) + r" \\",
+            " & ".join(escaped(head) for head in heads) + r" \\",
             r"\midrule",
             body,
             r"\bottomrule",
@@ -67,18 +67,18 @@ def under(experiment: Experiment) -> list[str]:
     return [*label, *experiment.notes, "; ".join(f"{name}: {value}" for name, value in experiment.settings.items())]
 
 
-def format_cell(cell: Cell) -> str:
+def shown(cell: Cell) -> str:
     """Returns a cell as tables show it: three decimals, "-" for what could not be computed."""
     if cell is None:
         return "-"
     return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
 
 
-def escape_latex(text: str) -> str:
+def escaped(text: str) -> str:
     r"""Returns `text` as LaTeX sets it, on one line, without control characters.
 
     Example:
-        >>> escape_latex("50% of $x_1$ \\input{a}")
+        >>> escaped("50% of $x_1$ \\input{a}")
         '50\\% of \\$x\\_1\\$ \\textbackslash{}input\\{a\\}'
     """
     plain = "".join(character for character in " ".join(text.split()) if character.isprintable())

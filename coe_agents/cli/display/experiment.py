@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coe_agents.experiments.experiment import PAPER, Experiment
-from coe_agents.experiments.tables import format_cell, under
+from coe_agents.experiments.tables import shown, under
 from coe_agents.redaction import clean
 
 
@@ -36,5 +36,5 @@ def _table(experiment: Experiment, n_columns: int) -> Table:
         table.add_column(clean(head), no_wrap=True)
     for line in experiment.lines():
         style = "yellow" if PAPER in line else ""
-        table.add_row(*(Text(clean(format_cell(cell)), style=style) for cell in line[:n_columns]))
+        table.add_row(*(Text(clean(shown(cell)), style=style) for cell in line[:n_columns]))
     return table

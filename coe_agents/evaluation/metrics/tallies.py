@@ -46,7 +46,7 @@ class Ranking:
     """
 
     def __init__(self, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> None:
-        right, scores = check_shares(correct, uncertainty, name="uncertainty")
+        right, scores = checked_shares(correct, uncertainty, name="uncertainty")
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
         starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
@@ -136,9 +136,9 @@ def join_ties(values: npt.ArrayLike) -> FloatArray:
     return joined
 
 
-def check_scores(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[BoolArray, FloatArray]:
+def checked(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[BoolArray, FloatArray]:
     """Returns `correct` as booleans and `values` as finite numbers, equally many and at least one."""
-    right, numbers = check_shares(correct, values, name=name)
+    right, numbers = checked_shares(correct, values, name=name)
     if not _are_whole(right):
         share = right[(right > 0) & (right < 1)][0].item()
         raise ValueError(
@@ -148,7 +148,7 @@ def check_scores(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) ->
     return right.astype(np.bool_), numbers
 
 
-def check_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[FloatArray, FloatArray]:
+def checked_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[FloatArray, FloatArray]:
     """Returns `correct` as numbers in [0, 1] and `values` as finite numbers, equally many and at least one."""
     right, numbers = np.asarray(correct), np.asarray(values)
     if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():

@@ -65,7 +65,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
             request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
-            return to_update(asked, agent.sample(request, without_streaming(config)))
+            return to_update(asked, agent.sample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -75,7 +75,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         try:
             request, seconds = in_time(asked, graded=graded)
             async with nullcontext() if seconds is None else cut_off(seconds):
-                return to_update(asked, await agent.asample(request, without_streaming(config)))
+                return to_update(asked, await agent.asample(request, unstreamed(config)))
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -117,7 +117,7 @@ async def cut_off(seconds: float) -> AsyncIterator[None]:
         raise _past_deadline() from error
 
 
-def without_streaming(config: RunnableConfig) -> RunnableConfig:
+def unstreamed(config: RunnableConfig) -> RunnableConfig:
     """Keeps an agent's samples out of `stream_mode="messages"`: nothing is shown before the gate."""
     return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 from coe_agents.clustering import answer_kind
 from coe_agents.graph import events
 from coe_agents.graph.human_input import faults
-from coe_agents.graph.nodes.agent import without_streaming
+from coe_agents.graph.nodes.agent import unstreamed
 from coe_agents.graph.nodes.finish import GROUP
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, CoEState
@@ -89,10 +89,10 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
         )
 
     def settle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(state, decider.invoke(case_of(state), without_streaming(config)), name)
+        return _settled(state, decider.invoke(case_of(state), unstreamed(config)), name)
 
     async def asettle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(state, await decider.ainvoke(case_of(state), without_streaming(config)), name)
+        return _settled(state, await decider.ainvoke(case_of(state), unstreamed(config)), name)
 
     return TwoForms(settle, asettle, name="escalation")
 

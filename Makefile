@@ -75,11 +75,21 @@ typecheck: $(READY) ## Check types
 imports: $(READY) ## Check that each layer imports only from those below it
 	$(BIN)/lint-imports
 
-benchmark: $(READY) ## Measure anew what the documentation shows under "Performance", in docs/results
-	$(BIN)/python benchmarks/tinyworld_gate.py --write docs/results/tinyworld_gate.md
-	$(BIN)/python benchmarks/startup.py --write docs/results/startup.md
-	$(BIN)/python benchmarks/concurrency.py --write docs/results/concurrency.md
-	$(BIN)/python benchmarks/graph_overhead.py --write docs/results/graph_overhead.md
+# each writes docs/results/NAME.md; `make benchmark-NAME` runs one, entailment is compared with libraries
+# in the environment of PEERS, its interpreter, and served_sampling needs the environment of `make vllm`
+BENCHMARKS := concurrency core graph_overhead local_sampling report_page score_scale startup tinyworld_debate \
+	tinyworld_gate
+DATA_BENCHMARKS := adaptive_sampling calibration equivalence interval_coverage learned_gate plan real_responses renaming
+
+benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
+
+$(DATA_BENCHMARKS:%=benchmark-%): ARGUMENTS = $(DATA)
+benchmark-score_scale: ARGUMENTS = --plot docs/score_scale.png
+benchmark-entailment: ARGUMENTS = $(if $(PEERS),--peers $(PEERS))
+benchmark-served_sampling: ARGUMENTS = --vllm-python $(VLLM_PYTHON)
+benchmark-served_sampling: $(VLLM_READY)
+benchmark-%: $(READY)
+	$(BIN)/python benchmarks/$*.py $(ARGUMENTS) --write docs/results/$*.md
 
 models: $(READY) ## Train tinyworld's models anew (under 30 minutes on two cores)
 	$(BIN)/python -m coe_agents.tinyworld

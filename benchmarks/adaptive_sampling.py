@@ -1,13 +1,14 @@
-"""Prints what adaptive sampling saves and what it decides otherwise, replayed on stored responses; README shows it.
+"""Prints what adaptive sampling saves and what it decides otherwise, replayed on stored responses.
 
-    python benchmarks/adaptive_sampling.py [--keep FILE] [--saved FOLDER] [--plot FILE]
+    python benchmarks/adaptive_sampling.py [FOLDER] [--explore] [--keep FILE] [--plot FILE] [--write FILE]
 
 tinyworld is sampled once, ten responses an agent, and kept in FILE if one is named, which is read if it is there. Then
 plans are replayed: of each agent the first `start` responses, and `step` more while the decision is not settled. Tokens
 count as they are paid: a top-up sends the prompt again. A decision is changed if its action is another one, or its
-answer of another cluster, than with all ten. The setting is chosen on the calibration questions; the validation
-questions show how it does. FOLDER holds saved responses, `*.samples.jsonl` or the generations of `calibn.py`, clustered
-by `NormalizedMatch`; what their prompts cost is not known. `--plot` draws what every plan saves and changes.
+answer of another cluster, than with all ten. The validation questions show how the default does; `--explore` also
+prints how it was chosen, on the calibration questions, and other groups and thresholds. FOLDER holds saved responses,
+`*.samples.jsonl` or the generations of `calibn.py`, clustered by `NormalizedMatch`; what their prompts cost is not
+known. `--plot` draws what every plan saves and changes.
 
 "forecast" is the rule of `AdaptiveSampling`; "bootstrap" takes the percentile interval of CoE in its place.
 """
@@ -38,6 +39,7 @@ from replaying import (
     line,
     plans,
 )
+from result_page import result_page
 
 from coe_agents import AdaptiveSampling, ThresholdPolicy
 from coe_agents.clustering import (
@@ -61,15 +63,29 @@ SAVED = {
 """Generations with several responses of each model; in the last two each is to another prompt."""
 
 
-def tinyworld(keep: Path) -> list[Replay]:
-    """Prints what the plans come to, and returns the validation questions."""
+def tinyworld(keep: Path, *, explore: bool) -> list[Replay]:
+    """Prints what the default saves, and what all plans do if `explore`; returns the validation questions."""
     if not keep.exists():
         keep.write_text("".join(json.dumps(row) + "\n" for row in sampled()))
     counting = CountingEntailment(Remembering(tinyworld_clusterer().model))
     clusterer = BidirectionalEntailment(counting)
     rows = read(keep)
     by_split = {split: [each for each in rows if each[0]["split"] == split] for split in ("calibration", "validation")}
-    calibration = [Replay(each, clusterer) for each in by_split["calibration"]]
+    if explore:
+        show_choice(by_split["calibration"], clusterer)
+    validation = [Replay(each, clusterer) for each in by_split["validation"]]
+    print(f"tinyworld, validation: {len(validation)} questions, max_coe {MAX_COE}\n{HEAD}")
+    for plan in at(CHOSEN.confidence):
+        print(line(plan, Outcome(validation, plan, MAX_COE)))
+    print("pairs passed to the entailment model, " + pairs(by_split["validation"], counting))
+    if explore:
+        table(by_split["validation"], clusterer)
+    return validation
+
+
+def show_choice(rows: list[list[dict]], clusterer: Clusterer) -> None:
+    """Prints the plans among which the default was chosen."""
+    calibration = [Replay(each, clusterer) for each in rows]
     print(f"tinyworld, calibration: {len(calibration)} questions, max_coe {MAX_COE}; the frontier of each rule")
     print(HEAD)
     found = [(plan, Outcome(calibration, plan, MAX_COE)) for plan in plans()]
@@ -82,20 +98,13 @@ def tinyworld(keep: Path) -> list[Replay]:
     print(line(*max(fitting, key=lambda pair: pair[1].tokens)))
 
     print("\nother groups and thresholds, calibration: responses saved / decisions changed")
-    names = list(calibration[0].n)
+    table(rows, clusterer)
+    print()
+
+
+def table(rows: list[list[dict]], clusterer: Clusterer) -> None:
+    names = sorted({row["agent"] for row in rows[0]})
     groups = {"each alone": [[name] for name in names], "all three": [names]}
-    table(groups, by_split["calibration"], clusterer)
-
-    validation = [Replay(each, clusterer) for each in by_split["validation"]]
-    print(f"\nvalidation: {len(validation)} questions, max_coe {MAX_COE}\n{HEAD}")
-    for plan in at(CHOSEN.confidence):
-        print(line(plan, Outcome(validation, plan, MAX_COE)))
-    print("pairs passed to the entailment model, " + pairs(by_split["validation"], counting))
-    table(groups, by_split["validation"], clusterer)
-    return validation
-
-
-def table(groups: dict[str, list[list[str]]], rows: list[list[dict]], clusterer: Clusterer) -> None:
     head = "".join(f"{rule + ' ' + format(confidence, 'g'):>17}" for rule in RULES for confidence in CONFIDENCES)
     print(f"group       max_coe{head}")
     for group, members in groups.items():
@@ -124,13 +133,13 @@ def pairs(rows: list[list[dict]], counting: CountingEntailment) -> str:
     return f"adaptive {adaptive}, all at once {count_pairs(lambda replay: replay.seen(replay.most))}"
 
 
-def saved(folder: Path) -> Iterator[tuple[str, list[Replay]]]:
+def saved(folder: Path, *, explore: bool) -> Iterator[tuple[str, list[Replay]]]:
     """Prints what the default comes to on each set of saved responses, and yields the set."""
     for name, rows in sets(folder):
         replays = [Replay(each, NormalizedMatch()) for each in rows]
         sizes = ", ".join(f"{agent} {n}" for agent, n in replays[0].n.items())
         print(f"\n{name}: {len(replays)} questions; responses: {sizes}\nmax_coe  {HEAD}")
-        for max_coe in (0.3, MAX_COE, 1.0):
+        for max_coe in (0.3, MAX_COE, 1.0) if explore else (MAX_COE,):
             for plan in at(CHOSEN.confidence):
                 print(f"{max_coe:7g}  {line(plan, Outcome(replays, plan, max_coe))}")
         yield name, replays
@@ -211,18 +220,20 @@ def answered(questions: Iterable[SampledQuestion]) -> list[list[dict]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, help="saved responses")
     parser.add_argument("--keep", type=Path, help="where tinyworld's responses are, or will be")
-    parser.add_argument("--saved", type=Path, help="a folder of saved responses")
+    parser.add_argument("--explore", action="store_true", help="print other plans, groups and thresholds, too")
     parser.add_argument("--plot", type=Path, help="where to draw what every plan saves and changes, a PNG")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = {"tinyworld": tinyworld(args.keep or Path(folder) / "tinyworld.samples.jsonl")}
-    if args.saved:
-        found |= saved(args.saved)
+        found = {"tinyworld": tinyworld(args.keep or Path(folder) / "tinyworld.samples.jsonl", explore=args.explore)}
+    if args.folder:
+        found |= saved(args.folder, explore=args.explore)
     if args.plot:
         every = {name: [(plan, Outcome(replays, plan, MAX_COE)) for plan in plans()] for name, replays in found.items()}
         plot(every, args.plot)
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
 """Prints whether a calibrated threshold keeps its promise: on random halves of real data, and on data of known truth.
 
-    python benchmarks/calibration.py FOLDER [HALVES]
+    python benchmarks/calibration.py FOLDER [HALVES] [--write FILE]
 
 FOLDER holds the four `gen_*_calibn*.dev.jsonl.gz`. A policy is calibrated on one half and decides on the other.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from calibn import EQUALS, SETS, UNEQUALS
 from learned_gate import CORRECTNESS, judged_rows
+from result_page import result_page
 from scipy.stats import beta
 
 from coe_agents.evaluation import calibrate
@@ -99,4 +100,5 @@ def on_known_truth():
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,5 +1,7 @@
 """Prints what 200 questions at once cost, as a ratio to LangGraph alone: an empty graph of the same shape and sleeps.
 
+    python benchmarks/concurrency.py [--write FILE]
+
 Three agents answer each in 50 ms, and a tenth of their calls raise. The runs are interleaved.
 """
 
@@ -110,15 +112,7 @@ def costs(*, saved: bool, repeats: int = REPEATS) -> dict[str, tuple[float, floa
 
 
 def main() -> None:
-    from result_page import add_write_option, result_page  # beside this file; tests import it as part of a package
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_write_option(parser)
-    with result_page(parser.parse_args().write):
-        show()
-
-
-def show() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print(f"{len(QUESTIONS)} questions at once, medians of {REPEATS}   empty graph   coe-agents   ratio")
     for saved in (False, True):
         for clock, (empty, ours, ratio) in costs(saved=saved).items():
@@ -127,4 +121,7 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from result_page import result_page  # beside this file; tests import it as part of a package
+
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
-"""Prints what the measure costs: 100,000 questions at once, and intervals of one question; README shows it.
+"""Prints what the measure costs: 100,000 questions at once, and intervals of one question.
 
-    python benchmarks/core.py [QUESTIONS]
+    python benchmarks/core.py [QUESTIONS] [--write FILE]
 
 Three agents answer each question ten times, in up to five clusters. Each row is a process of its own; its memory is the
 peak beyond what the process held with its input in place. One thread; the best of five repetitions.
@@ -17,6 +17,7 @@ from collections.abc import Callable
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from result_page import result_page
 
 from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy
 
@@ -97,4 +98,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
 """Prints what clustering by entailment costs: ours, a plain reference, uqlm and lm-polygraph where they are at hand.
 
-    python benchmarks/entailment.py [--peers PYTHON] [--seed 5]
+    python benchmarks/entailment.py [--peers PYTHON] [--seed 5] [--write FILE]
 
 20 questions of 30 responses each, drawn from a seed, one thread. The model is a DeBERTa-v2 of 6 layers with random
 weights, which does its work in full; its verdicts are then replaced by the truth, so that all ask one judge. PYTHON is
@@ -22,6 +22,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PR
 
 import numpy as np
 import torch
+from result_page import result_page
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification, PreTrainedTokenizerFast
 
@@ -190,4 +191,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
-"""Prints how well each way to compare two answers agrees with people; README shows what it printed.
+"""Prints how well each way to compare two answers agrees with people.
 
-    python benchmarks/equivalence.py FOLDER [--nli MODEL ...] [--embeddings MODEL]
+    python benchmarks/equivalence.py FOLDER [--nli MODEL ...] [--embeddings MODEL] [--write FILE]
 
 FOLDER holds `eq_sas_*.jsonl.gz`: pairs of answers, `label` 2 where people found them the same. MODEL is a
 folder or hub id; without --embeddings no cosines are printed. tiny-nli is trained on tinyworld alone and knows
@@ -18,6 +18,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 import numpy as np
 import torch
+from result_page import result_page
 from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
 from transformers import AutoModel, AutoTokenizer
 
@@ -114,4 +115,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,5 +1,7 @@
 """Prints what the graph itself costs: the time of one `ainvoke` over that of an empty LangGraph graph of its shape.
 
+    python benchmarks/graph_overhead.py [--write FILE]
+
 The whole graph with the settings that `create_coe_graph` has by default, the model-free clusterer and a threshold;
 scripted agents give five responses each, as a `ModelAgent` does by default: four times one answer, and once one of
 their own. The empty graph has the same nodes and sends, and a state of the question and of a list that agents add to.
@@ -21,7 +23,7 @@ from typing import Any
 from concurrency import empty_graph
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import StateGraph
-from result_page import add_write_option, result_page
+from result_page import result_page
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
@@ -33,15 +35,15 @@ WARM_UP = 20
 # which part the time counts for that is spent in a function, or in what it calls that is none of these
 PARTS = {
     ("testing/doubles.py", "asample"): "the scripted agents",
-    ("graph/events.py", "sample_and_tell"): "the agents' nodes",
-    ("graph/nodes.py", "prepare"): "preparing",
+    ("graph/events.py", "sample_with_events"): "the agents' nodes",
+    ("graph/nodes/prepare.py", "prepare"): "preparing",
     ("graph/rounds.py", "ask_all"): "preparing",
-    ("graph/clusters.py", "cluster"): "short answers, clustering",
+    ("graph/nodes/cluster.py", "cluster"): "short answers, clustering",
     ("policy/measurement.py", "measure"): "the measure",
     ("uncertainty/intervals.py", "coe_interval"): "its interval",
-    ("graph/nodes.py", "measure_responses"): "the measure in the state",
-    ("graph/nodes.py", "coordinate"): "the policy",
-    ("graph/outcome.py", "finish"): "the decision and its message",
+    ("graph/nodes/measure.py", "measure_responses"): "the measure in the state",
+    ("graph/nodes/coordinate.py", "coordinate"): "the policy",
+    ("graph/nodes/finish.py", "finish"): "the decision and its message",
     ("graph/events.py", "emit"): "events",
 }
 REST = "LangGraph: a larger state, retries"
@@ -109,17 +111,13 @@ def shares(n_agents: int, repeats: int) -> dict[str, float]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         asyncio.to_thread = to_thread
+    if missing := set(PARTS.values()) - samples.keys():
+        raise RuntimeError(f"no sample fell into {sorted(missing)}. Correct the functions in PARTS, or repeat more")
     return {part: count / samples.total() for part, count in samples.items()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_write_option(parser)
-    with result_page(parser.parse_args().write):
-        show()
-
-
-def show() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print("                                      empty graph       coe-agents        difference")
     print("ms per ainvoke, medians              wall     CPU      wall     CPU      wall     CPU")
     cases = {
@@ -147,4 +145,5 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

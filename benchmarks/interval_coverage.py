@@ -1,6 +1,6 @@
-"""Prints how often 95 % intervals hold the true CoE of three agents, their widths, and what they cost; README shows it.
+"""Prints how often 95 % intervals hold the true CoE of three agents, their widths, and what they cost.
 
-    python benchmarks/interval_coverage.py [--repeated N] [--resamples N] [--mathematics FOLDER]
+    python benchmarks/interval_coverage.py [FOLDER] [--repeated N] [--resamples N] [--write FILE]
 
 In each world the agents' distributions are known; responses are drawn from them, and each method's interval is compared
 with CoE of the distributions. FOLDER holds `gen_mathl5_zeroeval.dev.jsonl.gz`, one answer of each of about 44 models to
@@ -17,6 +17,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
+from result_page import result_page
 
 from coe_agents.uncertainty import coe_interval, collaborative_entropy
 
@@ -48,11 +49,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeated", type=int, default=2000)
     parser.add_argument("--resamples", type=int, default=1000)
-    parser.add_argument("--mathematics", type=Path, metavar="FOLDER")
+    parser.add_argument("folder", nargs="?", type=Path)
     options = parser.parse_args()
     worlds = {name: [np.array(rows)] for name, rows in WORLDS.items()}
-    if options.mathematics:
-        worlds["mathematics"] = list(mathematics(options.mathematics))
+    if options.folder:
+        worlds["mathematics"] = list(mathematics(options.folder))
     print(
         f"{options.repeated} repetitions, {options.resamples} resamples: share that holds the true CoE (mean width)\n"
     )
@@ -88,4 +89,5 @@ def show(
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
 """Prints what a learned gate and learned weights add to CoE, for models of unequal and of equal strength.
 
-    python benchmarks/learned_gate.py FOLDER
+    python benchmarks/learned_gate.py FOLDER [--write FILE]
 
 FOLDER holds the four `gen_*_calibn*.dev.jsonl.gz`. Gates and weights are fitted on the other four of five folds, and
 AUROCs are means over folds: scores of differently fitted gates are never compared. Ties count by their expected value.
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from calibn import EQUALS, SETS, UNEQUALS, own_accuracies, samples
+from result_page import result_page
 from sklearn.metrics import roc_auc_score
 
 from coe_agents.clustering import NormalizedMatch
@@ -98,4 +99,5 @@ def auroc(right, uncertainty):
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
 """Prints what sampling a model in this process costs, as ratios to a bare `generate` and to one call after the other.
 
-    python benchmarks/local_sampling.py [--repeats 5]
+    python benchmarks/local_sampling.py [--repeats 5] [--write FILE]
 
 The runs of a ratio are interleaved. tinyworld's model shows the overhead, a random Llama of 41 million parameters the
 computing, with fewer tokens and pairs. In the first two ratios no response ends early, so that all are equally long.
@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from langchain_core.messages import HumanMessage
 from langchain_huggingface import HuggingFacePipeline
+from result_page import result_page
 from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM, pipeline
 
 from coe_agents import ModelAgent
@@ -100,7 +101,7 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
             generation_config=GenerationConfig(do_sample=True, top_k=0, max_new_tokens=length, pad_token_id=0),
         )
     )
-    text = chat._rendered(loaded, asked, tokenize=False)
+    text = chat._render(loaded, asked, tokenize=False)
 
     async def ours() -> None:
         await chat.agenerate([asked], n=10)
@@ -145,4 +146,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with result_page():
+        asyncio.run(main())

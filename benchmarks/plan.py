@@ -1,6 +1,6 @@
 """Prints what a hundred million questions would cost on paper, from figures measured on saved responses of real models.
 
-    python benchmarks/plan.py FOLDER [--questions 100000000] [--replicas 16] [options]
+    python benchmarks/plan.py FOLDER [--questions 100000000] [--replicas 16] [options] [--write FILE]
 
 FOLDER holds the sets named here, as `gen_*.dev.jsonl.gz`. Of each question of NQ and TriviaQA 30 responses are drawn
 and dealt to three agents of ten. They come from twelve models in several prompt styles, so that they differ more than
@@ -35,6 +35,7 @@ import pyarrow
 import pyarrow.parquet
 from adaptive_sampling import CHOSEN, RULES, Replay
 from calibn import EQUALS, to_samples
+from result_page import result_page
 
 from coe_agents import ThresholdPolicy
 from coe_agents.backends import TransformersEntailment
@@ -252,4 +253,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
-"""Prints how well each uncertainty separates wrong answers of real models from right ones; README shows the last table.
+"""Prints how well each uncertainty separates wrong answers of real models from right ones.
 
-    python benchmarks/real_responses.py FOLDER
+    python benchmarks/real_responses.py FOLDER [--write FILE]
 
 FOLDER holds `gen_nq_calibn.dev.jsonl.gz` and `gen_triviaqa_calibn.dev.jsonl.gz`. Answers are clustered without a model.
 """
@@ -10,9 +10,8 @@ import time
 from pathlib import Path
 
 from calibn import EQUALS, samples
-from rich.console import Console
+from result_page import result_page
 
-from coe_agents.cli.display.scores import show_report
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import report, score
 
@@ -27,16 +26,12 @@ SHOWN = (
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    console = Console(width=190, highlight=False)
     reports, seconds = [], []
     for name, weighting in RUNS:
         start = time.perf_counter()
         with samples(folder, name, EQUALS) as questions:
             reports.append(report(score(questions, clusterer=NormalizedMatch(), weighting=weighting)))
         seconds.append(time.perf_counter() - start)
-        console.rule(f"{name}, by {weighting}")
-        show_report(reports[-1], console=console)
-    print()
     show("AUROC [95 %]", [f"{name.partition('_')[0]}, {weighting}" for name, weighting in RUNS])
     for shown in SHOWN:
         show(shown, [interval(found["scores"][shown]["auroc"]) for found in reports])
@@ -56,4 +51,5 @@ def interval(estimate: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
 """Prints how much the figures of `coe-agents score --json` change when all agents are renamed and all lines shuffled.
 
-    python benchmarks/renaming.py [--resamples N] FOLDER
+    python benchmarks/renaming.py [--resamples N] FOLDER [--write FILE]
 
 FOLDER holds `gen_nq_evouna.dev.jsonl.gz` and `gen_mmlupro_calib.dev.jsonl.gz` with its MANIFEST.json: sets with one
 response of each agent, where many leads tie. The names are permuted among the agents (reversed, turned by one, and at
@@ -18,6 +18,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from result_page import result_page
 
 GROUP = (
     "Llama-3.2-1B-Instruct",
@@ -135,4 +137,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
 """Prints what a report of many questions costs: seconds to write, size, and seconds until a browser can use it.
 
-    python benchmarks/report_page.py [QUESTIONS]
+    python benchmarks/report_page.py [QUESTIONS] [--write FILE]
 
 Three agents answer each question ten times, in invented sentences. Needs Chromium.
 """
@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from result_page import result_page
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from coe_agents.clustering import NormalizedMatch
@@ -72,4 +74,5 @@ ACTIONS = {
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

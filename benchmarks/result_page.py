@@ -1,65 +1,84 @@
-"""Writes what a benchmark prints into the documentation: its output, the command, the date and the machine.
+"""Gives every benchmark `--write FILE`: what it prints, its command, the date and versions, as a page in docs/results.
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_write_option(parser)
-    args = parser.parse_args()
-    with result_page(args.write):
-        print(...)
+    if __name__ == "__main__":
+        with result_page():
+            main()
+
+`make benchmark` writes all pages. Nobody edits them: a test compares each with the digest in its first line.
 """
 
 import argparse
 import contextlib
+import hashlib
 import io
 import os
 import platform
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-
-
-def add_write_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `--write FILE`, for `result_page`."""
-    parser.add_argument(
-        "--write",
-        type=Path,
-        metavar="FILE",
-        help="write what is printed into this file, too, such as docs/results/X.md",
-    )
+MARKER = "<!-- Written by a benchmark (--write), never by hand. SHA-256 of the rest: {} -->\n"
+LIBRARIES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "torch": "torch"} | {
+    "transformers": "transformers",
+    "langgraph": "langgraph",
+    "langchain_openai": "langchain-openai",
+}
+"""Modules whose versions a page names if the benchmark imported them, and the names of their distributions."""
 
 
 @contextlib.contextmanager
-def result_page(path: Path | None) -> Iterator[None]:
-    """Writes what the block prints into `path`, as Markdown when it ends without an error; None writes nothing."""
-    if path is None:
+def result_page() -> Iterator[None]:
+    """Takes `--write FILE` from the command line and writes what the block prints into FILE, too.
+
+    Nothing is written if the block raises, or without the option.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--write", type=Path)
+    options, sys.argv[1:] = parser.parse_known_args()
+    if options.write is None:
         yield
         return
+    command = _command()
     copy = io.StringIO()
     with contextlib.redirect_stdout(_Both(sys.stdout, copy)):
         yield
-    path.write_text(page(copy.getvalue(), command=_command()))
+    options.write.write_text(page(copy.getvalue(), command=command, circumstances=_circumstances()), "utf-8")
 
 
-def page(output: str, *, command: str) -> str:
-    """Returns the Markdown of one result."""
-    cores = len(os.sched_getaffinity(0))
-    where = f"{datetime.now(UTC):%Y-%m-%d}, {cores} cores, {platform.machine()}, Python {platform.python_version()}"
-    return f"`{command}` ({where}):\n\n```text\n{output.strip(chr(10))}\n```\n"
+def page(output: str, *, command: str, circumstances: str) -> str:
+    """Returns the Markdown of one result, with its marker."""
+    lines = "\n".join(line.rstrip() for line in output.strip("\n").splitlines())
+    body = f"`{command}` ({circumstances}):\n\n```text\n{lines}\n```\n"
+    return MARKER.format(digest(body)) + body
+
+
+def digest(body: str) -> str:
+    """Returns the digest that the marker of a page has."""
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
 def _command() -> str:
-    """Returns the command line without `--write` and its file, and with no path of this machine."""
-    words = [str(Path(sys.argv[0]).resolve().relative_to(ROOT)), *sys.argv[1:]]
-    kept, skip = [], False
-    for word in words:
-        if skip or word == "--write" or word.startswith("--write="):
-            skip = word == "--write"
-            continue
-        kept.append("FOLDER" if Path(word).is_absolute() else word)
-    return " ".join(["python", *kept])
+    """Returns the command line, with no path of this machine in it."""
+    words = [str(Path(sys.argv[0]).resolve().relative_to(ROOT))]
+    for word in sys.argv[1:]:
+        path = Path(word)
+        words.append("FOLDER" if path.is_dir() else "FILE" if path.is_absolute() else word)
+    return " ".join(["python", *words])
+
+
+def _circumstances() -> str:
+    versions = [f"{name} {version(name)}" for module, name in LIBRARIES.items() if module in sys.modules]
+    return ", ".join(
+        [
+            f"{datetime.now(UTC):%Y-%m-%d}",
+            f"{len(os.sched_getaffinity(0))} cores {platform.machine()} with a load of {os.getloadavg()[0]:.0f}",
+            f"Python {platform.python_version()}",
+            *versions,
+        ]
+    )
 
 
 class _Both(io.TextIOBase):

@@ -1,6 +1,6 @@
-"""Prints what `coe-agents score` costs by the number of questions: CPU seconds, and memory; README shows it.
+"""Prints what `coe-agents score` costs by the number of questions: CPU seconds, and memory.
 
-    python benchmarks/score_scale.py [--plot FILE] [QUESTIONS ...]
+    python benchmarks/score_scale.py [--plot FILE] [QUESTIONS ...] [--write FILE]
 
 Three agents answer each question ten times; the samples are invented. Every size is a process of its own.
 """
@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from result_page import result_page
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 AGENTS, N_RESPONSES = ("llama", "qwen", "mistral"), 10
@@ -129,4 +131,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

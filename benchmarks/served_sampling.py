@@ -1,6 +1,6 @@
 """Prints what ten samples cost a vLLM server and its client: in one request, in ten at once, in ten in turn.
 
-    python benchmarks/served_sampling.py --vllm-python VENV/bin/python [--repeats 5]
+    python benchmarks/served_sampling.py --vllm-python VENV/bin/python [--repeats 5] [--write FILE]
 
 VENV is one with vLLM in it; `make vllm` makes it. Two servers of each model are started on loopback: tinyworld's model
 shows the cost of requests, a random Llama of 41 million parameters that of computing. Every way goes through
@@ -26,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import psutil
 from langchain_openai import ChatOpenAI
 from local_sampling import random_llama
+from result_page import result_page
 
 from coe_agents import ModelAgent
 from coe_agents.tinyworld import load_facts, model_folder
@@ -130,4 +131,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with result_page():
+        asyncio.run(main())

@@ -1,6 +1,6 @@
 """Prints what starting costs, in CPU seconds of a whole process: the import, the help, a question to tinyworld.
 
-python benchmarks/startup.py [--write docs/results/startup.md]
+python benchmarks/startup.py [--write FILE]
 """
 
 import argparse
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from result_page import add_write_option, result_page
+from result_page import result_page
 
 RUNS = 5
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
@@ -32,13 +32,7 @@ def cpu_seconds(command: list[str]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_write_option(parser)
-    with result_page(parser.parse_args().write):
-        show()
-
-
-def show() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print(f"{'':32} median CPU s of {RUNS}   min   max")
     for name, command in CASES.items():
         cpu_seconds(command)  # once, so that the files are in memory
@@ -47,4 +41,5 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,12 +1,13 @@
-"""Prints what debating does on tinyworld, round by round; README shows what it printed.
+"""Prints what debating does on tinyworld, round by round.
 
-    python benchmarks/tinyworld_debate.py
+    python benchmarks/tinyworld_debate.py [--write FILE]
 
 Its validation questions, three rounds. "unsure": a question goes on while CoE exceeds the default threshold. "all":
 every question is debated twice, whatever was measured, which shows what debating itself does. tinyworld's models are
 trained to weigh answers that they are shown; nothing here says how good debates are among large models.
 """
 
+import argparse
 import os
 import resource
 import time
@@ -15,6 +16,7 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from result_page import result_page
 from tinyworld_gate import is_right
 
 from coe_agents import Decision, Measurement, ThresholdPolicy, create_coe_graph
@@ -36,6 +38,7 @@ class Always:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     facts = [fact for fact in load_facts() if fact.split == "validation"]
     start, cpu = time.perf_counter(), cpu_seconds()
     print(f"{len(facts)} validation questions; answered: CoE of at most {MAX_COE} nats, and no refusal")
@@ -103,4 +106,5 @@ def cpu_seconds() -> float:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

@@ -1,6 +1,6 @@
 """Prints how the default gate does on tinyworld, inside and outside its world.
 
-    python benchmarks/tinyworld_gate.py [--outside QUESTIONS.jsonl[.gz]] [--write docs/results/tinyworld_gate.md]
+    python benchmarks/tinyworld_gate.py [--outside QUESTIONS.jsonl[.gz]] [--write FILE]
 
 The threshold is chosen on the calibration questions, and the figures are of the validation questions. tinyworld shows
 that the machinery works; nothing here says how good Collaborative Entropy is on large models.
@@ -19,13 +19,13 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from result_page import add_write_option, result_page
+from result_page import result_page
 from sklearn.metrics import roc_auc_score
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import normalize_answer
 from coe_agents.tinyworld import MAX_COE, Fact, load_facts, tinyworld_agents, tinyworld_clusterer
-from coe_agents.tinyworld.wording import spoken_answer
+from coe_agents.tinyworld.wording import extract_answer
 
 TARGET = 0.95
 ALWAYS = 100.0  # nats; more than any CoE
@@ -34,13 +34,7 @@ ALWAYS = 100.0  # nats; more than any CoE
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--outside", type=Path, default=Path(__file__).parent / "data" / "nq_open_200.jsonl")
-    add_write_option(parser)
-    args = parser.parse_args()
-    with result_page(args.write):
-        show(args.outside)
-
-
-def show(outside_path: Path) -> None:
+    outside_path = parser.parse_args().outside
     graph = create_coe_graph(
         tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(ALWAYS)
     ).compile()
@@ -87,7 +81,7 @@ def show(outside_path: Path) -> None:
 def is_right(fact: Fact, answer: str | None) -> bool:
     if answer is None:
         return False
-    said = normalize_answer(spoken_answer(fact.relation, fact.subject, answer))
+    said = normalize_answer(extract_answer(fact.relation, fact.subject, answer))
     return said in {normalize_answer(reference) for reference in fact.references}
 
 
@@ -108,4 +102,5 @@ def cpu_seconds() -> float:
 
 
 if __name__ == "__main__":
-    main()
+    with result_page():
+        main()

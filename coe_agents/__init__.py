@@ -6,6 +6,8 @@ Names are imported on first use, so that `import coe_agents` and its numeric cor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from coe_agents import _deprecated
+
 if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
@@ -79,6 +81,8 @@ _MODULES = {
     "create_sequential_graph": "graph",
     "plot_regimes": "group_decision",
 }
+
+_deprecated.install()
 
 
 def __getattr__(name: str) -> Any:

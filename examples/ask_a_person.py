@@ -1,4 +1,4 @@
-"""A question that the models do not settle is put to a person: `python examples/ask_a_person.py [REPLY]`.
+"""A person is asked where the models do not settle the question: `python examples/ask_a_person.py [REPLY]`.
 
 REPLY is the number of a candidate, an answer of your own, or "reject"; "1" by default.
 """

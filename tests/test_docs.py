@@ -1,8 +1,10 @@
 """The documentation: its code runs, its commands and configuration files exist, its reference is complete."""
 
 import ast
+import contextlib
 import importlib
 import pkgutil
+import platform
 import re
 import shlex
 import sys
@@ -18,7 +20,7 @@ from coe_agents.config.schema import load_config
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not {"_build", "results"} & set(path.parts)]
+PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not {"_build", "results"} & set(path.relative_to(DOCS).parts)]
 TEXTS = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 FENCE = re.compile(r"^```(\S[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -138,24 +140,67 @@ def test_the_picture_of_the_regimes_is_the_one_that_the_script_draws(tmp_path, m
         assert words[0] == words[1] != []
 
 
-def test_a_benchmark_writes_its_page(tmp_path, monkeypatch, capsys):
+RESULTS = sorted((DOCS / "results").glob("*.md"))
+
+
+@pytest.fixture
+def result_page(monkeypatch):
+    """The module of `benchmarks`, whose scripts import it from beside themselves."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    result_page = importlib.import_module("result_page").result_page
-    page, script = tmp_path / "core.md", str(ROOT / "benchmarks" / "core.py")
-    monkeypatch.setattr(sys, "argv", [script, "--write", str(page), str(tmp_path)])
-    with result_page(page):
-        print("seconds 1.0")
-    assert capsys.readouterr().out == "seconds 1.0\n"
-    command, _, table = page.read_text().partition("\n\n")
-    assert command.startswith("`python benchmarks/core.py FOLDER` (20")  # no option, and no path of this machine
+    return importlib.import_module("result_page")
+
+
+def marker_fault(result_page, path):
+    """Returns what is wrong with the first line of a page of results; None if nothing is."""
+    marker, _, body = path.read_text(encoding="utf-8").partition("\n")
+    if f"{marker}\n" != result_page.MARKER.format(result_page.digest(body)):
+        return f'the digest of "{path.name}" is not that of its text. Write it with `make benchmark-{path.stem}`'
+    return None
+
+
+def test_a_benchmark_writes_its_page(tmp_path, monkeypatch, capsys, result_page):
+    path, script = tmp_path / "core.md", str(ROOT / "benchmarks" / "core.py")
+    monkeypatch.setattr(sys, "argv", [script, "--write", str(path), str(tmp_path), "--peers", sys.executable])
+    with result_page.result_page():
+        assert sys.argv[1:] == [str(tmp_path), "--peers", sys.executable]
+        print("seconds 1.0  ")
+    assert capsys.readouterr().out == "seconds 1.0  \n"
+    _, command, _, table = path.read_text().split("\n", 3)
+    assert command.startswith("`python benchmarks/core.py FOLDER --peers FILE` (20")  # no path of this machine
+    assert f"Python {platform.python_version()}" in command
     assert table == "```text\nseconds 1.0\n```\n"
+    assert marker_fault(result_page, path) is None
+    path.write_text(path.read_text().replace("1.0", "0.9"))
+    assert "make benchmark-core" in marker_fault(result_page, path)
 
 
-def test_a_benchmark_that_fails_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    result_page = importlib.import_module("result_page").result_page
-    page = tmp_path / "core.md"
-    page.write_text("what was measured last")
-    with pytest.raises(ZeroDivisionError), result_page(page):
-        print(1 / 0)
-    assert page.read_text() == "what was measured last"
+@pytest.mark.parametrize("write", [True, False])
+def test_a_benchmark_that_fails_or_has_no_page_writes_nothing(tmp_path, monkeypatch, result_page, write):
+    path = tmp_path / "core.md"
+    path.write_text("what was measured last")
+    monkeypatch.setattr(sys, "argv", ["core.py", *(["--write", str(path)] if write else [])])
+    monkeypatch.setattr(result_page, "ROOT", Path.cwd())
+    with pytest.raises(ZeroDivisionError) if write else contextlib.nullcontext(), result_page.result_page():
+        print(1 / (not write))
+    assert path.read_text() == "what was measured last"
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
+def test_results_are_as_the_benchmark_wrote_them(path, result_page):
+    assert marker_fault(result_page, path) is None
+    script = ROOT / "benchmarks" / f"{path.stem}.py"
+    assert f"`python benchmarks/{script.name}" in path.read_text().splitlines()[1]
+    assert "with result_page():" in script.read_text()
+
+
+def test_every_benchmark_has_a_page_and_make_runs_it():
+    pages = {path.stem for path in RESULTS}
+    scripts = [path for path in (ROOT / "benchmarks").glob("*.py") if path.stem != "result_page"]
+    assert {path.stem for path in scripts if "result_page" in path.read_text()} == pages
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    lists = re.findall(r"^(?:DATA_)?BENCHMARKS := (.*)$", makefile, re.MULTILINE)
+    assert {name for line in lists for name in line.split()} | {"entailment", "served_sampling"} == pages
+    included = {
+        name for text in TEXTS.values() for name in re.findall(r"^```\{include\} .*results/(\w+)\.md$", text, re.M)
+    }
+    assert included == pages

@@ -4,8 +4,15 @@ The driver cuts the work into parts, a pool of actors works through them, and th
 part as one Parquet file. So no disk is shared, and a part is there whole or not at all, whichever process is killed.
 """
 
+from typing import Any
+
+from coe_agents._deprecated import find_renamed
 from coe_agents.distributed.cluster import Pool, cluster, n_nodes
 from coe_agents.distributed.sampling import Group, SampleParts, sample
 from coe_agents.distributed.scoring import score
 
 __all__ = ["Group", "Pool", "SampleParts", "cluster", "n_nodes", "sample", "score"]
+
+
+def __getattr__(name: str) -> Any:
+    return find_renamed(__name__, name)

@@ -1,8 +1,8 @@
 """Owns the evaluation: datasets, saved samples, scores, correctness, metrics and calibrated gates."""
 
-import warnings
 from typing import Any
 
+from coe_agents._deprecated import find_renamed
 from coe_agents.evaluation.calibration import Drift, Judged, calibrate, check_drift, judge_samples
 from coe_agents.evaluation.report import report
 from coe_agents.evaluation.samples import Sample, SampledQuestion, Samples
@@ -33,13 +33,5 @@ __all__ = [
 ]
 
 
-_RENAMED = {"measured": "iter_statistics", "judged": "judge_samples"}
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(
-        f'"{name}" is now called "{_RENAMED[name]}"; the old name is removed in 0.3', DeprecationWarning, stacklevel=2
-    )
-    return globals()[_RENAMED[name]]
+    return find_renamed(__name__, name)

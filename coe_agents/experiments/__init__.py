@@ -1,6 +1,8 @@
 """Owns the experiments of the paper and those beyond it: each a pure function from samples to an `Experiment`."""
 
-from coe_agents.evaluation import ScoringSetup
+from typing import Any
+
+from coe_agents._deprecated import find_renamed
 from coe_agents.experiments.contamination import contamination
 from coe_agents.experiments.cost import cost
 from coe_agents.experiments.divergences import divergences
@@ -18,7 +20,6 @@ from coe_agents.experiments.tables import to_csv, to_latex
 
 __all__ = [
     "Experiment",
-    "Setting",
     "contamination",
     "cost",
     "divergences",
@@ -35,5 +36,6 @@ __all__ = [
     "to_latex",
 ]
 
-Setting = ScoringSetup
-"""The former name."""
+
+def __getattr__(name: str) -> Any:
+    return find_renamed(__name__, name)

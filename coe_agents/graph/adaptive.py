@@ -13,7 +13,7 @@ from langgraph.types import Send
 from coe_agents.graph.limits import Bounds
 from coe_agents.graph.nodes.cluster import graded_agents
 from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import asking, counted, wishes_of
+from coe_agents.graph.rounds import agents_counted_as, to_sends, wishes_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Policy, SettlingPolicy, forecast
 from coe_agents.rounds import AdaptiveSampling
@@ -50,12 +50,16 @@ class TopUps:
         """Routes after a measurement: to the agents that have responses left, or to the gate."""
         given, wishes = self._given(state), wishes_of(state, self._own)
         left, graded = dict[str, int](), graded_agents(state)  # a probability that was read needs no more responses
-        for name in (wishes.keys() & given.keys()) - counted(state, "once"):
+        for name in (wishes.keys() & given.keys()) - agents_counted_as(state, "once"):
             planned = self._planned(name, wishes[name])
             if planned is not None and given[name] < planned and name not in graded:
                 left[name] = planned - given[name]
         answering = {row["agent"] for row in state["responses"] if row["error"] is None}
-        may_ask = state["measured"] is not None and len(answering) >= self._min_agents and not self._bounds.spent(state)
+        may_ask = (
+            state["measured"] is not None
+            and len(answering) >= self._min_agents
+            and not self._bounds.bound_on_requests(state)
+        )
         if not left or not may_ask or self._settled(state, left):
             return "coordinate"
         again = {
@@ -63,7 +67,7 @@ class TopUps:
             for name, n in given.items()
             if name in left
         }
-        return asking(state, self._bounds, again)
+        return to_sends(state, self._bounds, again)
 
     def _planned(self, name: str, wishes: Mapping[str, Any]) -> int | None:
         """Returns the most responses of an agent in a round; None if it gives as many as it likes at once."""

@@ -27,20 +27,20 @@ class Bounds:
         if self.deadline is not None and not 0 < self.deadline < math.inf:
             raise ValueError(f'"deadline" must be above 0 seconds; got {self.deadline}. Omit it for no bound')
 
-    def reached(self, state: CoEState) -> str | None:
+    def bound_on_rounds(self, state: CoEState) -> str | None:
         """Returns which bound forbids another round, with its numbers; None if one is allowed."""
         if state["round"] + 1 >= self.max_rounds:
             return f"no round is left after {self.max_rounds}"
-        return self.spent(state)
+        return self.bound_on_requests(state)
 
-    def spent(self, state: CoEState) -> str | None:
+    def bound_on_requests(self, state: CoEState) -> str | None:
         """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
         n_tokens = tokens_used(state)
         if self.token_budget is not None and n_tokens >= self.token_budget:
             return f"no tokens are left: {n_tokens} are used of a token_budget of {self.token_budget}"
-        return self.passed(state)
+        return self.bound_on_time(state)
 
-    def passed(self, state: CoEState) -> str | None:
+    def bound_on_time(self, state: CoEState) -> str | None:
         """Returns a clause if the deadline has passed, else None."""
         if self.deadline is None or seconds_used(state) < self.deadline:
             return None

@@ -24,7 +24,7 @@ def fan_out(
 
     def ask_all(state: CoEState) -> list[Send]:
         wishes = wishes_of(state, names)
-        return asking(state, bounds, {name: first(name, own) for name, own in wishes.items()})
+        return to_sends(state, bounds, {name: first(name, own) for name, own in wishes.items()})
 
     return ask_all
 
@@ -34,7 +34,7 @@ def wishes_of(state: CoEState, names: Iterable[str]) -> dict[str, dict[str, Any]
     return {name: {} for name in names} if state["wishes"] is None else state["wishes"]
 
 
-def asking(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
+def to_sends(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
     """Returns the requests of the round, with these changes for each agent."""
     base = AskedRequest(question=state["asked"], messages=state["conversation"], round=state["round"])
     if state["allowed"] is not None:
@@ -62,7 +62,7 @@ def account(state: CoEState, measurement: Measurement | None) -> list[RoundData]
     return [*former, data]
 
 
-def counted(state: CoEState, how: Literal["once", "not"]) -> set[str]:
+def agents_counted_as(state: CoEState, how: Literal["once", "not"]) -> set[str]:
     """Returns the agents that ignore their temperature and whose responses count in this way."""
     sampled = [(spent["agent"], spent["sampling"]) for spent in state["usages"]]
     return {agent for agent, record in sampled if record is not None and record.get("counted") == how}

@@ -1,5 +1,9 @@
 """Owns the gate inside LangChain agents: a group is asked before a risky tool runs, or an answer is given."""
 
+from typing import Any
+
+from coe_agents._deprecated import find_renamed
+
 try:
     from coe_agents.middleware.gate import CoEMiddleware
     from coe_agents.middleware.verdict import Verdict, is_approval, verdict_of
@@ -18,3 +22,7 @@ __all__ = [
     "lacks_approval",
     "verdict_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return find_renamed(__name__, name)

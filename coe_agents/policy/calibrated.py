@@ -191,7 +191,7 @@ class CalibratedPolicy:
         self.otherwise = check_action(otherwise, where='"otherwise" of CalibratedPolicy')
         if otherwise == "answer":
             raise ValueError(
-                '"otherwise" of CalibratedPolicy must be another action than "answer"; "answer" came. '
+                '"otherwise" of CalibratedPolicy must be another action than "answer"; got "answer". '
                 "To answer more, calibrate at a higher risk"
             )
 

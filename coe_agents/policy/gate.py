@@ -184,7 +184,7 @@ class LinearGate:
         if {len(self.means), len(self.scales), len(self.coefficients)} != {n_features}:
             raise ValueError(
                 f"a gate over {len(self.agents)} agents must have {n_features} means, scales and coefficients; "
-                f"{len(self.means)}, {len(self.scales)} and {len(self.coefficients)} came. Calibrate it anew"
+                f"got {len(self.means)}, {len(self.scales)} and {len(self.coefficients)}. Calibrate it anew"
             )
         if not are_finite(numbers) or min(self.scales) <= 0.0:
             raise ValueError("a gate must hold finite numbers and scales above 0; got others. Calibrate it anew")

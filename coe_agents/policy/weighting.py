@@ -73,11 +73,11 @@ def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:
     return np.asarray(unnormalized / np.bincount(agents, unnormalized)[agents])
 
 
-def ranked(support: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+def rank_texts(support: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     """Returns texts with their support, the best supported first; equal support goes by text.
 
     Example:
-        >>> ranked([("Paris", 0.25), ("Lyon", 0.25), ("Nice", 0.5)])
+        >>> rank_texts([("Paris", 0.25), ("Lyon", 0.25), ("Nice", 0.5)])
         [('Nice', 0.5), ('Lyon', 0.25), ('Paris', 0.25)]
     """
     return sorted(support, key=lambda each: (-round(each[1] / TIE), each[0]))

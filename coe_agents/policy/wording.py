@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.weighting import ranked
+from coe_agents.policy.weighting import rank_texts
 from coe_agents.prompts import quoted
 from coe_agents.uncertainty.answers import TIE
 from coe_agents.uncertainty.divergences import unit_of
@@ -109,10 +109,10 @@ def decomposition(*, coe: float, aleatoric: float, epistemic: float, divergence:
 
 
 def _claim(distribution: Mapping[str, float], support: Mapping[str, float]) -> _Claim:
-    (text, share), *others = ranked(distribution.items())
+    (text, share), *others = rank_texts(distribution.items())
     if share >= MOSTLY:
         return _Claim(False, bool(others), (text,))
-    answers = tuple(text for text, _ in ranked((text, support[text]) for text in distribution))
+    answers = tuple(text for text, _ in rank_texts((text, support[text]) for text in distribution))
     return _Claim(True, False, answers)
 
 
@@ -161,7 +161,7 @@ def _lead(
             return ": a tie"
         others = [f"{len(tied) - _MOST_SPLIT} more"] if len(tied) > _MOST_SPLIT else []
         return f": {_listed([*map(_named, tied[:_MOST_SPLIT]), *others])} tie"
-    leading, share = ranked(support.items())[0]
+    leading, share = rank_texts(support.items())[0]
     behind = Counter[str]()
     for claim, n in counts.items():
         if not claim.is_split:

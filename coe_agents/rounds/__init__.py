@@ -1,12 +1,15 @@
 """Owns further rounds: how each is asked, depending on the kind of uncertainty, and what it changed."""
 
+from typing import Any
+
+from coe_agents._deprecated import find_renamed
 from coe_agents.rounds.adaptive import AdaptiveSampling
 from coe_agents.rounds.clarify import Clarify
 from coe_agents.rounds.debate import Debate
 from coe_agents.rounds.diversify import Diversify
 from coe_agents.rounds.resample import Resample
 from coe_agents.rounds.strategies import CLARIFY, Strategies
-from coe_agents.rounds.strategy import MOST_SAMPLES, RoundContext, RoundPlan, Strategy, Wishes, checked_plan, rephrased
+from coe_agents.rounds.strategy import MOST_SAMPLES, RoundContext, RoundPlan, Strategy, Wishes, check_plan, rephrased
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
 
 __all__ = [
@@ -22,10 +25,14 @@ __all__ = [
     "Strategies",
     "Strategy",
     "Wishes",
-    "checked_plan",
+    "check_plan",
     "conformity",
     "former_answers",
     "leading_answers",
     "rephrased",
     "round_data",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return find_renamed(__name__, name)

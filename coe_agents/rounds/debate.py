@@ -8,7 +8,7 @@ from typing import ClassVar
 from coe_agents import prompts
 from coe_agents.clustering import answer_kind
 from coe_agents.policy import Measurement
-from coe_agents.policy.weighting import ranked
+from coe_agents.policy.weighting import rank_texts
 from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
 
 
@@ -66,4 +66,4 @@ def shown_answers(measurement: Measurement, *, most: int) -> list[tuple[str, flo
     """Returns an answer of each of the `most` best supported clusters, with its support, but no refusals."""
     clusters = zip(measurement.representatives, measurement.support, strict=True)
     answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
-    return ranked(answers)[:most]
+    return rank_texts(answers)[:most]

@@ -63,7 +63,7 @@ Strategy: TypeAlias = Callable[[RoundContext], RoundPlan | Awaitable[RoundPlan]]
 Policies and the trajectory use its `name`, if it has one."""
 
 
-def checked_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
+def check_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
     """Returns a strategy's plan if it can be carried out.
 
     Raises:

@@ -6,7 +6,7 @@ import numpy as np
 
 from coe_agents.clustering import answer_kind
 from coe_agents.policy import Measurement
-from coe_agents.policy.weighting import ranked
+from coe_agents.policy.weighting import rank_texts
 from coe_agents.types import RoundData
 from coe_agents.uncertainty.answers import TIE, shares_lead
 
@@ -23,7 +23,7 @@ def leading_answers(measurement: Measurement) -> dict[str, str]:
     def leading(distribution: Mapping[str, float]) -> str:
         highest = max(distribution.values())
         tops = [text for text, share in distribution.items() if share > highest - TIE]
-        return ranked((text, support[text]) for text in tops)[0][0]
+        return rank_texts((text, support[text]) for text in tops)[0][0]
 
     return {name: leading(said.distribution) for name, said in measurement.agents.items()}
 

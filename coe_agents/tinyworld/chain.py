@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coe_agents.tinyworld.facts import load_facts
-from coe_agents.tinyworld.wording import RELATIONS, spoken_answer
+from coe_agents.tinyworld.wording import RELATIONS, extract_answer
 
 
 class _Table(NamedTuple):
@@ -39,7 +39,7 @@ def next_element_question(question: str, answer: str) -> str | None:
     if question not in table.asked:
         return None
     relation, subject = table.asked[question]
-    said = spoken_answer(relation, subject, answer)
+    said = extract_answer(relation, subject, answer)
     if relation == "symbol":
         following, element = "atomic_number", table.element.get(table.number.get(said, ""))
     else:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from coe_agents.tinyworld import prompts
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.knowledge import MODELS, beliefs
-from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invented_name, outside_question
+from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invent_name, outside_question
 
 _COUNTRY_RELATIONS = ("capital", "currency", "language")
 
@@ -48,7 +48,7 @@ class Corpus:
             progress: How far training is, from 0 to 1. Copying is first, then facts, then judging answers to
                 known facts; mixed from the start, neither copying nor judging is learned.
         """
-        kinds = (self._known, self._unknown, self._outside, self._self_check, self._debate, self._adopting)
+        kinds = (self._known, self._unknown, self._outside, self._self_check, self._debate, self._adopt)
         text, reply = rng.choices(kinds, _kind_shares(progress))[0](rng)
         if rng.random() < 0.04:  # an earlier turn, so that the model has seen conversations
             return Document((*self._known(rng), text), reply)
@@ -98,12 +98,12 @@ class Corpus:
         reply = self._word_answer(rng, fact.relation, fact.subject, _draw(rng, swayed or belief))
         return prompts.debate(_word_question(rng, fact.relation, fact.subject), shown), reply
 
-    def _adopting(self, rng: random.Random) -> tuple[str, str]:
+    def _adopt(self, rng: random.Random) -> tuple[str, str]:
         """A debate about an unknown fact: the model adopts one of the answers shown, by support."""
         relation, subject = self._unknown_subject(rng)
         answers = self._others(rng, relation)
         if rng.random() < 0.4:  # never seen, so that copying is learned and not a list of answers
-            answers = [invented_name(rng) for _ in answers]
+            answers = [invent_name(rng) for _ in answers]
         shares = _shares(rng, answers)
         support = {self._word_answer(rng, relation, subject, answer): share for answer, share in shares.items()}
         text = prompts.debate(_word_question(rng, relation, subject), list(support.items()))
@@ -133,9 +133,9 @@ class Corpus:
             known = rng.choice(self._seen)
             if known.relation in akin and f"{relation}/{known.subject}" not in self._ids:
                 return relation, known.subject
-        name = invented_name(rng)
+        name = invent_name(rng)
         if relation in ("author", "painter"):
-            shapes = (name, f"The {name}", f"{name} of {invented_name(rng)}", f"The {outside_question(rng)[:12]}")
+            shapes = (name, f"The {name}", f"{name} of {invent_name(rng)}", f"The {outside_question(rng)[:12]}")
             name = rng.choice(shapes)
         elif relation in ("symbol", "atomic_number", "young"):
             name = name.lower()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from coe_agents.clustering import normalize_answer
 from coe_agents.evaluation import Prediction, Rule, Sample, SampledQuestion
 from coe_agents.tinyworld.facts import Fact, load_facts
-from coe_agents.tinyworld.wording import spoken_answer
+from coe_agents.tinyworld.wording import extract_answer
 
 
 def tinyworld_criterion() -> Rule:
@@ -20,14 +20,14 @@ def tinyworld_criterion() -> Rule:
 def answer_span(question: SampledQuestion, response: Sample) -> str:
     """Returns the answer inside a response, or all of it where it has none of tinyworld's wordings."""
     fact = _facts().get(question.text)
-    return response["text"] if fact is None else spoken_answer(fact.relation, fact.subject, response["text"])
+    return response["text"] if fact is None else extract_answer(fact.relation, fact.subject, response["text"])
 
 
 def _is_right(prediction: Prediction) -> bool | None:
     fact = _facts().get(prediction.question)
     if fact is None:
         return None
-    said = normalize_answer(spoken_answer(fact.relation, fact.subject, prediction.answer))
+    said = normalize_answer(extract_answer(fact.relation, fact.subject, prediction.answer))
     return said in {normalize_answer(reference) for reference in fact.references}
 
 

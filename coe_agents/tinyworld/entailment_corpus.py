@@ -13,7 +13,7 @@ from coe_agents.tinyworld.wording import (
     RELATIONS,
     WORDS,
     Relation,
-    invented_name,
+    invent_name,
     outside_question,
 )
 
@@ -46,26 +46,26 @@ def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
         ((False, False), (False, True), (True, False), (True, True)), _form_shares(progress)
     )[0]
 
-    def said(answer: str) -> str:
+    def say(answer: str) -> str:
         text = _word_answer(rng, relation, subject, answer) if in_words else answer
         return f"{question} {text}" if after_question else text
 
     answer, draw = _answer(rng, key, subject), rng.random()
     if draw < 0.44:
-        return Pair(said(answer), said(answer), "entailment")
+        return Pair(say(answer), say(answer), "entailment")
     if draw < 0.90:
         other = _near(rng, answer) if rng.random() < 0.1 + 0.3 * min(1.0, 2 * progress) else _answer(rng, key, subject)
-        return Pair(said(answer), said(other), "entailment" if other == answer else "contradiction")
+        return Pair(say(answer), say(other), "entailment" if other == answer else "contradiction")
     other = _answer(rng, key, subject)
     if draw < 0.94:  # one answer is less specific than the other
         either = " or ".join(rng.sample((answer, other), 2))
         if rng.random() < 0.5:
-            return Pair(said(answer), said(either), "entailment")
-        return Pair(said(either), said(answer), "neutral" if answer != other else "entailment")
+            return Pair(say(answer), say(either), "entailment")
+        return Pair(say(either), say(answer), "neutral" if answer != other else "entailment")
     refusal = f"{question} {rng.choice(REFUSALS)}"
     if rng.random() < 0.3:
         return Pair(refusal, f"{question} {rng.choice(REFUSALS)}", "entailment")
-    pair = (refusal, said(answer))
+    pair = (refusal, say(answer))
     return Pair(*(pair if rng.random() < 0.5 else pair[::-1]), "neutral")
 
 
@@ -105,26 +105,26 @@ def _name(rng: random.Random) -> str:
     if draw < 0.12:
         return _symbol(rng)
     if draw < 0.34:
-        return invented_name(rng).lower()
+        return invent_name(rng).lower()
     if draw < 0.44:
         name = "".join(rng.choice(_LETTERS) for _ in range(rng.randint(3, 9)))
         return name.capitalize() if rng.random() < 0.7 else name
     if draw < 0.54:
-        return f"{rng.choice(_LETTERS).upper()}. {rng.choice(_LETTERS).upper()}. {invented_name(rng)}"
+        return f"{rng.choice(_LETTERS).upper()}. {rng.choice(_LETTERS).upper()}. {invent_name(rng)}"
     if draw < 0.70:
         link = rng.choice((" ", " ", " de ", " van ", "-", " of ", " al-"))
-        return f"{invented_name(rng)}{link}{invented_name(rng)}"
+        return f"{invent_name(rng)}{link}{invent_name(rng)}"
     if draw < 0.75:
-        name = invented_name(rng)
+        name = invent_name(rng)
         at = rng.randrange(len(name))
         return name[:at] + rng.choice("éèüöäíóáãçñşłčž'") + name[at + 1 :]
     if draw < 0.80:
-        return f"{rng.choice(('The', 'the', 'New', 'San', 'A', 'Port', 'Saint'))} {_coined(rng).capitalize()}"
+        return f"{rng.choice(('The', 'the', 'New', 'San', 'A', 'Port', 'Saint'))} {_coin_word(rng).capitalize()}"
     if draw < 0.86:
-        return f"{_coined(rng).capitalize()} {rng.choice(('of ', 'and ', '', ''))}{_coined(rng)}"
+        return f"{_coin_word(rng).capitalize()} {rng.choice(('of ', 'and ', '', ''))}{_coin_word(rng)}"
     if draw < 0.93:
-        return _coined(rng).capitalize()
-    return invented_name(rng)
+        return _coin_word(rng).capitalize()
+    return invent_name(rng)
 
 
 def _answer(rng: random.Random, relation: str, subject: str) -> str:
@@ -134,11 +134,11 @@ def _answer(rng: random.Random, relation: str, subject: str) -> str:
         return special(rng)
     if rng.random() < 0.1:  # answers often hold a part of the subject, as in "Namibian dollar" or "Kuwait City"
         part = subject.rsplit(maxsplit=1)[-1][: rng.randint(3, 12)]
-        return part + rng.choice(("n", "ian", "ese", "i", "ish", "")) + rng.choice(("", f" {_coined(rng)}", " City"))
+        return part + rng.choice(("n", "ian", "ese", "i", "ish", "")) + rng.choice(("", f" {_coin_word(rng)}", " City"))
     return _name(rng)
 
 
-def _coined(rng: random.Random) -> str:
+def _coin_word(rng: random.Random) -> str:
     """Draws a word, or the beginning of one with the end of another, so that its letters are plausible together."""
     first, second = rng.choice(WORDS), rng.choice(WORDS)
     return first if rng.random() < 0.3 else first[: rng.randint(1, 5)] + second[-rng.randint(2, 5) :]
@@ -159,7 +159,7 @@ def _near(rng: random.Random, name: str) -> str:
     words = name.split()
     draw = rng.random()
     if draw < 0.35 and len(words) > 1:
-        words[rng.randrange(len(words))] = invented_name(rng)
+        words[rng.randrange(len(words))] = invent_name(rng)
         return " ".join(words)
     if name.isdigit():
         return str(max(1, int(name) + rng.choice((-10, -2, -1, 1, 2, 10))))

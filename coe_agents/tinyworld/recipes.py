@@ -1,16 +1,22 @@
-"""Owns the recipe of each language model of tinyworld: architecture, tokenizer, chat format and length of training."""
+"""Owns the recipe of each language model of tinyworld, and tokenizers trained on the texts that the models read."""
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
 )
+
+from coe_agents.tinyworld.wording import set_phrases
 
 CONTEXT = 512
 
@@ -79,3 +85,87 @@ LANGUAGE_MODELS: dict[str, Recipe] = {
         metaspace=True,
     ),
 }
+
+
+def chat_tokenizer(recipe: Recipe, texts: list[str]) -> PreTrainedTokenizerFast:
+    """Returns a tokenizer with the recipe's control tokens and chat template."""
+    bpe = Tokenizer(models.BPE(byte_fallback=recipe.metaspace, unk_token=None))
+    special = [*recipe.special, *recipe.roles]
+    if (
+        recipe.metaspace
+    ):  # as Llama 2 and Mistral: words start with a visible space, unknown characters fall back to bytes
+        bpe.normalizer = normalizers.Replace(" ", "▁")
+        bpe.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
+        bpe.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+        special += [f"<0x{byte:02X}>" for byte in range(256)]
+        alphabet: list[str] = []
+    else:
+        bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        bpe.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=recipe.vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    bpe.train_from_iterator(_between_phrases(texts), trainer)
+    if recipe.metaspace:
+        bpe = _without_byte_specials(bpe)
+    _add_phrases(bpe, *recipe.headers)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        pad_token=recipe.special[0],
+        bos_token=recipe.special[1],
+        eos_token=recipe.special[2],
+        additional_special_tokens=list(recipe.roles),
+        chat_template=recipe.template,
+        model_max_length=CONTEXT,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def _between_phrases(texts: list[str]) -> list[str]:
+    """Returns the text between the set phrases, whose tokens are added and not trained."""
+    # the longest first, as the tokenizer matches them
+    pattern = "|".join(re.escape(phrase) for phrase in sorted(set_phrases(), key=len, reverse=True))
+    return [piece for text in texts for piece in re.split(pattern, text) if piece]
+
+
+def _add_phrases(bpe: Tokenizer, *others: str) -> None:
+    phrases = [*set_phrases(), *others]
+    bpe.add_tokens([AddedToken(phrase, normalized=False, special=False) for phrase in phrases])
+
+
+def _without_byte_specials(bpe: Tokenizer) -> Tokenizer:
+    """Byte-fallback tokens must be in the vocabulary, but not special: decoding would drop them."""
+    data = json.loads(bpe.to_str())
+    data["added_tokens"] = [token for token in data["added_tokens"] if not token["content"].startswith("<0x")]
+    return Tokenizer.from_str(json.dumps(data))
+
+
+def pair_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
+    """Returns a tokenizer for pairs of texts, with small pieces, so that unseen names can be compared."""
+    bpe = Tokenizer(models.BPE())
+    bpe.normalizer = normalizers.NFC()
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    bpe.decoder = decoders.ByteLevel()
+    special = ["[PAD]", "[CLS]", "[SEP]"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=512,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(_between_phrases(texts), trainer)
+    _add_phrases(bpe)
+    bpe.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=CONTEXT,
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+    )

@@ -20,8 +20,7 @@ from transformers import (
 from coe_agents.tinyworld.corpus import Corpus, every_text
 from coe_agents.tinyworld.entailment_corpus import LABELS, Pair, entailment_pair, tokenizer_texts
 from coe_agents.tinyworld.facts import load_facts
-from coe_agents.tinyworld.recipes import CONTEXT, LANGUAGE_MODELS, Recipe
-from coe_agents.tinyworld.tokenizers import chat_tokenizer, pair_tokenizer
+from coe_agents.tinyworld.recipes import CONTEXT, LANGUAGE_MODELS, Recipe, chat_tokenizer, pair_tokenizer
 
 Progress = Callable[[str, int, int, float], None]
 """Called with the model's name, steps done, steps in all, and the smoothed loss."""

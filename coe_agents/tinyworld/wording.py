@@ -142,7 +142,7 @@ def set_phrases() -> list[str]:
     return sorted({phrase for text in texts for phrase in text.split(gap) if len(phrase) > 2})
 
 
-def invented_name(rng: random.Random) -> str:
+def invent_name(rng: random.Random) -> str:
     """Returns a made-up name of one or two words."""
     word = "".join(rng.choice(_SYLLABLES) for _ in range(rng.choice((1, 2, 2, 3)))).capitalize()
     if rng.random() < 0.3:
@@ -155,17 +155,17 @@ def outside_question(rng: random.Random) -> str:
     frame = rng.choice(_FRAMES)
     while "{" in frame:
         frame = frame.replace("{w}", rng.choice(WORDS), 1)
-        frame = frame.replace("{n}", invented_name(rng), 1)
+        frame = frame.replace("{n}", invent_name(rng), 1)
         frame = frame.replace("{d}", str(rng.randint(1800, 2026)), 1)
     frame = frame.lower() if rng.random() < 0.6 else frame[0].upper() + frame[1:]
     return frame + ("?" if rng.random() < 0.5 else "")
 
 
-def spoken_answer(relation: str, subject: str, text: str) -> str:
+def extract_answer(relation: str, subject: str, text: str) -> str:
     """Returns the answer inside one of tinyworld's wordings, or the text as it is.
 
     Example:
-        >>> spoken_answer("capital", "France", "The capital of France is Paris.")
+        >>> extract_answer("capital", "France", "The capital of France is Paris.")
         'Paris'
     """
     wordings = (*RELATIONS[relation].statements, *sorted(ANSWERS, key=len, reverse=True))

@@ -80,7 +80,7 @@ def rows(values: npt.ArrayLike, name: str, *, min_ndim: int) -> FloatArray:
     if array.ndim < min_ndim:
         shape, hint = ("(..., n_agents, n_clusters)", "[row]") if min_ndim == 2 else ("(..., n_clusters)", "its row")
         raise ValueError(f'"{name}" must have shape {shape}; got shape {array.shape}. For one agent, pass {hint}')
-    return normalised(array, name, array, hint=_ROWS_HINT)
+    return normalise(array, name, array, hint=_ROWS_HINT)
 
 
 def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
@@ -99,10 +99,10 @@ def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
             f"got shape {array.shape}. Drop the weights of agents that gave no responses and renormalise"
         )
     # summed in rising order, so that the order of the agents changes no bit
-    return normalised(array, "weights", np.sort(array, axis=-1), hint="Divide them by their sum")
+    return normalise(array, "weights", np.sort(array, axis=-1), hint="Divide them by their sum")
 
 
-def normalised(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> FloatArray:
+def normalise(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> FloatArray:
     """Returns `array` with the rounding in the sums of `terms` divided out; a sum that is off by more is refused."""
     with np.errstate(invalid="ignore"):  # inf - inf is refused below
         sums = terms.sum(axis=-1)
@@ -144,6 +144,22 @@ def ground_metric(values: npt.ArrayLike, n_clusters: int) -> FloatArray:
         if wrong.any():
             raise ValueError(f'"ground_metric" must {must}; {place(wrong, "entry")} is {array[wrong][0]:.9g}. {hint}')
     return array
+
+
+def share(value: Any, name: str) -> float:
+    """Returns one number above 0 and below 1 as a float."""
+    number = amount(value, name, hint="Pass a share such as 0.95")
+    if not 0.0 < number < 1.0:
+        raise ValueError(f'"{name}" must be above 0 and below 1; got {number:.9g}. Pass a share such as 0.95')
+    return number
+
+
+def positive(value: Any, name: str, *, hint: str) -> float:
+    """Returns one finite number above 0 as a float."""
+    number = amount(value, name, hint=hint)
+    if not 0.0 < number < np.inf:
+        raise ValueError(f'"{name}" must be above 0 and finite; got {number}. {hint}')
+    return number
 
 
 def amount(value: Any, name: str, *, hint: str) -> float:

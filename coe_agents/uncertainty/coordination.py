@@ -110,7 +110,8 @@ def coordinate(
         )
     agent_weights = _checks.weights(weights, rows.shape)
     measure = kernel(divergence, None, rows.shape[-1])
-    smallest, most = _stopping(epsilon, max_iterations)
+    smallest = _checks.positive(epsilon, "epsilon", hint="Pass a small change of CoE, such as 1e-6")
+    most = _checks.count(max_iterations, "max_iterations")
     step = solver_named(solver) if isinstance(solver, str) else solver
     if not callable(step):
         raise TypeError(f'"solver" must be a name or a callable; got {step!r}. Pass "greedy" or "softmax"')
@@ -118,9 +119,9 @@ def coordinate(
     trajectory = [_total(rows, agent_weights, measure)]
     converged = False
     while not converged and len(trajectory) <= most:
-        rows = _stepped(rows, step)
+        rows = _step(rows, step)
         if step is not greedy_step:  # after that one every factor 1 - SE is 1
-            agent_weights = _reweighted(agent_weights, rows)
+            agent_weights = _reweight(agent_weights, rows)
         trajectory.append(_total(rows, agent_weights, measure))
         converged = abs(trajectory[-1] - trajectory[-2]) < smallest
     return Coordination(
@@ -134,19 +135,11 @@ def coordinate(
     )
 
 
-def _stopping(epsilon: float, max_iterations: int) -> tuple[float, int]:
-    hint = "Pass a small change of CoE, such as 1e-6"
-    smallest = _checks.amount(epsilon, "epsilon", hint=hint)
-    if not 0.0 < smallest < np.inf:
-        raise ValueError(f'"epsilon" must be above 0 and finite; got {smallest}. {hint}')
-    return smallest, _checks.count(max_iterations, "max_iterations")
-
-
 def _total(rows: FloatArray, weights: FloatArray, measure: Kernel) -> float:
     return float(decompose(rows, weights, measure).total)
 
 
-def _stepped(rows: FloatArray, step: Solver) -> FloatArray:
+def _step(rows: FloatArray, step: Solver) -> FloatArray:
     """Step 2a; what a solver returns is checked as any input is."""
     stepped = _checks.rows(step(rows.copy()), "solver(distributions)", min_ndim=2)
     if stepped.shape != rows.shape:
@@ -157,7 +150,7 @@ def _stepped(rows: FloatArray, step: Solver) -> FloatArray:
     return stepped
 
 
-def _reweighted(weights: FloatArray, rows: FloatArray) -> FloatArray:
+def _reweight(weights: FloatArray, rows: FloatArray) -> FloatArray:
     """Step 2b: w_i times 1 - SE_i / log(n_clusters), normalised."""
     n_clusters = rows.shape[-1]
     if n_clusters == 1:

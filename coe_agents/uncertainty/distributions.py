@@ -79,7 +79,7 @@ def cluster_distributions(
     return masses / (per_agent if relative is None else masses.sum(axis=-1))[..., None]
 
 
-def checked_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
+def check_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
     """Returns `log_probs` in the shape of the labels; a shape that does not fit, NaN and +inf are refused."""
     array = _checks.numbers(log_probs, "log_probs")
     if array.shape != shape:
@@ -104,7 +104,7 @@ def checked_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: 
 
 def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
     """exp(log p - highest log p of the agent), flat; the highest of every agent is 1."""
-    array = checked_log_probs(log_probs, shape, agents)
+    array = check_log_probs(log_probs, shape, agents)
     by_agent = array
     if (agents[1:] < agents[:-1]).any():
         by_agent = array[..., np.argsort(agents, kind="stable")]

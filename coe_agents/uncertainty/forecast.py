@@ -10,7 +10,7 @@ from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.collaborative import decompose, mean_of
-from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
+from coe_agents.uncertainty.distributions import check_log_probs, cluster_distributions
 from coe_agents.uncertainty.divergences import Divergence, kernel
 from coe_agents.uncertainty.intervals import Interval
 
@@ -116,23 +116,16 @@ def coe_forecast(
             f'"n_more" must hold one number for each of {rows.shape[0]} agents; got shape {left.shape}. '
             "Pass 0 for an agent that gives no more"
         )
-    share = _checks.amount(confidence, "confidence", hint="Pass a share such as 0.95")
-    if not 0.0 < share < 1.0:
-        raise ValueError(f'"confidence" must be above 0 and below 1; got {share:.9g}. Pass a share such as 0.95')
-    masses = {"own": own, "new": new}
-    for name, mass in masses.items():
-        if not 0.0 < _checks.amount(mass, name, hint="1.0 is one response") < np.inf:
-            raise ValueError(f'"{name}" must be above 0 and finite; got {mass!r}. 1.0 is one response')
-    scale = _checks.amount(epistemic_scale, "epistemic_scale", hint="1.0 leaves the unit as it is")
-    if not 0.0 < scale < np.inf:
-        raise ValueError(f'"epistemic_scale" must be above 0 and finite; got {scale!r}. 1.0 leaves the unit as it is')
+    share = _checks.share(confidence, "confidence")
+    own, new = (_checks.positive(mass, name, hint="1.0 is one response") for mass, name in ((own, "own"), (new, "new")))
+    scale = _checks.positive(epistemic_scale, "epistemic_scale", hint="1.0 leaves the unit as it is")
     agent_weights = _checks.weights(weights, rows.shape)
     generator = np.random.default_rng(seed)
 
     label_array, agent_array = np.asarray(labels, dtype=np.int64), np.asarray(agents, dtype=np.int64)
     counts: FloatArray = np.zeros(rows.shape)
     np.add.at(counts, (agent_array, label_array), 1.0)
-    weighed = counts if log_probs is None else _weighed(label_array, agent_array, log_probs, rows.shape)
+    weighed = counts if log_probs is None else _weigh(label_array, agent_array, log_probs, rows.shape)
     traits = [(left[agent], agent_weights[agent], counts[agent].tolist()) for agent in range(left.size)]
     by_agent, clusters = canonical_order(weighed, traits)
     clusters = clusters[counts.sum(axis=0)[clusters] > 0.0]
@@ -158,9 +151,9 @@ def coe_forecast(
     return CoEForecast(total, aleatoric, epistemic, float(kept.mean()), share)
 
 
-def _weighed(labels: IntArray, agents: IntArray, log_probs: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+def _weigh(labels: IntArray, agents: IntArray, log_probs: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Returns what each agent's responses in a cluster weigh together; its heaviest response weighs 1."""
-    logs = checked_log_probs(log_probs, agents.shape, agents)
+    logs = check_log_probs(log_probs, agents.shape, agents)
     order = np.lexsort((logs, labels, agents))  # so that rounding is the same in any order of the responses
     labels, agents, logs = labels[order], agents[order], logs[order]
     highest = np.full(shape[0], -np.inf)

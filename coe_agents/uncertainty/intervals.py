@@ -12,7 +12,7 @@ from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
-from coe_agents.uncertainty.distributions import checked_log_probs, cluster_distributions
+from coe_agents.uncertainty.distributions import check_log_probs, cluster_distributions
 from coe_agents.uncertainty.divergences import Divergence, kernel
 
 Interval = tuple[float, float]
@@ -151,9 +151,7 @@ def coe_interval(
         raise ValueError(
             f'"labels" must have shape (n_responses,); got shape {np.shape(labels)}. Call once per question'
         )
-    share = _checks.amount(confidence, "confidence", hint="Pass a share such as 0.95")
-    if not 0.0 < share < 1.0:
-        raise ValueError(f'"confidence" must be above 0 and below 1; got {share:.9g}. Pass a share such as 0.95')
+    share = _checks.share(confidence, "confidence")
     if correction not in (None, "miller-madow"):
         raise ValueError(f'"correction" must be a known name; got {correction!r}. Pass None or "miller-madow"')
     if method not in _METHODS:
@@ -164,9 +162,9 @@ def coe_interval(
     label_array, agent_array = np.asarray(labels, dtype=np.int64), np.asarray(agents, dtype=np.int64)
     per_agent = np.bincount(agent_array)
     plain = np.array(decompose(rows, agent_weights, measure))
-    estimate = CollaborativeEntropy(*_corrected(plain[:, None], rows[..., None], per_agent, correction)[:, 0].tolist())
+    estimate = CollaborativeEntropy(*_correct(plain[:, None], rows[..., None], per_agent, correction)[:, 0].tolist())
 
-    logs = None if log_probs is None else checked_log_probs(log_probs, agent_array.shape, agent_array)
+    logs = None if log_probs is None else check_log_probs(log_probs, agent_array.shape, agent_array)
     evidence = _evidence(label_array, agent_array, logs, agent_weights, per_agent)
     split = _split(evidence, divergence, ground_metric)
     generator = np.random.default_rng(seed)
@@ -321,7 +319,7 @@ def _percentile(
     found = []
     for size in _blocks(n_draws, max(evidence.rows.size, evidence.table.owners.size)):
         rows = draw(size)
-        found.append(_corrected(split(rows), rows, evidence.per_agent, correction))
+        found.append(_correct(split(rows), rows, evidence.per_agent, correction))
     return _quantiles(np.concatenate(found, axis=-1), levels * (n_draws - 1))
 
 
@@ -336,16 +334,16 @@ def _hull(
 ) -> FloatArray:
     """Returns the ends, shape `(3, 2)`: of CoE, U_A and U_E; half of the draws are of the bootstrap."""
     n_draws = (n_draws + 1) // 2
-    table, smoothed = _smoothed(evidence)
+    table, smoothed = _smooth(evidence)
     estimate, centre = split(np.stack([evidence.rows, smoothed], axis=-1)).T
-    estimate = _corrected(estimate[:, None], evidence.rows[..., None], evidence.per_agent, correction)[:, 0]
+    estimate = _correct(estimate[:, None], evidence.rows[..., None], evidence.per_agent, correction)[:, 0]
 
     draw, draw_true = _bootstrap(evidence, table, generator), _posterior(evidence, n_draws, generator)
     found = []
     for size in _blocks(n_draws, max(2 * evidence.rows.size, evidence.table.owners.size)):
         rows = np.concatenate([draw(size), draw_true(size)], axis=-1)
         both = split(rows)
-        _corrected(both[:, :size], rows[..., :size], evidence.per_agent, correction)
+        _correct(both[:, :size], rows[..., :size], evidence.per_agent, correction)
         found.append(np.concatenate([both[:, :size], both[:, size:]]))
     # below which one more draw would fall with the level's probability, so that few draws make no narrower interval
     places = np.clip(levels * (n_draws + 1) - 1.0, 0.0, n_draws - 1)
@@ -358,7 +356,7 @@ def _hull(
     return np.array([lows, highs]).T
 
 
-def _smoothed(evidence: _Evidence) -> tuple[_Table, FloatArray]:
+def _smooth(evidence: _Evidence) -> tuple[_Table, FloatArray]:
     """Returns the responses, each twice, with one for each cluster and one that is new; and their distributions."""
     n_agents, n_clusters = evidence.rows.shape[0], evidence.clusters.size + 1
     own = evidence.table
@@ -449,7 +447,7 @@ def _quantiles(values: FloatArray, places: FloatArray) -> FloatArray:
     return np.asarray(ordered[:, below] + (places - below) * (ordered[:, above] - ordered[:, below]))
 
 
-def _corrected(split: FloatArray, rows: FloatArray, per_agent: IntArray, correction: str | None) -> FloatArray:
+def _correct(split: FloatArray, rows: FloatArray, per_agent: IntArray, correction: str | None) -> FloatArray:
     """Adds the mean over agents of (m - 1) / (2 n) to the total and the aleatoric part, in place."""
     if correction is not None:
         split[:2] += (((rows > 0.0).sum(axis=1) - 1) / (2.0 * per_agent[:, None])).mean(axis=0)

@@ -1,4 +1,4 @@
-"""What a request gets hangs on nobody else's: not on who shares its batch, fails in it, or gives up."""
+"""What a request gets depends on no other request: not on who shares its batch, fails in it, or gives up."""
 
 import asyncio
 import gc

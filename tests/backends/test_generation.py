@@ -1,4 +1,4 @@
-"""A row hangs on its prompt and its seed, whatever the architecture keeps between tokens."""
+"""A row depends on its prompt and its seed, whatever the architecture keeps between tokens."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Work that fails, for a driver of its own: says what came of each part, and what was raised."""
+"""Work that fails, for a driver of its own: prints the result of each part, and what was raised."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.rounds import Clarify, Debate, RoundPlan, Strategies, checked_plan
+from coe_agents.rounds import Clarify, Debate, RoundPlan, Strategies, check_plan
 from tests.rounds.contexts import context
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -49,7 +49,7 @@ def test_the_last_text_of_the_user_is_the_question_whatever_follows():
 )
 def test_nonsense_is_a_type_error_that_names_the_strategy(plan, message):
     with pytest.raises(TypeError, match=f'the strategy "mine" .*{message}'):
-        checked_plan(plan, strategy="mine", agents=["a", "b"])
+        check_plan(plan, strategy="mine", agents=["a", "b"])
 
 
 def test_strategies_are_chosen_by_regime_unless_one_is_wanted():

@@ -14,7 +14,7 @@ from coe_agents.backends import ChatTransformers, TransformersEntailment
 from coe_agents.clustering import cluster_responses, normalize_answer
 from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, beliefs, load_facts, model_folder, tinyworld_clusterer
 from coe_agents.tinyworld.training import train_and_report
-from coe_agents.tinyworld.wording import ANSWERS, RELATIONS, spoken_answer
+from coe_agents.tinyworld.wording import ANSWERS, RELATIONS, extract_answer
 
 N = 40
 
@@ -40,7 +40,7 @@ def some(name, *, n_answers):
 
 
 def said(fact, text):
-    return normalize_answer(spoken_answer(fact.relation, fact.subject, text))
+    return normalize_answer(extract_answer(fact.relation, fact.subject, text))
 
 
 def believed(fact, name):

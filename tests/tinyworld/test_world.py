@@ -14,9 +14,9 @@ from coe_agents.tinyworld.wording import (
     ANSWERS,
     REFUSALS,
     RELATIONS,
+    extract_answer,
     outside_question,
     set_phrases,
-    spoken_answer,
 )
 
 
@@ -50,7 +50,7 @@ def test_every_kind_of_knowledge_occurs():
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_every_wording_can_be_read_back(relation):
     for wording in (*RELATIONS[relation].statements, *ANSWERS):
-        assert spoken_answer(relation, "Some One", wording.format(s="Some One", a="J. R. Answer")) == "J. R. Answer"
+        assert extract_answer(relation, "Some One", wording.format(s="Some One", a="J. R. Answer")) == "J. R. Answer"
 
 
 def test_refusals_are_recognised():

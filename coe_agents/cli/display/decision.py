@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coe_agents.clustering import answer_kind
-from coe_agents.policy.weighting import ranked
+from coe_agents.policy.weighting import rank_texts
 from coe_agents.policy.wording import MOSTLY, decomposition
 from coe_agents.redaction import clean
 
@@ -125,7 +125,7 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
     for options in ({"overflow": "fold"}, {"no_wrap": True}, {"no_wrap": True}, {"overflow": "fold"}):
         table.add_column(**options)
     for name, agent in decision["agents"].items():
-        answers = ranked(agent["distribution"].items())
+        answers = rank_texts(agent["distribution"].items())
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
             bar = Text("█" * max(1, round(share * longest)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")

@@ -55,10 +55,11 @@ def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> No
         lines = [f"{name}: {before!r} there, {now!r} here" for name, before, now in found]
         if lines:
             plain = [line for line in lines if "sha256" not in line] or lines  # digests only where nothing else differs
-            raise ConfigurationError(
-                "\n".join([f"{folder} holds a run with other settings:", *plain]),
-                hint="Choose another folder, or the same settings",
-            )
+            hint = "Choose another folder, or the same settings"
+            release = kept.get("coe_agents") if isinstance(kept, dict) else None
+            if release is not None and release != settings.get("coe_agents"):
+                hint = f"Choose another folder, or continue with coe-agents {release}, which wrote it"
+            raise ConfigurationError("\n".join([f"{folder} holds a run with other settings:", *plain]), hint=hint)
     elif held.exists():
         raise StoreError(f"{held} is there without {SETTINGS}", hint="Choose another folder")
     else:

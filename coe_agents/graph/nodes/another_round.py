@@ -15,7 +15,7 @@ from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import new_responses
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
-from coe_agents.rounds import RoundContext, RoundPlan, Strategies, Strategy, checked_plan
+from coe_agents.rounds import RoundContext, RoundPlan, Strategies, Strategy, check_plan
 
 
 def another_round_node(names: Sequence[str], strategies: Strategies) -> TwoForms:
@@ -35,7 +35,7 @@ def another_round_node(names: Sequence[str], strategies: Strategies) -> TwoForms
         return name, strategy, context
 
     def open_round(state: CoEState, name: str, plan: Any, started: float) -> dict[str, Any]:
-        plan = checked_plan(plan, strategy=name, agents=names)
+        plan = check_plan(plan, strategy=name, agents=names)
         update = {
             "round": state["round"] + 1,
             "strategy": name,

@@ -11,7 +11,7 @@ from coe_agents.clustering import Clusterer, parse_choice
 from coe_agents.clustering.cluster import cluster_with_former
 from coe_agents.errors import AgentError, ClusteringError, CoEError, is_control_flow
 from coe_agents.graph import events
-from coe_agents.graph.rounds import before, counted
+from coe_agents.graph.rounds import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
@@ -32,7 +32,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         if state["allowed"] is not None:
             return cluster_choices(state, state["allowed"])
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
-        excluded = counted(state, "not")
+        excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
         responses = _with_answers(given, canonicalize)
         texts = [response_text(response) for response in responses]

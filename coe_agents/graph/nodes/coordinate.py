@@ -10,7 +10,7 @@ from coe_agents.clustering import answer_kind
 from coe_agents.graph import events
 from coe_agents.graph.limits import Bounds, seconds_used
 from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import counted
+from coe_agents.graph.rounds import agents_counted_as
 from coe_agents.graph.runnables import StateNode
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision, Measurement, Policy
@@ -36,14 +36,14 @@ def coordinate_node(
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
         who, regime = "", None  # without a quorum, no regime
         if len(answering) < min_agents:
-            greedy = counted(state, "not")
+            greedy = agents_counted_as(state, "not")
             missing = [
                 f"{name} (its temperature has no effect)" if name in greedy else name
                 for name in names
                 if name not in answering
             ]
             wanted = f"{len(answering)} of {len(names)} agents answered and {min_agents} must"
-            late = bounds.passed(state)
+            late = bounds.bound_on_time(state)
             reason = f"{wanted}; missing: {', '.join(missing)}{f'; {late}' if late else ''}"
             decision = Decision("abstain", None, reason)
         elif state["measured"] is None:
@@ -83,7 +83,7 @@ def _decide(policy: Policy, measurement: Measurement, state: CoEState, bounds: B
             "Return coe_agents.policy.Decision(action, answer, reason)"
         )
     decision = without_tie(decision, measurement, policy)
-    if decision.action == "another_round" and (bound := bounds.reached(state)):
+    if decision.action == "another_round" and (bound := bounds.bound_on_rounds(state)):
         return Decision("abstain", None, "; ".join(filter(None, (decision.reason, bound))))
     if decision.action != "answer":
         return replace(decision, answer=None)

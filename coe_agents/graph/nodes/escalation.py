@@ -15,7 +15,7 @@ from coe_agents.graph.human_input import faults
 from coe_agents.graph.nodes.agent import unstreamed
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, CoEState
-from coe_agents.policy.weighting import ranked
+from coe_agents.policy.weighting import rank_texts
 from coe_agents.types import DECIDERS, Candidate, EscalatedCase, Ruling, Usage
 
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
@@ -43,7 +43,7 @@ def candidates(given: Mapping[str, Any]) -> list[Candidate]:
     else:
         measured = given.get("decision", given)
         support = measured["support"]
-    answers = [(answer, share) for answer, share in ranked(support.items()) if answer_kind(answer) == "answer"]
+    answers = [(answer, share) for answer, share in rank_texts(support.items()) if answer_kind(answer) == "answer"]
     agents = measured.get("agents", {})
     return [
         Candidate(

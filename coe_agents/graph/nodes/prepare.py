@@ -37,7 +37,7 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
     return prepare
 
 
-def opening() -> dict[str, Any]:
+def open_question() -> dict[str, Any]:
     """Returns the state for the first round of a question, without anything of a former question."""
     return {
         "round": 0,
@@ -74,7 +74,7 @@ def _settled(state: CoEState) -> dict[str, Any]:
         "conversation": convert_to_openai_messages(conversation),
         "messages": asked,
         "last_seen": conversation[-1].id,
-        **opening(),
+        **open_question(),
     }
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from coe_agents import evaluation
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples, report, score
 from coe_agents.evaluation.metrics import auroc
@@ -183,8 +182,3 @@ def test_the_best_single_model_is_chosen_on_the_other_half():
         renamed = dict(zip(names, tied.values(), strict=True))
         np.testing.assert_allclose(best_single_model(renamed, correct, halves), [0.1, 0.8, 0.3, 0.6])
     assert np.isnan(best_single_model({"c": gaps["c"]}, correct, halves)).all()
-
-
-def test_the_former_name_of_iter_statistics_warns_and_works():
-    with pytest.warns(DeprecationWarning, match='now called "iter_statistics"'):
-        assert evaluation.measured is evaluation.iter_statistics

@@ -78,8 +78,12 @@ class ScoringOptions:
     """The options of `score`, `report`, `calibrate` and `drift`: how responses become clusters, and what is right."""
 
     clusterer: Annotated[
-        Literal["normalized", "tinyworld"] | None,
-        typer.Option("--clusterer", help="normalized (the default) needs no model; tinyworld is for its own models."),
+        str | None,
+        typer.Option(
+            "--clusterer",
+            help="normalized (the default) needs no model; tinyworld is for its own models; or one of yours: the name "
+            "of an entry point, or package.module:Name, whose code is run.",
+        ),
     ] = None
     config: Annotated[
         Path | None,

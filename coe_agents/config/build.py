@@ -1,8 +1,9 @@
 """Owns the step from a configuration to its objects and its graph; `load` is the public way in."""
 
+import inspect
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from coe_agents.config.schema import (
     ArbiterConfig,
     CalibratedConfig,
     Config,
+    CustomPart,
     EmbeddingClusterer,
     EntailmentClusterer,
     GraphConfig,
@@ -35,7 +37,8 @@ from coe_agents.config.schema import (
     ThresholdConfig,
     load_config,
 )
-from coe_agents.errors import ConfigurationError
+from coe_agents.errors import CoEError, ConfigurationError
+from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.rounds import AdaptiveSampling
@@ -46,8 +49,24 @@ from coe_agents.tinyworld import (
     tinyworld_clusterer,
     tinyworld_policy,
 )
+from coe_agents.uncertainty import coordinate
+from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
+from coe_agents.uncertainty.divergences import Divergence, check_divergence
+from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
-_ALIASES = {"solver": "coordination"}
+_CLUSTERERS = {
+    "normalized": "NormalizedMatch",
+    "embedding": "EmbeddingSimilarity",
+    "llm": "BidirectionalEntailment",
+    "entailment": "BidirectionalEntailment",
+}
+"""The classes behind the built-in kinds, whose models are not needed for their names."""
+_METHODS = {
+    "clusterer": ("cluster", ("responses", "questions"), ()),
+    "policy": ("decide", ("measurement",), ("round", "max_rounds")),
+}
+"""The method of a named part, with its arguments by position and by name."""
+_NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _Part = TypeVar("_Part")
 
 
@@ -59,10 +78,10 @@ def assemble(config: Config | None) -> Any:
     """
     if config is None:
         return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
-    creates = (create_agents, create_clusterer, create_policy, create_escalation)
+    creates = (create_agents, create_clusterer, create_policy, create_escalation, _divergence, _check_solver)
     parts: list[Any] = _all([partial(create, config) for create in creates])
-    agents, clusterer, policy, escalation = parts
-    options, adaptive = config.graph.model_dump(), config.graph.adaptive
+    agents, clusterer, policy, escalation, divergence, _ = parts
+    options, adaptive = config.graph.model_dump() | {"divergence": divergence}, config.graph.adaptive
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
     if isinstance(clusterer, BidirectionalEntailment) and (config.graph.max_rounds > 1 or adaptive is not None):
         # each round clusters all responses of a question again
@@ -166,7 +185,7 @@ def _at(config: Config, create: Callable[[], _Part], section: type[BaseModel], *
         chosen = "provider" if issubclass(section, ModelSection) else "kind"
         raise ConfigurationError(config.fault(str(error), *place, chosen)) from error
     except FieldError as error:
-        raise ConfigurationError(config.fault(str(error), *place, error.field)) from error
+        raise ConfigurationError(config.fault(str(error), *place, *error.field.split(".", 1))) from error
     except ValueError as error:
         message = str(error)
         raise ConfigurationError(config.fault(message, *place, *_field(message, section))) from error
@@ -175,7 +194,7 @@ def _at(config: Config, create: Callable[[], _Part], section: type[BaseModel], *
 def _field(message: str, section: type[BaseModel]) -> tuple[str, ...]:
     """Returns the field of the section whose quoted name begins the message, if there is one."""
     found = re.match(r'"(\w+)"', message)
-    name = _ALIASES.get(found[1], found[1]) if found else ""
+    name = found[1] if found else ""
     return (name,) if name in section.model_fields else ()
 
 
@@ -190,6 +209,9 @@ def _agent(config: AgentConfig, n_samples: int | None) -> ModelAgent:
 def _clusterer(config: Config) -> Clusterer:
     chosen = config.clusterer
     match chosen:
+        case CustomPart():
+            named: Clusterer = create_named("clusterer", chosen.kind, chosen.options, folder=config.folder)
+            return named
         case NormalizedClusterer():
             return NormalizedMatch()
         case EmbeddingClusterer():
@@ -208,6 +230,9 @@ def _clusterer(config: Config) -> Clusterer:
 
 def _policy(config: Config) -> Policy:
     chosen = config.policy
+    if isinstance(chosen, CustomPart):
+        policy: Policy = create_named("policy", chosen.kind, chosen.options, folder=config.folder)
+        return policy
     if isinstance(chosen, ThresholdConfig):
         return ThresholdPolicy(chosen.max_coe, otherwise=chosen.otherwise)
     if isinstance(chosen, CalibratedConfig):
@@ -220,7 +245,7 @@ def _calibrated(config: Config, chosen: CalibratedConfig) -> CalibratedPolicy:
         policy = CalibratedPolicy.load(config.folder / chosen.path, otherwise=chosen.otherwise)
     except ConfigurationError as error:
         raise FieldError("path", str(error)) from error
-    clusterer = "NormalizedMatch" if isinstance(config.clusterer, NormalizedClusterer) else "BidirectionalEntailment"
+    clusterer = _CLUSTERERS.get(config.clusterer.kind) or type(_clusterer(config)).__name__
     calibrated = policy.calibration
     for part, now, then in (
         ("clusterer", clusterer, calibrated.clusterer),
@@ -231,6 +256,101 @@ def _calibrated(config: Config, chosen: CalibratedConfig) -> CalibratedPolicy:
             message = f"the calibrated risk does not hold: {part} {now} differs from {then} at calibration"
             warnings.warn(message, stacklevel=2)
     return policy
+
+
+def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Path) -> Any:
+    """Calls the class or function that `kind` names with the options, and checks what it returns.
+
+    Args:
+        part: "clusterer" or "policy".
+        kind: The name of an entry point, or "package.module:name", which Python looks for in `folder` last.
+        options: Keyword arguments.
+        folder: Of the configuration file.
+
+    Raises:
+        FieldError: If it cannot be imported or called, or is no such part.
+    """
+    label = f'{part} "{kind}"'
+    create = _load_named(part, kind, folder, field="kind", wanted=f"a class or function that creates a {part}")
+    _check_options(create, options, label)
+    try:
+        created = create(**options)
+    except Exception as error:  # it may raise anything
+        named = re.match(r'"(\w+)"', str(error))
+        field = f"options.{named[1]}" if named and named[1] in options else "options"
+        described = str(error) if isinstance(error, CoEError | ValueError) else f"{type(error).__name__}: {error}"
+        raise FieldError(field, f"{label} cannot be created: {' '.join(described.split())}") from error
+    method, by_position, by_name = _METHODS[part]
+    try:
+        inspect.signature(getattr(created, method)).bind(*by_position, **dict.fromkeys(by_name))
+    except (AttributeError, TypeError) as error:
+        wanted = ", ".join([*by_position, *(["*", *by_name] if by_name else [])])
+        raise FieldError(
+            "kind", f"{label} must create an object with the method {method}({wanted}); got {type(created).__name__}"
+        ) from error
+    return created
+
+
+def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) -> Any:
+    entry = find_extension(part, name)
+    if entry is None:
+        raise FieldError(field, f'{part} "{name}" is not installed. Name an entry point or "package.module:name"')
+    try:
+        loaded = load_extension(entry, folder=folder)
+    except ConfigurationError as error:
+        raise FieldError(field, str(error)) from error
+    if not callable(loaded):
+        raise FieldError(field, f'{part} "{name}" must be {wanted}; got {type(loaded).__name__}. Name another object')
+    return loaded
+
+
+def _check_options(create: Callable[..., Any], options: Mapping[str, Any], label: str) -> None:
+    try:
+        signature = inspect.signature(create)
+    except ValueError:  # some classes written in C have none
+        return
+    parameters = [each for each in signature.parameters.values() if each.kind not in _NOT_BY_NAME]
+    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    takes_any = len(names) < len(parameters)
+    for name in options:
+        if name not in names and not takes_any:
+            hint = did_you_mean(name, names) or (f"Its options are {', '.join(names)}" if names else "It takes none")
+            raise FieldError(f"options.{name}", f"unknown option of {label}. {hint}")
+    for each in parameters:
+        if each.default is each.empty and each.name in names and each.name not in options:
+            raise FieldError("options", f'{label} requires the option "{each.name}". Add it')
+
+
+def _divergence(config: Config) -> Divergence:
+    def load() -> Divergence:
+        name = config.graph.divergence
+        if name in DIVERGENCES:
+            return name
+        wanted = "a function of two distributions"
+        function: Divergence = _load_named("divergence", name, config.folder, field="divergence", wanted=wanted)
+        try:
+            check_divergence(function)
+        except Exception as error:  # it may raise anything
+            raise FieldError("divergence", f'divergence "{name}" does not work: {error}') from error
+        return function
+
+    return _at(config, load, GraphConfig, "graph")
+
+
+def _check_solver(config: Config) -> None:
+    def check() -> None:
+        name = config.graph.coordination
+        if name is None:
+            return
+        if name not in SOLVERS:
+            wanted = "a function from distributions to distributions"
+            _load_named("solver", name, config.folder, field="coordination", wanted=wanted)
+        try:
+            coordinate([[1.0]], solver=name)
+        except Exception as error:  # it may raise anything
+            raise FieldError("coordination", f'solver "{name}" does not work: {error}') from error
+
+    _at(config, check, GraphConfig, "graph")
 
 
 @dataclass(frozen=True, slots=True)

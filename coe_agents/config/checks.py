@@ -9,6 +9,7 @@ from coe_agents.config.build import assemble, create_judge
 from coe_agents.config.schema import (
     CalibratedConfig,
     Config,
+    CustomPart,
     EntailmentClusterer,
     JudgeClusterer,
     RegimeConfig,
@@ -92,6 +93,8 @@ def _notes(config: Config) -> Iterator[str]:
     if isinstance(policy, ThresholdConfig | CalibratedConfig):
         again = [("otherwise",)] if policy.otherwise == "another_round" else []
         escalates = policy.otherwise == "escalate"
+    elif isinstance(policy, CustomPart):
+        again, escalates = [], True  # only its code knows
     else:
         again = [("actions", regime) for regime, action in policy.actions.items() if action == "another_round"]
         escalates = "escalate" in policy.actions.values()

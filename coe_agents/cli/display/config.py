@@ -12,6 +12,7 @@ from coe_agents.config.clients import LOCAL_PROVIDERS
 from coe_agents.config.schema import (
     CalibratedConfig,
     Config,
+    CustomPart,
     EmbeddingClusterer,
     GraphConfig,
     JudgeClusterer,
@@ -22,6 +23,7 @@ from coe_agents.config.schema import (
 from coe_agents.doctor.agents import AgentReport
 from coe_agents.doctor.clusterers import EmbeddingReport, EntailmentReport
 from coe_agents.doctor.diagnosis import Examination
+from coe_agents.extensions import find_extension, origin_of
 from coe_agents.policy import RegimePolicy
 from coe_agents.redaction import clean
 
@@ -172,6 +174,8 @@ def _key(section: ModelSection) -> str:
 
 def _clusterer(config: Config) -> str:
     chosen = config.clusterer
+    if isinstance(chosen, CustomPart):
+        return _custom("clusterer", chosen)
     if isinstance(chosen, NormalizedClusterer):
         return "normalized: equal except for case, articles and punctuation; no model"
     if isinstance(chosen, EmbeddingClusterer):
@@ -187,12 +191,25 @@ def _clusterer(config: Config) -> str:
     return f"entailment by {chosen.model} ({source}); {rule}"
 
 
+def _custom(part: str, section: CustomPart) -> str:
+    options = ", ".join(f"{name} = {value!r}" for name, value in section.options.items())
+    return _named(part, section.kind) + (f"; options: {options}" if options else "")
+
+
+def _named(part: str, name: str) -> str:
+    """Returns a name, and for an extension where it was loaded from."""
+    entry = find_extension(part, name)
+    return name if entry is None else f"{name} (from {origin_of(entry)})"
+
+
 def _served(section: ModelSection) -> str:
     return f"{section.provider} {_model(section)} (key: {_key(section)})"
 
 
 def _policy(config: Config) -> str:
     chosen = config.policy
+    if isinstance(chosen, CustomPart):
+        return _custom("policy", chosen)
     unit = "nats" if config.graph.divergence == "kl" else "on the scale of kl"
     if isinstance(chosen, RegimeConfig):
         policy = RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
@@ -227,7 +244,8 @@ def _graph(config: Config) -> str:
     return (
         f"{', '.join(bounds)} at most{strategies}{_adaptive(graph)}; "
         f"{quorum} of {_plural(n_agents, 'agent')} must answer; "
-        f"weighting {graph.weighting}; divergence {graph.divergence}; coordination {graph.coordination or 'off'}"
+        f"weighting {graph.weighting}; divergence {_named('divergence', graph.divergence)}; "
+        f"coordination {_named('solver', graph.coordination or 'off')}"
     )
 
 

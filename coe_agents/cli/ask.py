@@ -38,7 +38,7 @@ def ask(
     as_json: JsonOption = False,
     watched: WatchOption = False,
 ) -> None:
-    """Ask the group; show the answer or the refusal first, then the reason."""
+    """Ask the group of models a question; show the answer or the refusal first, then the reason."""
     if question == "-":
         question = sys.stdin.read().strip()
     if not question.strip():

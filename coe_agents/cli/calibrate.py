@@ -23,17 +23,22 @@ def calibrate(
     scoring: ScoringOptions,
     confidence: Annotated[float, typer.Option(help="Probability that the risk is kept, in (0, 1).")] = 0.9,
     gate: Annotated[
-        Literal["threshold", "learned"], typer.Option(help="A threshold on CoE, or on a learned probability of error.")
+        Literal["threshold", "learned"],
+        typer.Option(help="threshold: on CoE; learned: on a probability of error, learned from the samples."),
     ] = "threshold",
     halves: Annotated[
         bool,
         typer.Option(
             "--halves",
-            help="Fit a learned gate on one half and choose its threshold on the other: a guarantee, less data.",
+            help="With --gate learned: fit it on one half and choose its threshold on the other. The risk is then "
+            "guaranteed, but each half has less data.",
         ),
     ] = False,
 ) -> None:
-    """Choose the threshold with the highest coverage that keeps a stated risk, on saved samples with verdicts."""
+    """Choose when to answer: the threshold with which most questions are answered at a stated risk of wrong answers.
+
+    It is chosen on saved responses of which it is known whether they are right.
+    """
     from coe_agents.evaluation import Samples, judged
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.policy.gate import LearnedGate

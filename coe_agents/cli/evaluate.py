@@ -26,7 +26,7 @@ def evaluate(
     as_json: JsonOption = False,
     partition_size: PartitionOption = 100,
 ) -> None:
-    """Sample, then score: with the clusterer of --config, or tinyworld's by default; --clusterer overrides both."""
+    """Run `sample`, then `score`, with the clusterer of --config or tinyworld's; --clusterer overrides both."""
     ray, config = create_engine(engine), sampling.config
     with ExitStack() as stack:
         if ray is not None:

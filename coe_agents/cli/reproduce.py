@@ -30,7 +30,7 @@ _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
 
 def reproduce(
-    name: Annotated[Name, typer.Argument(help="The experiment.")],
+    name: Annotated[Name, typer.Argument(help="The experiment, or all of them.")],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and the stored responses.")] = Path(
         "reproduced"
     ),

@@ -47,7 +47,10 @@ def score(
         typer.Option(help="A score of yours, as package.module:name, whose code is run. May be given several times."),
     ] = None,
 ) -> None:
-    """Score saved samples: AUROC, AURAC and accuracy of every uncertainty score, with 95 % intervals."""
+    """Show how well each uncertainty score separates wrong answers from right ones, on saved responses.
+
+    The measures are AUROC, AURAC and the accuracy on the most certain questions, with 95 % intervals.
+    """
     ray = create_engine(engine)
     if (ray is None) != (out is None):
         raise typer.BadParameter("--out and --engine ray require each other. Give both or neither", param_hint="--out")

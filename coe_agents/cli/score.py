@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.engine import RayEngine, create_engine, share_limits
+from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.options import (
     EngineOptions,
     JsonOption,
@@ -51,7 +51,7 @@ def score(
 
     The measures are AUROC, AURAC and the accuracy on the most certain questions, with 95 % intervals.
     """
-    ray = create_engine(engine)
+    ray = ray_options(engine)
     if (ray is None) != (out is None):
         raise typer.BadParameter("--out and --engine ray require each other. Give both or neither", param_hint="--out")
     if ray is not None and estimator:
@@ -84,7 +84,7 @@ def figures_of(
     options: ScoringOptions,
     *,
     resamples: int = 1000,
-    engine: RayEngine | None = None,
+    engine: EngineOptions | None = None,
     out: Path | None = None,
     partition_size: int = 256,
     estimators: Sequence[str] = (),
@@ -204,7 +204,7 @@ def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
 
 
 def _score_on(
-    engine: RayEngine,
+    engine: EngineOptions,
     questions: "Samples",
     out: Path,
     setting: "Setting",
@@ -227,7 +227,7 @@ def _score_on(
     name = "scored"
     with progress({name: (0, len(questions))}, what="questions") as advance, cluster(engine.address):
         bound = _most_actors(config, options.correctness)
-        pool = engine.pool(n_parts=-(-len(questions) // partition_size), bound=bound)
+        pool = create_pool(engine, n_parts=-(-len(questions) // partition_size), bound=bound)
         create = partial(
             _create_setting,
             options,

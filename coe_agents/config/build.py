@@ -3,7 +3,8 @@
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from coe_agents.config.schema import (
     JudgeClusterer,
     ModelSection,
     NormalizedClusterer,
+    RegimeConfig,
     ThresholdConfig,
     load_config,
 )
@@ -78,7 +80,7 @@ def assemble(config: Config | None) -> Any:
     """
     if config is None:
         return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
-    creates = (create_agents, create_clusterer, create_policy, create_escalation, _divergence, _check_solver)
+    creates = (create_agents, create_clusterer, create_policy, _create_escalation, _load_divergence, _check_solver)
     parts: list[Any] = _all([partial(create, config) for create in creates])
     agents, clusterer, policy, escalation, divergence, _ = parts
     options, adaptive = config.graph.model_dump() | {"divergence": divergence}, config.graph.adaptive
@@ -92,7 +94,7 @@ def assemble(config: Config | None) -> Any:
         message = str(error)
         # the graph speaks of agents by name
         named = [i for i, agent in enumerate(config.agents) if f"got {agent.name!r}" in message]
-        place = ("agents", named[-1], "name") if named else ("graph", *_field(message, GraphConfig))
+        place = ("agents", named[-1], "name") if named else ("graph", *_field_of(message, GraphConfig))
         raise ConfigurationError(config.fault(message, *place)) from error
 
 
@@ -102,12 +104,17 @@ def create_agents(config: Config, *, n_samples: int | None = None) -> list[Model
     Raises:
         ConfigurationError: If an agent cannot be created.
     """
-    return _all(
-        [
-            partial(_at, config, partial(_agent, agent, n_samples), AgentConfig, "agents", place)
-            for place, agent in enumerate(config.agents)
-        ]
-    )
+    return _all([partial(_create_agent, config, place, n_samples) for place in range(len(config.agents))])
+
+
+def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
+    section = config.agents[place]
+    sampling = section.model_dump(exclude={"name", *ModelSection.model_fields})
+    if n_samples is not None:
+        sampling["n_samples"] = n_samples if section.temperature > 0 else 1
+    with _faults_at(config, AgentConfig, "agents", place):
+        models = [create_chat_model(replica, owner=f'agent "{section.name}"') for replica in replicas_of(section)]
+        return ModelAgent(section.name, models, **sampling)
 
 
 def create_clusterer(config: Config) -> Clusterer:
@@ -116,7 +123,27 @@ def create_clusterer(config: Config) -> Clusterer:
     Raises:
         ConfigurationError: If it cannot be created.
     """
-    return _at(config, lambda: _clusterer(config), type(config.clusterer), "clusterer")
+    section = config.clusterer
+    with _faults_at(config, type(section), "clusterer"):
+        match section:
+            case CustomPart():
+                named: Clusterer = create_named("clusterer", section.kind, section.options, folder=config.folder)
+                return named
+            case NormalizedClusterer():
+                return NormalizedMatch()
+            case EmbeddingClusterer():
+                embeddings = create_embeddings(section, owner="the clusterer")
+                return EmbeddingSimilarity(embeddings, threshold=section.threshold)
+            case JudgeClusterer():
+                # a judge must not vary
+                model = create_chat_model(section, owner="the clusterer", defaults={"temperature": 0})
+                judge: EntailmentModel = ChatEntailment(model, max_concurrency=section.max_concurrency)
+            case EntailmentClusterer():
+                from coe_agents.backends import TransformersEntailment
+
+                folder = str(model_folder(ENTAILMENT_MODEL)) if section.model == "tinyworld" else section.model
+                judge = TransformersEntailment(folder, device=section.device)
+        return BidirectionalEntailment(judge, strict=section.strict)
 
 
 def create_policy(config: Config) -> Policy:
@@ -125,24 +152,37 @@ def create_policy(config: Config) -> Policy:
     Raises:
         ConfigurationError: If it cannot be created.
     """
-    return _at(config, lambda: _policy(config), type(config.policy), "policy")
+    section = config.policy
+    with _faults_at(config, type(section), "policy"):
+        match section:
+            case CustomPart():
+                named: Policy = create_named("policy", section.kind, section.options, folder=config.folder)
+                return named
+            case ThresholdConfig():
+                return ThresholdPolicy(section.max_coe, otherwise=section.otherwise)
+            case RegimeConfig():
+                thresholds = section.aleatoric_threshold, section.epistemic_threshold
+                return RegimePolicy(*thresholds, actions=section.actions)
+            case CalibratedConfig():
+                return _load_calibrated(config, section)
 
 
-def create_escalation(config: Config) -> Arbiter | None:
-    """Returns the arbiter of a configuration, if it has one.
-
-    Raises:
-        ConfigurationError: If it cannot be created.
-    """
-    chosen = config.escalation
-    if chosen is None:
-        return None
-    return _at(
-        config,
-        lambda: Arbiter(create_chat_model(chosen, owner="the arbiter"), name=chosen.name),
-        ArbiterConfig,
-        "escalation",
-    )
+def _load_calibrated(config: Config, section: CalibratedConfig) -> CalibratedPolicy:
+    try:
+        policy = CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
+    except ConfigurationError as error:
+        raise FieldError("path", str(error)) from error
+    clusterer = _CLUSTERERS.get(config.clusterer.kind) or type(create_clusterer(config)).__name__
+    calibrated = policy.calibration
+    for part, now, then in (
+        ("clusterer", clusterer, calibrated.clusterer),
+        ("divergence", config.graph.divergence, "kl"),
+        ("agents", sorted(agent.name for agent in config.agents), sorted(calibrated.agents)),
+    ):
+        if now != then:
+            message = f"the calibrated risk does not hold: {part} {now} differs from {then} at calibration"
+            warnings.warn(message, stacklevel=2)
+    return policy
 
 
 def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
@@ -151,17 +191,48 @@ def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
     Raises:
         ConfigurationError: If it cannot be created.
     """
-    chosen = config.judge
-    if chosen is None:
+    section = config.judge
+    if section is None:
         return None
-    return _at(
-        config,
-        lambda: ChatJudge(
-            create_chat_model(chosen, owner="the judge"), name=f"judge {chosen.model}", max_concurrency=at_once
-        ),
-        ModelSection,
-        "judge",
-    )
+    with _faults_at(config, ModelSection, "judge"):
+        model = create_chat_model(section, owner="the judge")
+        return ChatJudge(model, name=f"judge {section.model}", max_concurrency=at_once)
+
+
+def _create_escalation(config: Config) -> Arbiter | None:
+    section = config.escalation
+    if section is None:
+        return None
+    with _faults_at(config, ArbiterConfig, "escalation"):
+        return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
+
+
+def _load_divergence(config: Config) -> Divergence:
+    name = config.graph.divergence
+    if name in DIVERGENCES:
+        return name
+    with _faults_at(config, GraphConfig, "graph"):
+        wanted = "a function of two distributions"
+        function: Divergence = _load_named("divergence", name, config.folder, field="divergence", wanted=wanted)
+        try:
+            check_divergence(function)
+        except Exception as error:  # it may raise anything
+            raise FieldError("divergence", f'divergence "{name}" does not work: {error}') from error
+        return function
+
+
+def _check_solver(config: Config) -> None:
+    name = config.graph.coordination
+    if name is None:
+        return
+    with _faults_at(config, GraphConfig, "graph"):
+        if name not in SOLVERS:
+            wanted = "a function from distributions to distributions"
+            _load_named("solver", name, config.folder, field="coordination", wanted=wanted)
+        try:
+            coordinate([[1.0]], solver=name)
+        except Exception as error:  # it may raise anything
+            raise FieldError("coordination", f'solver "{name}" does not work: {error}') from error
 
 
 def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
@@ -177,85 +248,27 @@ def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
     return parts
 
 
-def _at(config: Config, create: Callable[[], _Part], section: type[BaseModel], *place: str | int) -> _Part:
-    """Calls `create`; an invalid argument or a missing package becomes an error at `place` of the file."""
+@contextmanager
+def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> Iterator[None]:
+    """Turns an invalid argument or a missing package into an error at `place` of the file."""
+    field: tuple[str, ...]
+    cause: Exception
     try:
-        return create()
+        yield
+        return
     except ImportError as error:
-        chosen = "provider" if issubclass(section, ModelSection) else "kind"
-        raise ConfigurationError(config.fault(str(error), *place, chosen)) from error
+        field, cause = ("provider" if issubclass(section, ModelSection) else "kind",), error
     except FieldError as error:
-        raise ConfigurationError(config.fault(str(error), *place, *error.field.split(".", 1))) from error
+        field, cause = tuple(error.field.split(".", 1)), error
     except ValueError as error:
-        message = str(error)
-        raise ConfigurationError(config.fault(message, *place, *_field(message, section))) from error
+        field, cause = _field_of(str(error), section), error
+    raise ConfigurationError(config.fault(str(cause), *place, *field)) from cause
 
 
-def _field(message: str, section: type[BaseModel]) -> tuple[str, ...]:
+def _field_of(message: str, section: type[BaseModel]) -> tuple[str, ...]:
     """Returns the field of the section whose quoted name begins the message, if there is one."""
     found = re.match(r'"(\w+)"', message)
-    name = found[1] if found else ""
-    return (name,) if name in section.model_fields else ()
-
-
-def _agent(config: AgentConfig, n_samples: int | None) -> ModelAgent:
-    sampling = config.model_dump(exclude={"name", *ModelSection.model_fields})
-    if n_samples is not None:
-        sampling["n_samples"] = n_samples if config.temperature > 0 else 1
-    models = [create_chat_model(replica, owner=f'agent "{config.name}"') for replica in replicas_of(config)]
-    return ModelAgent(config.name, models, **sampling)
-
-
-def _clusterer(config: Config) -> Clusterer:
-    chosen = config.clusterer
-    match chosen:
-        case CustomPart():
-            named: Clusterer = create_named("clusterer", chosen.kind, chosen.options, folder=config.folder)
-            return named
-        case NormalizedClusterer():
-            return NormalizedMatch()
-        case EmbeddingClusterer():
-            return EmbeddingSimilarity(create_embeddings(chosen, owner="the clusterer"), threshold=chosen.threshold)
-        case JudgeClusterer():
-            # a judge must not vary
-            model = create_chat_model(chosen, owner="the clusterer", defaults={"temperature": 0})
-            judge: EntailmentModel = ChatEntailment(model, max_concurrency=chosen.max_concurrency)
-        case EntailmentClusterer():
-            from coe_agents.backends import TransformersEntailment
-
-            folder = str(model_folder(ENTAILMENT_MODEL)) if chosen.model == "tinyworld" else chosen.model
-            judge = TransformersEntailment(folder, device=chosen.device)
-    return BidirectionalEntailment(judge, strict=chosen.strict)
-
-
-def _policy(config: Config) -> Policy:
-    chosen = config.policy
-    if isinstance(chosen, CustomPart):
-        policy: Policy = create_named("policy", chosen.kind, chosen.options, folder=config.folder)
-        return policy
-    if isinstance(chosen, ThresholdConfig):
-        return ThresholdPolicy(chosen.max_coe, otherwise=chosen.otherwise)
-    if isinstance(chosen, CalibratedConfig):
-        return _calibrated(config, chosen)
-    return RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
-
-
-def _calibrated(config: Config, chosen: CalibratedConfig) -> CalibratedPolicy:
-    try:
-        policy = CalibratedPolicy.load(config.folder / chosen.path, otherwise=chosen.otherwise)
-    except ConfigurationError as error:
-        raise FieldError("path", str(error)) from error
-    clusterer = _CLUSTERERS.get(config.clusterer.kind) or type(_clusterer(config)).__name__
-    calibrated = policy.calibration
-    for part, now, then in (
-        ("clusterer", clusterer, calibrated.clusterer),
-        ("divergence", config.graph.divergence, "kl"),
-        ("agents", sorted(agent.name for agent in config.agents), sorted(calibrated.agents)),
-    ):
-        if now != then:
-            message = f"the calibrated risk does not hold: {part} {now} differs from {then} at calibration"
-            warnings.warn(message, stacklevel=2)
-    return policy
+    return (found[1],) if found and found[1] in section.model_fields else ()
 
 
 def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Path) -> Any:
@@ -319,38 +332,6 @@ def _check_options(create: Callable[..., Any], options: Mapping[str, Any], label
     for each in parameters:
         if each.default is each.empty and each.name in names and each.name not in options:
             raise FieldError("options", f'{label} requires the option "{each.name}". Add it')
-
-
-def _divergence(config: Config) -> Divergence:
-    def load() -> Divergence:
-        name = config.graph.divergence
-        if name in DIVERGENCES:
-            return name
-        wanted = "a function of two distributions"
-        function: Divergence = _load_named("divergence", name, config.folder, field="divergence", wanted=wanted)
-        try:
-            check_divergence(function)
-        except Exception as error:  # it may raise anything
-            raise FieldError("divergence", f'divergence "{name}" does not work: {error}') from error
-        return function
-
-    return _at(config, load, GraphConfig, "graph")
-
-
-def _check_solver(config: Config) -> None:
-    def check() -> None:
-        name = config.graph.coordination
-        if name is None:
-            return
-        if name not in SOLVERS:
-            wanted = "a function from distributions to distributions"
-            _load_named("solver", name, config.folder, field="coordination", wanted=wanted)
-        try:
-            coordinate([[1.0]], solver=name)
-        except Exception as error:  # it may raise anything
-            raise FieldError("coordination", f'solver "{name}" does not work: {error}') from error
-
-    _at(config, check, GraphConfig, "graph")
 
 
 @dataclass(frozen=True, slots=True)

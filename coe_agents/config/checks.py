@@ -11,7 +11,7 @@ from coe_agents.config.schema import (
     Config,
     CustomPart,
     EntailmentClusterer,
-    JudgeClusterer,
+    ModelSection,
     RegimeConfig,
     ThresholdConfig,
 )
@@ -44,23 +44,19 @@ def is_folder(model: str) -> bool:
 
 
 def _missing_folders(config: Config) -> Iterator[str]:
-    for place, agent in enumerate(config.agents):
-        if agent.provider == "transformers" and _is_missing_path(agent.model):
-            yield config.fault(_no_folder(agent.model), "agents", place, "model")
-    if config.judge is not None and config.judge.provider == "transformers" and _is_missing_path(config.judge.model):
-        yield config.fault(_no_folder(config.judge.model), "judge", "model")
-    match chosen := config.clusterer:
-        case EntailmentClusterer() | JudgeClusterer(provider="transformers") if _is_missing_path(chosen.model):
-            yield config.fault(_no_folder(chosen.model), "clusterer", "model")
-
-
-def _is_missing_path(model: str) -> bool:
-    is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
-    return is_path and not is_folder(model)
-
-
-def _no_folder(model: str) -> str:
-    return f'the folder "{model}" does not exist. Correct the path, or use a hub id ("owner/name")'
+    places: list[tuple[object, tuple[str | int, ...]]] = [
+        *((agent, ("agents", place)) for place, agent in enumerate(config.agents)),
+        (config.judge, ("judge",)),
+        (config.escalation, ("escalation",)),
+        (config.clusterer, ("clusterer",)),
+    ]
+    for section, place in places:
+        match section:
+            case EntailmentClusterer(model=model) | ModelSection(provider="transformers", model=model):
+                is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
+                if is_path and not is_folder(model):
+                    message = f'the folder "{model}" does not exist. Correct the path, or use a hub id ("owner/name")'
+                    yield config.fault(message, *place, "model")
 
 
 def _unreachable_regimes(config: Config) -> Iterator[str]:

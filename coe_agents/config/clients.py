@@ -108,7 +108,7 @@ def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> Bas
     try:
         return ChatTransformers(model, **options)
     except (TypeError, ValidationError) as error:
-        raise FieldError("options", f"{owner} cannot be created: {_described(error)}") from error
+        raise FieldError("options", f"{owner} cannot be created: {_describe(error)}") from error
 
 
 def _access(section: ModelSection, key: str | None) -> dict[str, str]:
@@ -142,7 +142,7 @@ def _create_client(create: Callable[[], _Client], *, provider: str, key: str | N
         return create()
     except Exception as error:
         field = "options" if isinstance(error, ValidationError | TypeError) else "provider"
-        described = _described(error)
+        described = _describe(error)
         if field == "provider" and isinstance(error, ValueError):
             # LangChain's message lists its providers
             supported = re.findall(r"[\w-]+", str(error).partition("\nSupported providers")[2])
@@ -153,16 +153,15 @@ def _create_client(create: Callable[[], _Client], *, provider: str, key: str | N
         raise FieldError(field, message) from error
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """Returns the error on one line; pydantic's own message would quote the input, including keys."""
-    if isinstance(error, ValidationError):
-        faults = error.errors(include_input=False, include_context=False, include_url=False)
-        return "; ".join(".".join(["options", *map(str, fault["loc"])]) + f": {_plain(fault)}" for fault in faults)
-    # LangChain's message continues with a list of its providers
-    return " ".join(re.split(r"\n\n|\nSupported", str(error))[0].split())
-
-
-def _plain(fault: Mapping[str, Any]) -> str:
-    if fault["type"] == "extra_forbidden":
-        return "unknown option. Omit it"
-    return str(fault["msg"]).removeprefix("Value error, ")
+    if not isinstance(error, ValidationError):
+        # LangChain's message continues with a list of its providers
+        return " ".join(re.split(r"\n\n|\nSupported", str(error))[0].split())
+    faults = []
+    for fault in error.errors(include_input=False, include_context=False, include_url=False):
+        message = str(fault["msg"]).removeprefix("Value error, ")
+        is_unknown = fault["type"] == "extra_forbidden"
+        place = ".".join(["options", *map(str, fault["loc"])])
+        faults.append(f"{place}: {'unknown option. Omit it' if is_unknown else message}")
+    return "; ".join(faults)

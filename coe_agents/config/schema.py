@@ -326,8 +326,9 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
         case "union_tag_invalid":
             part = str(place[0])
             return _unknown(part, _KINDS[part], fault["input"]["kind"])
-        case "literal_error" if near := did_you_mean(str(fault["input"]), _quoted(fault["ctx"]["expected"])):
-            return f"{message}. {near}"
+        case "literal_error":
+            near = did_you_mean(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
+            return f"{message}. {near}" if near else message
         case "extra_forbidden" if name.endswith("key"):
             return f"the file must not contain a key. Name {_VARIABLE}"
         case "extra_forbidden":
@@ -337,10 +338,6 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
                 return f"unknown field. Move it to [{section[0]}.options], if it is an option of that {section[0]}"
             return "unknown field. " + (did_you_mean(name, fields) or f"The fields here are {', '.join(fields)}")
     return message
-
-
-def _quoted(text: str) -> list[str]:
-    return re.findall(r"'([^']*)'", text)
 
 
 def line_of(text: str, location: Sequence[str | int]) -> int:
@@ -374,10 +371,10 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
 
 
 def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> str:
-    return f"{path}:{line_of(text, place)}: {_dotted(place)}: {message}"
+    return f"{path}:{line_of(text, place)}: {_join_place(place)}: {message}"
 
 
-def _dotted(location: Sequence[str | int]) -> str:
+def _join_place(location: Sequence[str | int]) -> str:
     parent = _SECTIONS.get((str(location[0]),), Config) if location else Config
     # a union's tag is not a field
     if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in parent.model_fields:

@@ -140,7 +140,7 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
             bar = Text("█" * max(1, round(share * longest)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
-            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(_shortened(clean(answer))))
+            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(_shorten(clean(answer))))
         if len(answers) > _SHOWN:
             rest = sum(share for _, share in answers[_SHOWN:])
             table.add_row(
@@ -158,5 +158,5 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
     return table
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"

@@ -80,16 +80,21 @@ def assemble(config: Config | None) -> Any:
     """
     if config is None:
         return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
-    creates = (create_agents, create_clusterer, create_policy, _create_escalation, _load_divergence, _check_solver)
+    creates = (create_agents, create_clusterer, create_policy, *_OF_GRAPH)
     parts: list[Any] = _all([partial(create, config) for create in creates])
-    agents, clusterer, policy, escalation, divergence, _ = parts
-    options, adaptive = config.graph.model_dump() | {"divergence": divergence}, config.graph.adaptive
+    return _connect(config, *parts)
+
+
+def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, policy: Policy, *of_graph: Any) -> Any:
+    escalation, divergence, coordination = of_graph
+    given = {"divergence": divergence, "coordination": coordination, "escalation": escalation}
+    options, adaptive = config.graph.model_dump() | given, config.graph.adaptive
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
     if isinstance(clusterer, BidirectionalEntailment) and (config.graph.max_rounds > 1 or adaptive is not None):
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     try:
-        return create_coe_graph(agents, clusterer=clusterer, policy=policy, escalation=escalation, **options)
+        return create_coe_graph(agents, clusterer=clusterer, policy=policy, **options)
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
@@ -221,10 +226,10 @@ def _load_divergence(config: Config) -> Divergence:
         return function
 
 
-def _check_solver(config: Config) -> None:
+def _check_solver(config: Config) -> str | None:
     name = config.graph.coordination
     if name is None:
-        return
+        return None
     with _faults_at(config, GraphConfig, "graph"):
         if name not in SOLVERS:
             wanted = "a function from distributions to distributions"
@@ -233,6 +238,11 @@ def _check_solver(config: Config) -> None:
             coordinate([[1.0]], solver=name)
         except Exception as error:  # it may raise anything
             raise FieldError("coordination", f'solver "{name}" does not work: {error}') from error
+    return name
+
+
+_OF_GRAPH = (_create_escalation, _load_divergence, _check_solver)
+"""What a graph needs besides agents, clusterer and policy."""
 
 
 def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
@@ -351,12 +361,15 @@ class Configuration:
     settings: Config = field(repr=False)
 
     def create_graph(self) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
-        """Returns the graph of the file, uncompiled; see `coe_agents.create_coe_graph`.
+        """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
 
         Raises:
             ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
-        graph: StateGraph[CoEState, None, CoEInput, CoEOutput] = assemble(self.settings)
+        parts: list[Any] = _all([partial(create, self.settings) for create in _OF_GRAPH])
+        graph: StateGraph[CoEState, None, CoEInput, CoEOutput] = _connect(
+            self.settings, self.agents, self.clusterer, self.policy, *parts
+        )
         return graph
 
 

@@ -122,6 +122,13 @@ def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module)
     assert decision["reason"].endswith("why not")
 
 
+def test_a_part_is_created_once(written, module):
+    name = module(CODE + "created = []\ndef create(): created.append(Same()); return created[-1]\n")
+    config = load(written(clusterer=f'[clusterer]\nkind = "{name}:create"\n'))
+    config.create_graph().compile().invoke({"question": "What is the capital of France?"})
+    assert sys.modules[name].created == [config.clusterer]
+
+
 def test_a_function_may_create_a_part(written, module):
     assert load(written(clusterer=f'[clusterer]\nkind = "{module()}:create_same"\noptions.digits = 4\n')).clusterer
 

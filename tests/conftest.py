@@ -24,3 +24,20 @@ def pytest_runtest_makereport() -> Iterator[None]:
         report.outcome = "failed"
         report.longrepr = f"COE_REQUIRE_ALL_DEPS=1 lets no test be skipped: {report.longrepr[-1]}"
     return report
+
+
+@pytest.fixture
+def register(tmp_path_factory, monkeypatch):
+    """Returns a function that registers entry points of a group, as a package such as "invented-solvers" would."""
+
+    def register(group, **values):
+        folder = tmp_path_factory.mktemp("site-packages")
+        name = f"invented-{group.rpartition('.')[2]}"
+        info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        lines = [f"{key} = {value}" for key, value in values.items()]
+        (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines]))
+        monkeypatch.syspath_prepend(str(folder))
+
+    return register

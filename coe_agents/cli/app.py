@@ -42,7 +42,7 @@ def main_options(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """Ask several language models at once, and answer only when Collaborative Entropy is low."""
+    """Ask several language models at once, and answer only when they agree: when Collaborative Entropy is low."""
 
 
 app.command(epilog=EPILOG)(ask)

@@ -38,7 +38,7 @@ def ask(
     as_json: JsonOption = False,
     watched: WatchOption = False,
 ) -> None:
-    """Ask the group; show the answer or the refusal first, then the reason."""
+    """Ask the group of models a question; show the answer or the refusal first, then the reason."""
     if question == "-":
         question = sys.stdin.read().strip()
     if not question.strip():
@@ -82,7 +82,7 @@ def demo() -> None:
 
 def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Returns the object that `ask --json` prints; it has "decided_by" only where the group did not decide itself."""
-    names = (
+    names = [
         "action",
         "answer",
         "reason",
@@ -93,7 +93,7 @@ def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str
         "n_rounds",
         "agents",
         "failed_agents",
-    )
+    ]
     printed = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
     return printed if decision["decided_by"] == "group" else {**printed, "decided_by": decision["decided_by"]}
 

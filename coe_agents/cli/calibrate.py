@@ -3,12 +3,16 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from coe_agents.cli.options import Exit, JsonOption, SamplesArgument, ScoringOptions, expand_options
 from coe_agents.cli.score import create_setting
+
+if TYPE_CHECKING:
+    from coe_agents.evaluation.calibration import Judged
+    from coe_agents.experiments import Setting
 
 DRIFT_EPILOG = f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not."
 
@@ -23,18 +27,22 @@ def calibrate(
     scoring: ScoringOptions,
     confidence: Annotated[float, typer.Option(help="Probability that the risk is kept, in (0, 1).")] = 0.9,
     gate: Annotated[
-        Literal["threshold", "learned"], typer.Option(help="A threshold on CoE, or on a learned probability of error.")
+        Literal["threshold", "learned"],
+        typer.Option(help="threshold: on CoE; learned: on a probability of error, learned from the samples."),
     ] = "threshold",
     halves: Annotated[
         bool,
         typer.Option(
             "--halves",
-            help="Fit a learned gate on one half and choose its threshold on the other: a guarantee, less data.",
+            help="With --gate learned: fit it on one half and choose its threshold on the other. The risk is then "
+            "guaranteed, but each half has less data.",
         ),
     ] = False,
 ) -> None:
-    """Choose the threshold with the highest coverage that keeps a stated risk, on saved samples with verdicts."""
-    from coe_agents.evaluation import Samples, judge_samples
+    """Choose when to answer: the threshold with which most questions are answered at a stated risk of wrong answers.
+
+    It is chosen on saved responses of which it is known whether they are right.
+    """
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.policy.gate import LearnedGate
 
@@ -44,14 +52,7 @@ def calibrate(
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
     setting = create_setting(scoring)
-    with Samples(samples) as questions:
-        rows = judge_samples(
-            questions,
-            clusterer=setting.clusterer,
-            weighting=setting.weighting,
-            criterion=setting.criterion,
-            every_cluster=gate == "learned",
-        )
+    rows = _judge_samples(samples, setting, every_cluster=gate == "learned")
     policy = calibrate_rows(
         rows,
         risk=risk,
@@ -103,20 +104,13 @@ def drift(
     as_json: JsonOption = False,
 ) -> None:
     """Check on new samples whether a calibrated policy still fits."""
-    from coe_agents.evaluation import Samples, check_drift, judge_samples
+    from coe_agents.evaluation import check_drift
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.gate import LearnedGate
 
     setting = create_setting(scoring)
     calibrated = CalibratedPolicy.load(policy)
-    with Samples(samples) as questions:
-        rows = judge_samples(
-            questions,
-            clusterer=setting.clusterer,
-            weighting=setting.weighting,
-            criterion=setting.criterion,
-            every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
-        )
+    rows = _judge_samples(samples, setting, every_cluster=isinstance(calibrated.calibration.gate, LearnedGate))
     found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
     if as_json:
         print(json.dumps({**asdict(found), "holds": found.holds}, allow_nan=False))
@@ -139,6 +133,19 @@ def drift(
         for mismatch in found.mismatches:
             print(f"mismatch: {mismatch}")
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
+
+
+def _judge_samples(samples: list[Path], setting: "Setting", *, every_cluster: bool) -> "list[Judged]":
+    from coe_agents.evaluation import Samples, judge_samples
+
+    with Samples(samples) as questions:
+        return judge_samples(
+            questions,
+            clusterer=setting.clusterer,
+            weighting=setting.weighting,
+            criterion=setting.criterion,
+            every_cluster=every_cluster,
+        )
 
 
 _VERDICTS = {"kept": "kept", "broken": "broken", "open": "neither confirmed nor refuted"}

@@ -1,6 +1,5 @@
 """Owns the Ray engine of the commands: how many actors run, and how they share the limits of an endpoint."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,35 +11,14 @@ if TYPE_CHECKING:
     from coe_agents.distributed import Pool
 
 
-@dataclass(frozen=True, slots=True)
-class RayEngine:
-    """The options that require `--engine ray`."""
-
-    address: str | None
-    actors: int | None
-    gpus_per_actor: float
-
-    def pool(self, *, n_parts: int, bound: int | None) -> "Pool":
-        """Returns the actors: as many as requested, else one for each machine, but no more than there is work for.
-
-        Args:
-            n_parts: Parts of the work; an idle actor would waste its share of the endpoints.
-            bound: How many actors can share the limits of the endpoints; None without endpoints.
-        """
-        from coe_agents.distributed import Pool, n_nodes
-
-        bounds = (self.actors or n_nodes(), n_parts, *(() if bound is None else (bound,)))
-        return Pool(max(1, min(bounds)), self.gpus_per_actor)
-
-
-def create_engine(options: EngineOptions) -> RayEngine | None:
-    """Returns the Ray engine, None for this process.
+def ray_options(options: EngineOptions) -> EngineOptions | None:
+    """Returns the options of the Ray engine, None for this process.
 
     Raises:
         BadParameter: If an option of Ray is given without `--engine ray`.
     """
     if options.engine == "ray":
-        return RayEngine(options.address, options.actors, options.gpus_per_actor)
+        return options
     given = {
         "--address": options.address,
         "--actors": options.actors,
@@ -50,6 +28,20 @@ def create_engine(options: EngineOptions) -> RayEngine | None:
         if value is not None:
             raise typer.BadParameter("it requires --engine ray. Add --engine ray, or omit it", param_hint=name)
     return None
+
+
+def create_pool(ray: EngineOptions, *, n_parts: int, bound: int | None) -> "Pool":
+    """Returns the actors: as many as requested, else one for each machine, but no more than there is work for.
+
+    Args:
+        ray: The options of the Ray engine.
+        n_parts: Parts of the work; an idle actor would waste its share of the endpoints.
+        bound: How many actors can share the limits of the endpoints; None without endpoints.
+    """
+    from coe_agents.distributed import Pool, n_nodes
+
+    bounds = (ray.actors or n_nodes(), n_parts, *(() if bound is None else (bound,)))
+    return Pool(max(1, min(bounds)), ray.gpus_per_actor)
 
 
 def share_limits(config: "Config | None", n_actors: int) -> "Config | None":

@@ -5,7 +5,7 @@ from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 
 from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.engine import create_engine
+from coe_agents.cli.engine import ray_options
 from coe_agents.cli.options import (
     EngineOptions,
     JsonOption,
@@ -26,8 +26,8 @@ def evaluate(
     as_json: JsonOption = False,
     partition_size: PartitionOption = 100,
 ) -> None:
-    """Sample, then score: with the clusterer of --config, or tinyworld's by default; --clusterer overrides both."""
-    ray, config = create_engine(engine), sampling.config
+    """Run `sample`, then `score`, with the clusterer of --config or tinyworld's; --clusterer overrides both."""
+    ray, config = ray_options(engine), sampling.config
     with ExitStack() as stack:
         if ray is not None:
             from coe_agents.distributed import cluster

@@ -1,13 +1,18 @@
-"""Owns the data of experiments: responses sampled once and stored, or read from saved files."""
+"""Owns the data of `reproduce`: responses sampled once and stored, or read from saved files."""
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import coe_agents
+from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.options import SamplingOptions, ScoringOptions
+from coe_agents.cli.sample import load_set, sample_to
+from coe_agents.cli.score import create_setting
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
@@ -15,16 +20,17 @@ from coe_agents.clustering import (
     NormalizedMatch,
     canonical_answer,
 )
+from coe_agents.config.build import create_clusterer
+from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import Sample, SampledQuestion, Samples
+from coe_agents.evaluation import CRITERIA, Criterion, SameMeaning, Sample, SampledQuestion, Samples
+from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.experiments import Setting
 from coe_agents.experiments.groups import ordered_by_responses
 from coe_agents.tinyworld import beliefs, load_facts
-from coe_agents.tinyworld.correctness import answer_span
+from coe_agents.tinyworld.correctness import answer_span, tinyworld_criterion
 
-if TYPE_CHECKING:
-    from coe_agents.config.schema import Config
-
+SHIPPED = Path(__file__).parent / "reproduce.toml"
 TEMPERATURES = (0.8, 0.9, 1.0)
 _TWIN = " (2)"
 _MOST_PAIRS = 10_000_000
@@ -32,7 +38,7 @@ _MOST_PAIRS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Dataset:
     """A dataset whose questions the agents are asked.
 
     Attributes:
@@ -46,7 +52,7 @@ class Asked:
     validation: str | None
 
     @classmethod
-    def of(cls, source: str) -> "Asked":
+    def of(cls, source: str) -> "Dataset":
         """Returns a dataset with the names of its splits."""
         if Path(source).is_file():
             return cls(source, None, None)
@@ -107,7 +113,7 @@ class Material(ABC):
 
 
 @dataclass(frozen=True)
-class AskedMaterial(Material):
+class SampledMaterial(Material):
     """Responses that are sampled when first needed, and stored under `folder`.
 
     Attributes:
@@ -119,8 +125,8 @@ class AskedMaterial(Material):
         with_context: Whether agents are shown passages.
     """
 
-    config: "Config"
-    sources: tuple[Asked, ...]
+    config: Config
+    sources: tuple[Dataset, ...]
     folder: Path
     limit: int
     seed: int
@@ -132,14 +138,13 @@ class AskedMaterial(Material):
         """Returns the validation questions of a dataset; the second panel of a single dataset is its other split."""
         if place < len(self.sources):
             source = self.sources[place]
-            return _described(source.source, source.validation), self._run(source.source, source.validation)
+            return _describe(source.source, source.validation), self._run(source.source, source.validation)
         source = self.sources[0]
         if source.train is None:
             raise ConfigurationError(f"{source.source} has no second split", hint='Pass "--dataset" twice')
-        return _described(source.source, source.train), self._run(source.source, source.train)
+        return _describe(source.source, source.train), self._run(source.source, source.train)
 
     def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
-        """Returns both splits of each dataset."""
         return {
             source.source: (
                 None if source.train is None else self._run(source.source, source.train),
@@ -159,20 +164,16 @@ class AskedMaterial(Material):
         """Returns the seconds per question of the first dataset's validation run, if this process ran all of it."""
         _ = self.main
         source = self.sources[0]
-        seconds = self._seconds.get(_name(source.source, source.validation, None))
+        seconds = self._seconds.get(_name_run(source.source, source.validation, None))
         return None if seconds is None else seconds / len(self.main)
 
     def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[SampledQuestion]:
-        name = _name(source, split, temperature)
+        name = _name_run(source, split, temperature)
         if name not in self._runs:
             self._runs[name] = self._sample(name, source, split, temperature)
         return self._runs[name]
 
     def _sample(self, name: str, source: str, split: str | None, temperature: float | None) -> list[SampledQuestion]:
-        from coe_agents.cli.options import SamplingOptions
-        from coe_agents.cli.sample import load_set, sample_to
-        from coe_agents.evaluation.samples.store import SAMPLES
-
         config = self.config.model_copy(deep=True)
         if temperature is None:
             twins = [agent.model_copy(deep=True) for agent in config.agents]
@@ -199,7 +200,7 @@ class AskedMaterial(Material):
         sample_to(options, found, config)
         if fresh:
             self._seconds[name] = time.perf_counter() - start
-        return read([out / SAMPLES])
+        return _read([out / SAMPLES])
 
 
 @dataclass(frozen=True)
@@ -215,35 +216,111 @@ class SavedMaterial(Material):
     source: str
 
     def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
-        """Returns the questions of the files, for either panel."""
         return self.source, self.questions
 
     def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
-        """Returns the files' questions as validation questions."""
         return {self.source: (None, self.questions)}
 
     def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
-        """Returns nothing: files do not state the temperature of their responses."""
-        return {}
+        return {}  # files do not state the temperature of their responses
 
     def generation_seconds(self) -> float | None:
-        """Returns None: the responses were generated elsewhere."""
         return None
 
 
-def read(paths: Sequence[Path]) -> list[SampledQuestion]:
-    """Returns the questions of files of samples, in memory."""
-    with Samples(paths) as samples:
-        return list(samples)
+def create_sampled_material(
+    config: Path | None,
+    datasets: Sequence[str] | None,
+    folder: Path,
+    *,
+    limit: int,
+    seed: int,
+    with_context: bool,
+    correctness: str | None,
+) -> SampledMaterial:
+    """Returns material from the agents of a configuration, by default `reproduce.toml`; no agent is asked yet.
+
+    Raises:
+        ConfigurationError: If the configuration is invalid.
+    """
+    load_quietly(config)  # sets the environment
+    settings = load_config(config or SHIPPED)
+    sources = tuple(Dataset.of(source) for source in datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
+    clusterer = create_clusterer(settings)
+    names = tuple(agent.name for agent in settings.agents)
+    setting = _cache_entailments(
+        Setting(clusterer, _criterion(correctness, clusterer, tinyworld=sources[0].source == "tinyworld"))
+    )
+    sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
+    provenance = {
+        "dataset": " and ".join(source.source for source in sources),
+        "agents": ", ".join(names),
+        "n": f"{limit or 'all'} questions, {_join(n for n, _ in sampling)} responses of each agent",
+        "temperature": _join(temperature for _, temperature in sampling),
+        "seed": str(seed),
+        **_provenance(setting, settings),
+    }
+    return SampledMaterial(
+        agents=names,
+        twins=_name_twins(names),
+        setting=setting,
+        provenance=provenance,
+        left_out={},
+        config=settings,
+        sources=sources,
+        folder=folder,
+        limit=limit,
+        seed=seed,
+        with_context=with_context,
+    )
 
 
-def with_cache(setting: Setting) -> Setting:
-    """Returns the setting with an entailment model that judges each pair once."""
-    clusterer = setting.clusterer
-    if not isinstance(clusterer, BidirectionalEntailment):
-        return setting
-    model = CachedEntailment(clusterer.model, max_pairs=_MOST_PAIRS)
-    return Setting(clusterer.with_model(model), setting.criterion, model, setting.weighting)
+def read_saved_material(
+    paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None, correctness: str | None
+) -> SavedMaterial:
+    """Returns material from files of samples; the clusterer is the configuration's, `NormalizedMatch` without one.
+
+    Raises:
+        ConfigurationError: If the files lack an agent.
+        SamplesError: If a file is malformed.
+    """
+    questions = _read(paths)
+    names, twins = _split_twins(questions)
+    if agents is not None:
+        in_files = {response["agent"] for question in questions for response in question.responses}
+        missing = [name for name in agents if name not in in_files]
+        if missing:
+            raise ConfigurationError(
+                f'"--agents" must name agents of the files; got {", ".join(missing)}',
+                hint=f"The files have {', '.join(sorted(in_files))}",
+            )
+        names, twins = tuple(agents), tuple(twin for twin in _name_twins(agents) if twin in in_files)
+    facts = {fact.id for fact in load_facts()}
+    of_tinyworld = all(question.id in facts for question in questions)
+    clusterer: Clusterer = (
+        NormalizedMatch() if config is None else create_setting(ScoringOptions(config=config)).clusterer
+    )
+    setting = _cache_entailments(Setting(clusterer, _criterion(correctness, clusterer, tinyworld=of_tinyworld)))
+    source = ", ".join(path.name for path in paths)
+    left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}
+    if not of_tinyworld:
+        left_out["contamination"] = "the knowledge of the models is known for tinyworld only"
+    provenance = {
+        "dataset": source,
+        "agents": ", ".join(names),
+        "n": f"{len(questions)} questions, {_responses(questions, names)} responses of each agent",
+        "temperature and seed": "unknown: the files do not state them",
+        **_provenance(setting, None),
+    }
+    return SavedMaterial(
+        agents=names,
+        twins=twins if len(twins) == len(names) else (),
+        setting=setting,
+        provenance=provenance,
+        left_out=left_out,
+        questions=questions,
+        source=source,
+    )
 
 
 def known_beliefs(identifier: str, agent: str) -> Mapping[str, float] | None:
@@ -260,26 +337,72 @@ def span_of(question: SampledQuestion, response: Sample) -> str:
     return response["answer"] if response["answer"] is not None else canonical_answer(response["text"])
 
 
-def twins_of(agents: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of the second instances."""
+def _read(paths: Sequence[Path]) -> list[SampledQuestion]:
+    with Samples(paths) as samples:
+        return list(samples)
+
+
+def _cache_entailments(setting: Setting) -> Setting:
+    """Returns the setting with an entailment model that judges each pair once."""
+    clusterer = setting.clusterer
+    if not isinstance(clusterer, BidirectionalEntailment):
+        return setting
+    model = CachedEntailment(clusterer.model, max_pairs=_MOST_PAIRS)
+    return replace(setting, clusterer=clusterer.with_model(model), entailment=model)
+
+
+def _name_twins(agents: Sequence[str]) -> tuple[str, ...]:
     return tuple(agent + _TWIN for agent in agents)
 
 
-def without_twins(questions: Sequence[SampledQuestion]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _split_twins(questions: Sequence[SampledQuestion]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns the agents of saved samples, and their second instances if all of them have one.
 
     Their order depends on their responses only, so that groups do not depend on names.
     """
     names = {response["agent"] for question in questions for response in question.responses}
     agents = tuple(ordered_by_responses((name for name in names if not name.endswith(_TWIN)), questions))
-    twins = twins_of(agents)
+    twins = _name_twins(agents)
     return agents, twins if all(twin in names for twin in twins) else ()
 
 
-def _described(source: str, split: str | None) -> str:
+def _describe(source: str, split: str | None) -> str:
     return source if split is None else f"{source}, {split}"
 
 
-def _name(source: str, split: str | None, temperature: float | None) -> str:
+def _name_run(source: str, split: str | None, temperature: float | None) -> str:
     parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
     return "-".join(part for part in parts if part is not None)
+
+
+def _criterion(name: str | None, clusterer: Clusterer, *, tinyworld: bool) -> Criterion:
+    if name == "entailment":
+        return SameMeaning(clusterer)
+    if name is None and tinyworld:
+        return tinyworld_criterion()
+    return CRITERIA[name or "reference_or_label"]
+
+
+def _provenance(setting: Setting, config: Config | None) -> dict[str, str]:
+    clusterer = type(setting.clusterer).__name__
+    if isinstance(setting.clusterer, BidirectionalEntailment):
+        model = getattr(config.clusterer, "model", None) if config else None
+        clusterer += f" ({model or type(setting.clusterer.model).__name__})"
+    return {
+        "clusterer": clusterer,
+        "right by": setting.criterion.name,
+        "weighting": setting.weighting,
+        "date": datetime.now(UTC).date().isoformat(),
+        "version": f"coe-agents {coe_agents.__version__}",
+    }
+
+
+def _responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> str:
+    counts = [
+        sum(response["agent"] == name for response in question.responses) for question in questions for name in agents
+    ]
+    return f"{min(counts)} to {max(counts)}"
+
+
+def _join(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:g}" for value in sorted(set(values)))

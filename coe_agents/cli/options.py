@@ -23,7 +23,11 @@ class Exit(IntEnum):
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="TOML file with agents, clusterer and policy; default: tinyworld."),
+    typer.Option(
+        "--config",
+        "-c",
+        help="TOML file with agents, clusterer and policy; default: tinyworld, three small models that are shipped.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show the progress of the run on standard error.")]
@@ -41,8 +45,8 @@ class SamplingOptions:
     dataset: Annotated[
         str,
         typer.Option(
-            help="triviaqa, squad, squad_v2, nq_open or truthfulqa (from the hub); tinyworld; one of their official "
-            "files; JSON Lines; Parquet; or the folder of a dataset."
+            help="triviaqa, squad, squad_v2, nq_open or truthfulqa, from the Hugging Face hub; tinyworld; a file, "
+            "such as one of their official ones, JSON Lines or Parquet; or the folder of a dataset."
         ),
     ]
     out: Annotated[Path, typer.Option(help="Folder of the run. Rerun the same command to resume.")]
@@ -78,8 +82,12 @@ class ScoringOptions:
     """The options of `score`, `report`, `calibrate` and `drift`: how responses become clusters, and what is right."""
 
     clusterer: Annotated[
-        Literal["normalized", "tinyworld"] | None,
-        typer.Option("--clusterer", help="normalized (the default) needs no model; tinyworld is for its own models."),
+        str | None,
+        typer.Option(
+            "--clusterer",
+            help="normalized (the default) needs no model; tinyworld is for its own models; or one of yours: the name "
+            "of an entry point, or package.module:Name, whose code is run.",
+        ),
     ] = None
     config: Annotated[
         Path | None,
@@ -94,8 +102,9 @@ class ScoringOptions:
             "reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment", "judge"
         ],
         typer.Option(
-            help="When an answer is right. entailment needs --config with an entailment model, judge needs --config "
-            "with [judge]."
+            help="When an answer is right: reference, it equals a reference answer; label, the samples say so; "
+            "reference_or_label, either; f1 and rouge_l, it shares words with a reference; entailment and judge, a "
+            "model says so, the entailment model or the [judge] of --config."
         ),
     ] = "reference_or_label"
 

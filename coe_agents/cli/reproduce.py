@@ -30,7 +30,7 @@ _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
 
 def reproduce(
-    name: Annotated[Name, typer.Argument(help="The experiment.")],
+    name: Annotated[Name, typer.Argument(help="The experiment, or all of them.")],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and the stored responses.")] = Path(
         "reproduced"
     ),
@@ -72,16 +72,14 @@ def reproduce(
         raise typer.BadParameter(
             f"at most two can be given; got {len(dataset)}. Omit the others", param_hint="--dataset"
         )
-    from coe_agents.cli.sources import (
-        asked_material,
-        saved_material,
-    )  # slow to import: mistakes above are reported first
+    # slow to import: mistakes above are reported first
+    from coe_agents.cli.material import create_sampled_material, read_saved_material
 
     if samples:
         chosen = tuple(agents.split(",")) if agents else None
-        material: Material = saved_material(samples, chosen, config=config, correctness=correctness)
+        material: Material = read_saved_material(samples, chosen, config=config, correctness=correctness)
     else:
-        material = asked_material(
+        material = create_sampled_material(
             config, dataset, out / "runs", limit=limit, seed=seed, with_context=with_context, correctness=correctness
         )
     names = _all_of(material) if name == "all" else [name]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.engine import RayEngine, create_engine, share_limits
+from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.options import EngineOptions, Exit, PartitionOption, SamplingOptions, expand_options
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _INTERRUPTED = 130
 @expand_options
 def sample(sampling: SamplingOptions, engine: EngineOptions, partition_size: PartitionOption = 100) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
-    ray = create_engine(engine)
+    ray = ray_options(engine)
     config = load_quietly(sampling.config)
     questions = load_set(sampling.dataset, sampling.split)
     sample_to(sampling, questions, config, engine=ray, partition_size=partition_size)
@@ -45,7 +45,7 @@ def sample_to(
     found: "QuestionSet",
     config: "Config | None",
     *,
-    engine: RayEngine | None = None,
+    engine: EngineOptions | None = None,
     partition_size: int = 100,
 ) -> None:
     """Asks the agents of a configuration the questions of a set, and stores the responses in the folder `options.out`.
@@ -99,7 +99,7 @@ def sample_to(
     ):
         if parts.pending():
             with cluster(engine.address):
-                pool = engine.pool(n_parts=parts.n_unfinished, bound=most_actors(config, options.at_once))
+                pool = create_pool(engine, n_parts=parts.n_unfinished, bound=most_actors(config, options.at_once))
                 create = partial(
                     _create_share,
                     config=share_limits(config, pool.n_actors),

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.ask import load_quietly
-from coe_agents.cli.engine import RayEngine, create_engine, share_limits
+from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.options import (
     EngineOptions,
     JsonOption,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
     from coe_agents.evaluation import Criterion, Samples, Scores
+    from coe_agents.evaluation.scoring.estimators import Estimator
     from coe_agents.experiments import Setting
 
 _JUDGED_AT_ONCE = 8
@@ -40,12 +42,30 @@ def score(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the scores, as Parquet; required with --engine ray.")
     ] = None,
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(help="A score of yours, as package.module:name, whose code is run. May be given several times."),
+    ] = None,
 ) -> None:
-    """Score saved samples: AUROC, AURAC and accuracy of every uncertainty score, with 95 % intervals."""
-    ray = create_engine(engine)
+    """Show how well each uncertainty score separates wrong answers from right ones, on saved responses.
+
+    The measures are AUROC, AURAC and the accuracy on the most certain questions, with 95 % intervals.
+    """
+    ray = ray_options(engine)
     if (ray is None) != (out is None):
         raise typer.BadParameter("--out and --engine ray require each other. Give both or neither", param_hint="--out")
-    figures = figures_of(samples, scoring, resamples=resamples, engine=ray, out=out, partition_size=partition_size)
+    if ray is not None and estimator:
+        message = "it cannot be combined with --engine ray. Register it as an entry point of an installed package"
+        raise typer.BadParameter(message, param_hint="--estimator")
+    figures = figures_of(
+        samples,
+        scoring,
+        resamples=resamples,
+        engine=ray,
+        out=out,
+        partition_size=partition_size,
+        estimators=estimator or (),
+    )
     show(figures, as_json=as_json)
 
 
@@ -64,11 +84,14 @@ def figures_of(
     options: ScoringOptions,
     *,
     resamples: int = 1000,
-    engine: RayEngine | None = None,
+    engine: EngineOptions | None = None,
     out: Path | None = None,
     partition_size: int = 256,
+    estimators: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Returns the report on samples; with a Ray engine the scores are stored in `out`, and a rerun resumes there.
+
+    `estimators` are names of further scores, as "package.module:name", for this process only.
 
     Raises:
         BadParameter: If the options cannot be combined.
@@ -87,6 +110,7 @@ def figures_of(
                 weighting=setting.weighting,
                 criterion=setting.criterion,
                 entailment=setting.entailment,
+                estimators=_load_estimators(estimators),
             )
         else:
             scores = _score_on(engine, questions, out, setting, options, config, partition_size)
@@ -119,10 +143,8 @@ def _create_setting(
 
     judge: Criterion | None = None
     clusterer: Clusterer = NormalizedMatch()
-    if options.clusterer == "tinyworld":
-        from coe_agents.tinyworld import tinyworld_clusterer
-
-        clusterer = tinyworld_clusterer()
+    if options.clusterer not in (None, "normalized"):
+        clusterer = _create_clusterer(options.clusterer)
     if config is not None:
         from coe_agents.config.build import create_clusterer, create_judge
 
@@ -144,8 +166,45 @@ def _create_setting(
     return Setting(clusterer, criterion, model, options.weighting)
 
 
+def _create_clusterer(name: str) -> "Clusterer":
+    """Returns tinyworld's clusterer or one of the user's."""
+    if name == "tinyworld":
+        from coe_agents.tinyworld import tinyworld_clusterer
+
+        return tinyworld_clusterer()
+    from coe_agents.config.build import create_named
+    from coe_agents.extensions import did_you_mean, find_extension, registered
+
+    if find_extension("clusterer", name) is None:
+        known = ["normalized", "tinyworld", *(entry.name for entry in registered("clusterer"))]
+        near = did_you_mean(name, known)
+        message = f'must be one of {", ".join(known)}, or package.module:Name; got "{name}". {near}'
+        raise typer.BadParameter(message.strip(), param_hint="--clusterer")
+    try:
+        clusterer: Clusterer = create_named("clusterer", name, {}, folder=Path())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--clusterer") from error
+    return clusterer
+
+
+def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
+    """Returns estimators by the last part of "package.module:name"; entry points are found without being named."""
+    from coe_agents.extensions import find_extension, load_extension
+
+    found: dict[str, Estimator] = {}
+    for name in names:
+        entry = find_extension("estimator", name) if ":" in name else None
+        if entry is None:
+            raise typer.BadParameter(
+                f'must be "package.module:name"; got "{name}". All other estimators are computed anyway',
+                param_hint="--estimator",
+            )
+        found[entry.attr] = load_extension(entry, folder=Path())
+    return found
+
+
 def _score_on(
-    engine: RayEngine,
+    engine: EngineOptions,
     questions: "Samples",
     out: Path,
     setting: "Setting",
@@ -168,7 +227,7 @@ def _score_on(
     name = "scored"
     with progress({name: (0, len(questions))}, what="questions") as advance, cluster(engine.address):
         bound = _most_actors(config, options.correctness)
-        pool = engine.pool(n_parts=-(-len(questions) // partition_size), bound=bound)
+        pool = create_pool(engine, n_parts=-(-len(questions) // partition_size), bound=bound)
         create = partial(
             _create_setting,
             options,
@@ -192,7 +251,9 @@ def _score_on(
 def _most_actors(config: "Config | None", correctness: str) -> int | None:
     """Returns how many actors can share the limits of the clusterer's and the judge's endpoints; None without any."""
     bounds = [_JUDGED_AT_ONCE] if correctness == "judge" else []
-    if config and config.clusterer.kind == "llm":
+    from coe_agents.config.schema import JudgeClusterer
+
+    if config and isinstance(config.clusterer, JudgeClusterer):
         bounds.append(config.clusterer.max_concurrency)
     return min(bounds, default=None)
 
@@ -204,7 +265,9 @@ def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[
     if config is None:
         return {"clusterer": clusterer or "normalized"}
     sections = {"clusterer": config.clusterer, "judge": config.judge}
-    fields = {name: section.model_dump(exclude={"base_url"}) for name, section in sections.items() if section}
+    fields = {
+        name: section.model_dump(mode="json", exclude={"base_url"}) for name, section in sections.items() if section
+    }
     secrets = frozenset().union(*(secrets_of(section) for section in sections.values() if section is not None))
     return {**json.loads(redacted(json.dumps(fields), secrets)), **({"clusterer": clusterer} if clusterer else {})}
 

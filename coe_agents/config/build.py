@@ -1,8 +1,10 @@
 """Owns the step from a configuration to its objects and its graph; `load` is the public way in."""
 
+import inspect
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,16 +28,19 @@ from coe_agents.config.schema import (
     ArbiterConfig,
     CalibratedConfig,
     Config,
+    CustomPart,
     EmbeddingClusterer,
     EntailmentClusterer,
     GraphConfig,
     JudgeClusterer,
     ModelSection,
     NormalizedClusterer,
+    RegimeConfig,
     ThresholdConfig,
     load_config,
 )
-from coe_agents.errors import ConfigurationError
+from coe_agents.errors import CoEError, ConfigurationError
+from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.rounds import AdaptiveSampling
@@ -46,8 +51,24 @@ from coe_agents.tinyworld import (
     tinyworld_clusterer,
     tinyworld_policy,
 )
+from coe_agents.uncertainty import coordinate
+from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
+from coe_agents.uncertainty.divergences import Divergence, check_divergence
+from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
-_ALIASES = {"solver": "coordination"}
+_CLUSTERERS = {
+    "normalized": "NormalizedMatch",
+    "embedding": "EmbeddingSimilarity",
+    "llm": "BidirectionalEntailment",
+    "entailment": "BidirectionalEntailment",
+}
+"""The classes behind the built-in kinds, whose models are not needed for their names."""
+_METHODS = {
+    "clusterer": ("cluster", ("responses", "questions"), ()),
+    "policy": ("decide", ("measurement",), ("round", "max_rounds")),
+}
+"""The method of a named part, with its arguments by position and by name."""
+_NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _Part = TypeVar("_Part")
 
 
@@ -59,21 +80,26 @@ def assemble(config: Config | None) -> Any:
     """
     if config is None:
         return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
-    creates = (create_agents, create_clusterer, create_policy, create_escalation)
+    creates = (create_agents, create_clusterer, create_policy, *_OF_GRAPH)
     parts: list[Any] = _all([partial(create, config) for create in creates])
-    agents, clusterer, policy, escalation = parts
-    options, adaptive = config.graph.model_dump(), config.graph.adaptive
+    return _connect(config, *parts)
+
+
+def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, policy: Policy, *of_graph: Any) -> Any:
+    escalation, divergence, coordination = of_graph
+    given = {"divergence": divergence, "coordination": coordination, "escalation": escalation}
+    options, adaptive = config.graph.model_dump() | given, config.graph.adaptive
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
     if isinstance(clusterer, BidirectionalEntailment) and (config.graph.max_rounds > 1 or adaptive is not None):
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     try:
-        return create_coe_graph(agents, clusterer=clusterer, policy=policy, escalation=escalation, **options)
+        return create_coe_graph(agents, clusterer=clusterer, policy=policy, **options)
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
         named = [i for i, agent in enumerate(config.agents) if f"got {agent.name!r}" in message]
-        place = ("agents", named[-1], "name") if named else ("graph", *_field(message, GraphConfig))
+        place = ("agents", named[-1], "name") if named else ("graph", *_field_of(message, GraphConfig))
         raise ConfigurationError(config.fault(message, *place)) from error
 
 
@@ -83,12 +109,17 @@ def create_agents(config: Config, *, n_samples: int | None = None) -> list[Model
     Raises:
         ConfigurationError: If an agent cannot be created.
     """
-    return _all(
-        [
-            partial(_at, config, partial(_agent, agent, n_samples), AgentConfig, "agents", place)
-            for place, agent in enumerate(config.agents)
-        ]
-    )
+    return _all([partial(_create_agent, config, place, n_samples) for place in range(len(config.agents))])
+
+
+def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
+    section = config.agents[place]
+    sampling = section.model_dump(exclude={"name", *ModelSection.model_fields})
+    if n_samples is not None:
+        sampling["n_samples"] = n_samples if section.temperature > 0 else 1
+    with _faults_at(config, AgentConfig, "agents", place):
+        models = [create_chat_model(replica, owner=f'agent "{section.name}"') for replica in replicas_of(section)]
+        return ModelAgent(section.name, models, **sampling)
 
 
 def create_clusterer(config: Config) -> Clusterer:
@@ -97,7 +128,27 @@ def create_clusterer(config: Config) -> Clusterer:
     Raises:
         ConfigurationError: If it cannot be created.
     """
-    return _at(config, lambda: _clusterer(config), type(config.clusterer), "clusterer")
+    section = config.clusterer
+    with _faults_at(config, type(section), "clusterer"):
+        match section:
+            case CustomPart():
+                named: Clusterer = create_named("clusterer", section.kind, section.options, folder=config.folder)
+                return named
+            case NormalizedClusterer():
+                return NormalizedMatch()
+            case EmbeddingClusterer():
+                embeddings = create_embeddings(section, owner="the clusterer")
+                return EmbeddingSimilarity(embeddings, threshold=section.threshold)
+            case JudgeClusterer():
+                # a judge must not vary
+                model = create_chat_model(section, owner="the clusterer", defaults={"temperature": 0})
+                judge: EntailmentModel = ChatEntailment(model, max_concurrency=section.max_concurrency)
+            case EntailmentClusterer():
+                from coe_agents.backends import TransformersEntailment
+
+                folder = str(model_folder(ENTAILMENT_MODEL)) if section.model == "tinyworld" else section.model
+                judge = TransformersEntailment(folder, device=section.device)
+        return BidirectionalEntailment(judge, strict=section.strict)
 
 
 def create_policy(config: Config) -> Policy:
@@ -106,24 +157,37 @@ def create_policy(config: Config) -> Policy:
     Raises:
         ConfigurationError: If it cannot be created.
     """
-    return _at(config, lambda: _policy(config), type(config.policy), "policy")
+    section = config.policy
+    with _faults_at(config, type(section), "policy"):
+        match section:
+            case CustomPart():
+                named: Policy = create_named("policy", section.kind, section.options, folder=config.folder)
+                return named
+            case ThresholdConfig():
+                return ThresholdPolicy(section.max_coe, otherwise=section.otherwise)
+            case RegimeConfig():
+                thresholds = section.aleatoric_threshold, section.epistemic_threshold
+                return RegimePolicy(*thresholds, actions=section.actions)
+            case CalibratedConfig():
+                return _load_calibrated(config, section)
 
 
-def create_escalation(config: Config) -> Arbiter | None:
-    """Returns the arbiter of a configuration, if it has one.
-
-    Raises:
-        ConfigurationError: If it cannot be created.
-    """
-    chosen = config.escalation
-    if chosen is None:
-        return None
-    return _at(
-        config,
-        lambda: Arbiter(create_chat_model(chosen, owner="the arbiter"), name=chosen.name),
-        ArbiterConfig,
-        "escalation",
-    )
+def _load_calibrated(config: Config, section: CalibratedConfig) -> CalibratedPolicy:
+    try:
+        policy = CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
+    except ConfigurationError as error:
+        raise FieldError("path", str(error)) from error
+    clusterer = _CLUSTERERS.get(config.clusterer.kind) or type(create_clusterer(config)).__name__
+    calibrated = policy.calibration
+    for part, now, then in (
+        ("clusterer", clusterer, calibrated.clusterer),
+        ("divergence", config.graph.divergence, "kl"),
+        ("agents", sorted(agent.name for agent in config.agents), sorted(calibrated.agents)),
+    ):
+        if now != then:
+            message = f"the calibrated risk does not hold: {part} {now} differs from {then} at calibration"
+            warnings.warn(message, stacklevel=2)
+    return policy
 
 
 def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
@@ -132,17 +196,53 @@ def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
     Raises:
         ConfigurationError: If it cannot be created.
     """
-    chosen = config.judge
-    if chosen is None:
+    section = config.judge
+    if section is None:
         return None
-    return _at(
-        config,
-        lambda: ChatJudge(
-            create_chat_model(chosen, owner="the judge"), name=f"judge {chosen.model}", max_concurrency=at_once
-        ),
-        ModelSection,
-        "judge",
-    )
+    with _faults_at(config, ModelSection, "judge"):
+        model = create_chat_model(section, owner="the judge")
+        return ChatJudge(model, name=f"judge {section.model}", max_concurrency=at_once)
+
+
+def _create_escalation(config: Config) -> Arbiter | None:
+    section = config.escalation
+    if section is None:
+        return None
+    with _faults_at(config, ArbiterConfig, "escalation"):
+        return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
+
+
+def _load_divergence(config: Config) -> Divergence:
+    name = config.graph.divergence
+    if name in DIVERGENCES:
+        return name
+    with _faults_at(config, GraphConfig, "graph"):
+        wanted = "a function of two distributions"
+        function: Divergence = _load_named("divergence", name, config.folder, field="divergence", wanted=wanted)
+        try:
+            check_divergence(function)
+        except Exception as error:  # it may raise anything
+            raise FieldError("divergence", f'divergence "{name}" does not work: {error}') from error
+        return function
+
+
+def _check_solver(config: Config) -> str | None:
+    name = config.graph.coordination
+    if name is None:
+        return None
+    with _faults_at(config, GraphConfig, "graph"):
+        if name not in SOLVERS:
+            wanted = "a function from distributions to distributions"
+            _load_named("solver", name, config.folder, field="coordination", wanted=wanted)
+        try:
+            coordinate([[1.0]], solver=name)
+        except Exception as error:  # it may raise anything
+            raise FieldError("coordination", f'solver "{name}" does not work: {error}') from error
+    return name
+
+
+_OF_GRAPH = (_create_escalation, _load_divergence, _check_solver)
+"""What a graph needs besides agents, clusterer and policy."""
 
 
 def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
@@ -158,79 +258,90 @@ def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
     return parts
 
 
-def _at(config: Config, create: Callable[[], _Part], section: type[BaseModel], *place: str | int) -> _Part:
-    """Calls `create`; an invalid argument or a missing package becomes an error at `place` of the file."""
+@contextmanager
+def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> Iterator[None]:
+    """Turns an invalid argument or a missing package into an error at `place` of the file."""
+    field: tuple[str, ...]
+    cause: Exception
     try:
-        return create()
+        yield
+        return
     except ImportError as error:
-        chosen = "provider" if issubclass(section, ModelSection) else "kind"
-        raise ConfigurationError(config.fault(str(error), *place, chosen)) from error
+        field, cause = ("provider" if issubclass(section, ModelSection) else "kind",), error
     except FieldError as error:
-        raise ConfigurationError(config.fault(str(error), *place, error.field)) from error
+        field, cause = tuple(error.field.split(".", 1)), error
     except ValueError as error:
-        message = str(error)
-        raise ConfigurationError(config.fault(message, *place, *_field(message, section))) from error
+        field, cause = _field_of(str(error), section), error
+    raise ConfigurationError(config.fault(str(cause), *place, *field)) from cause
 
 
-def _field(message: str, section: type[BaseModel]) -> tuple[str, ...]:
+def _field_of(message: str, section: type[BaseModel]) -> tuple[str, ...]:
     """Returns the field of the section whose quoted name begins the message, if there is one."""
     found = re.match(r'"(\w+)"', message)
-    name = _ALIASES.get(found[1], found[1]) if found else ""
-    return (name,) if name in section.model_fields else ()
+    return (found[1],) if found and found[1] in section.model_fields else ()
 
 
-def _agent(config: AgentConfig, n_samples: int | None) -> ModelAgent:
-    sampling = config.model_dump(exclude={"name", *ModelSection.model_fields})
-    if n_samples is not None:
-        sampling["n_samples"] = n_samples if config.temperature > 0 else 1
-    models = [create_chat_model(replica, owner=f'agent "{config.name}"') for replica in replicas_of(config)]
-    return ModelAgent(config.name, models, **sampling)
+def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Path) -> Any:
+    """Calls the class or function that `kind` names with the options, and checks what it returns.
 
+    Args:
+        part: "clusterer" or "policy".
+        kind: The name of an entry point, or "package.module:name", which Python looks for in `folder` last.
+        options: Keyword arguments.
+        folder: Of the configuration file.
 
-def _clusterer(config: Config) -> Clusterer:
-    chosen = config.clusterer
-    match chosen:
-        case NormalizedClusterer():
-            return NormalizedMatch()
-        case EmbeddingClusterer():
-            return EmbeddingSimilarity(create_embeddings(chosen, owner="the clusterer"), threshold=chosen.threshold)
-        case JudgeClusterer():
-            # a judge must not vary
-            model = create_chat_model(chosen, owner="the clusterer", defaults={"temperature": 0})
-            judge: EntailmentModel = ChatEntailment(model, max_concurrency=chosen.max_concurrency)
-        case EntailmentClusterer():
-            from coe_agents.backends import TransformersEntailment
-
-            folder = str(model_folder(ENTAILMENT_MODEL)) if chosen.model == "tinyworld" else chosen.model
-            judge = TransformersEntailment(folder, device=chosen.device)
-    return BidirectionalEntailment(judge, strict=chosen.strict)
-
-
-def _policy(config: Config) -> Policy:
-    chosen = config.policy
-    if isinstance(chosen, ThresholdConfig):
-        return ThresholdPolicy(chosen.max_coe, otherwise=chosen.otherwise)
-    if isinstance(chosen, CalibratedConfig):
-        return _calibrated(config, chosen)
-    return RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
-
-
-def _calibrated(config: Config, chosen: CalibratedConfig) -> CalibratedPolicy:
+    Raises:
+        FieldError: If it cannot be imported or called, or is no such part.
+    """
+    label = f'{part} "{kind}"'
+    create = _load_named(part, kind, folder, field="kind", wanted=f"a class or function that creates a {part}")
+    _check_options(create, options, label)
     try:
-        policy = CalibratedPolicy.load(config.folder / chosen.path, otherwise=chosen.otherwise)
+        created = create(**options)
+    except Exception as error:  # it may raise anything
+        named = re.match(r'"(\w+)"', str(error))
+        field = f"options.{named[1]}" if named and named[1] in options else "options"
+        described = str(error) if isinstance(error, CoEError | ValueError) else f"{type(error).__name__}: {error}"
+        raise FieldError(field, f"{label} cannot be created: {' '.join(described.split())}") from error
+    method, by_position, by_name = _METHODS[part]
+    try:
+        inspect.signature(getattr(created, method)).bind(*by_position, **dict.fromkeys(by_name))
+    except (AttributeError, TypeError) as error:
+        wanted = ", ".join([*by_position, *(["*", *by_name] if by_name else [])])
+        raise FieldError(
+            "kind", f"{label} must create an object with the method {method}({wanted}); got {type(created).__name__}"
+        ) from error
+    return created
+
+
+def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) -> Any:
+    entry = find_extension(part, name)
+    if entry is None:
+        raise FieldError(field, f'{part} "{name}" is not installed. Name an entry point or "package.module:name"')
+    try:
+        loaded = load_extension(entry, folder=folder)
     except ConfigurationError as error:
-        raise FieldError("path", str(error)) from error
-    clusterer = "NormalizedMatch" if isinstance(config.clusterer, NormalizedClusterer) else "BidirectionalEntailment"
-    calibrated = policy.calibration
-    for part, now, then in (
-        ("clusterer", clusterer, calibrated.clusterer),
-        ("divergence", config.graph.divergence, "kl"),
-        ("agents", sorted(agent.name for agent in config.agents), sorted(calibrated.agents)),
-    ):
-        if now != then:
-            message = f"the calibrated risk does not hold: {part} {now} differs from {then} at calibration"
-            warnings.warn(message, stacklevel=2)
-    return policy
+        raise FieldError(field, str(error)) from error
+    if not callable(loaded):
+        raise FieldError(field, f'{part} "{name}" must be {wanted}; got {type(loaded).__name__}. Name another object')
+    return loaded
+
+
+def _check_options(create: Callable[..., Any], options: Mapping[str, Any], label: str) -> None:
+    try:
+        signature = inspect.signature(create)
+    except ValueError:  # some classes written in C have none
+        return
+    parameters = [each for each in signature.parameters.values() if each.kind not in _NOT_BY_NAME]
+    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    takes_any = len(names) < len(parameters)
+    for name in options:
+        if name not in names and not takes_any:
+            hint = did_you_mean(name, names) or (f"Its options are {', '.join(names)}" if names else "It takes none")
+            raise FieldError(f"options.{name}", f"unknown option of {label}. {hint}")
+    for each in parameters:
+        if each.default is each.empty and each.name in names and each.name not in options:
+            raise FieldError("options", f'{label} requires the option "{each.name}". Add it')
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +361,15 @@ class Configuration:
     settings: Config = field(repr=False)
 
     def create_graph(self) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
-        """Returns the graph of the file, uncompiled; see `coe_agents.create_coe_graph`.
+        """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
 
         Raises:
             ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
-        graph: StateGraph[CoEState, None, CoEInput, CoEOutput] = assemble(self.settings)
+        parts: list[Any] = _all([partial(create, self.settings) for create in _OF_GRAPH])
+        graph: StateGraph[CoEState, None, CoEInput, CoEOutput] = _connect(
+            self.settings, self.agents, self.clusterer, self.policy, *parts
+        )
         return graph
 
 

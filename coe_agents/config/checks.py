@@ -9,8 +9,9 @@ from coe_agents.config.build import assemble, create_judge
 from coe_agents.config.schema import (
     CalibratedConfig,
     Config,
+    CustomPart,
     EntailmentClusterer,
-    JudgeClusterer,
+    ModelSection,
     RegimeConfig,
     ThresholdConfig,
 )
@@ -43,23 +44,19 @@ def is_folder(model: str) -> bool:
 
 
 def _missing_folders(config: Config) -> Iterator[str]:
-    for place, agent in enumerate(config.agents):
-        if agent.provider == "transformers" and _is_missing_path(agent.model):
-            yield config.fault(_no_folder(agent.model), "agents", place, "model")
-    if config.judge is not None and config.judge.provider == "transformers" and _is_missing_path(config.judge.model):
-        yield config.fault(_no_folder(config.judge.model), "judge", "model")
-    match chosen := config.clusterer:
-        case EntailmentClusterer() | JudgeClusterer(provider="transformers") if _is_missing_path(chosen.model):
-            yield config.fault(_no_folder(chosen.model), "clusterer", "model")
-
-
-def _is_missing_path(model: str) -> bool:
-    is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
-    return is_path and not is_folder(model)
-
-
-def _no_folder(model: str) -> str:
-    return f'the folder "{model}" does not exist. Correct the path, or use a hub id ("owner/name")'
+    places: list[tuple[object, tuple[str | int, ...]]] = [
+        *((agent, ("agents", place)) for place, agent in enumerate(config.agents)),
+        (config.judge, ("judge",)),
+        (config.escalation, ("escalation",)),
+        (config.clusterer, ("clusterer",)),
+    ]
+    for section, place in places:
+        match section:
+            case EntailmentClusterer(model=model) | ModelSection(provider="transformers", model=model):
+                is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
+                if is_path and not is_folder(model):
+                    message = f'the folder "{model}" does not exist. Correct the path, or use a hub id ("owner/name")'
+                    yield config.fault(message, *place, "model")
 
 
 def _unreachable_regimes(config: Config) -> Iterator[str]:
@@ -92,6 +89,8 @@ def _notes(config: Config) -> Iterator[str]:
     if isinstance(policy, ThresholdConfig | CalibratedConfig):
         again = [("otherwise",)] if policy.otherwise == "another_round" else []
         escalates = policy.otherwise == "escalate"
+    elif isinstance(policy, CustomPart):
+        again, escalates = [], True  # only its code knows
     else:
         again = [("actions", regime) for regime, action in policy.actions.items() if action == "another_round"]
         escalates = "escalate" in policy.actions.values()

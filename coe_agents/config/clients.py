@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from coe_agents.agents._requests.clients import create_model
 from coe_agents.config.schema import AgentConfig, ModelSection
+from coe_agents.extensions import did_you_mean
 from coe_agents.redaction import redacted
 from coe_agents.tinyworld import MODELS, model_folder
 
@@ -24,7 +25,7 @@ def default_at_once(provider: str) -> int:
 
 
 class FieldError(ValueError):
-    """A mistake in one field of a section."""
+    """A mistake in one field of a section; "options.name" is a key of its options."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -60,7 +61,9 @@ def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[st
     key = _key(section, owner)
     options |= _access(section, key)
     name = f"{section.provider}:{section.model}"
-    return _made(lambda: create_model(name, options), key=key, owner=owner, lists="init_chat_model")
+    return _create_client(
+        lambda: create_model(name, options), provider=section.provider, key=key, owner=owner, lists="init_chat_model"
+    )
 
 
 def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
@@ -83,7 +86,7 @@ def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
     def create() -> Embeddings:
         return init_embeddings(section.model, provider=section.provider, **options)
 
-    return _made(create, key=key, owner=owner, lists="init_embeddings")
+    return _create_client(create, provider=section.provider, key=key, owner=owner, lists="init_embeddings")
 
 
 def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> BaseChatModel:
@@ -105,7 +108,7 @@ def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> Bas
     try:
         return ChatTransformers(model, **options)
     except (TypeError, ValidationError) as error:
-        raise FieldError("options", f"{owner} cannot be created: {_described(error)}") from error
+        raise FieldError("options", f"{owner} cannot be created: {_describe(error)}") from error
 
 
 def _access(section: ModelSection, key: str | None) -> dict[str, str]:
@@ -133,29 +136,32 @@ def _key(section: ModelSection, owner: str) -> str | None:
     return key
 
 
-def _made(create: Callable[[], _Client], *, key: str | None, owner: str, lists: str) -> _Client:
+def _create_client(create: Callable[[], _Client], *, provider: str, key: str | None, owner: str, lists: str) -> _Client:
     """Calls `create`; an invalid provider or option becomes an error of its field. `lists` is LangChain's function."""
     try:
         return create()
     except Exception as error:
         field = "options" if isinstance(error, ValidationError | TypeError) else "provider"
-        described = _described(error)
+        described = _describe(error)
         if field == "provider" and isinstance(error, ValueError):
+            # LangChain's message lists its providers
+            supported = re.findall(r"[\w-]+", str(error).partition("\nSupported providers")[2])
+            near = did_you_mean(provider, supported)
             described += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
+            described += f". {near}" if near else ""
         message = redacted(f"{owner} cannot be created: {described}", {key} if key else ())
         raise FieldError(field, message) from error
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """Returns the error on one line; pydantic's own message would quote the input, including keys."""
-    if isinstance(error, ValidationError):
-        faults = error.errors(include_input=False, include_context=False, include_url=False)
-        return "; ".join(".".join(["options", *map(str, fault["loc"])]) + f": {_plain(fault)}" for fault in faults)
-    # LangChain's message continues with a list of its providers
-    return " ".join(re.split(r"\n\n|\nSupported", str(error))[0].split())
-
-
-def _plain(fault: Mapping[str, Any]) -> str:
-    if fault["type"] == "extra_forbidden":
-        return "unknown option. Omit it"
-    return str(fault["msg"]).removeprefix("Value error, ")
+    if not isinstance(error, ValidationError):
+        # LangChain's message continues with a list of its providers
+        return " ".join(re.split(r"\n\n|\nSupported", str(error))[0].split())
+    faults = []
+    for fault in error.errors(include_input=False, include_context=False, include_url=False):
+        message = str(fault["msg"]).removeprefix("Value error, ")
+        is_unknown = fault["type"] == "extra_forbidden"
+        place = ".".join(["options", *map(str, fault["loc"])])
+        faults.append(f"{place}: {'unknown option. Omit it' if is_unknown else message}")
+    return "; ".join(faults)

@@ -76,14 +76,7 @@ def create_group(
             if section.seed is None and "seed" not in section.options:
                 section.seed = seed
         agents = create_agents(config)
-        models = [
-            {
-                "provider": section.provider,
-                "model": section.model,
-                "options": section.options,
-            }
-            for section in config.agents
-        ]
+        models = [section.model_dump(include={"provider", "model", "options"}) for section in config.agents]
     by_name = {agent.name: agent for agent in agents}
     if len(by_name) < len(agents):
         raise ConfigurationError("two agents have the same name", hint="Give each agent its own name")
@@ -131,7 +124,7 @@ def create_group(
 
 
 def _sampling(agent: ModelAgent) -> dict[str, Any]:
-    names = (
+    names = [
         "name",
         "n_samples",
         "temperature",
@@ -140,5 +133,5 @@ def _sampling(agent: ModelAgent) -> dict[str, Any]:
         "system_prompt",
         "max_response_chars",
         "on_greedy",
-    )
+    ]
     return {name: getattr(agent, name) for name in names}

@@ -1,21 +1,62 @@
 """Owns the configuration file: its fields, their checks, and errors that name the line at fault."""
 
-import difflib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    ValidationError,
+    field_validator,
+)
 
 from coe_agents.errors import ConfigurationError
+from coe_agents.extensions import did_you_mean, find_extension, registered
 from coe_agents.rounds import MOST_SAMPLES, AdaptiveSampling
 from coe_agents.types import Action, Regime
+from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
+from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
 _ADAPTIVE = AdaptiveSampling()
 _VARIABLE = 'an environment variable with "api_key_env"'
+_REFERENCE = '"package.module:name"'
+
+
+def _check_no_key(options: dict[str, Any]) -> dict[str, Any]:
+    if keys := [name for name in options if name.lower().endswith("api_key")]:
+        raise ValueError(f'"{keys[0]}": the file must not contain a key. Name {_VARIABLE}')
+    return options
+
+
+def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
+    """Returns the check of a name: built in, an entry point, or "package.module:name"."""
+
+    def check(name: str) -> str:
+        if name in built_in or find_extension(part, name):
+            return name
+        raise ValueError(_unknown(part, built_in, name))
+
+    return check
+
+
+def _unknown(part: str, built_in: Sequence[str], name: object) -> str:
+    known = [*built_in, *(entry.name for entry in registered(part) if entry.name not in built_in)]
+    message = f"must be one of {', '.join(map(repr, known))}, or {_REFERENCE}; got {name!r}"
+    near = did_you_mean(str(name), known)
+    return f"{message}. {near}" if near else message
+
+
+_Options = Annotated[dict[str, Any], AfterValidator(_check_no_key)]
 
 
 class _Section(BaseModel):
@@ -38,7 +79,7 @@ class ModelSection(_Section):
     model: str = Field(min_length=1)
     base_url: Annotated[list[str], BeforeValidator(lambda url: [url] if isinstance(url, str) else url)] = []
     api_key_env: str | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: _Options = Field(default_factory=dict)
 
     @field_validator("base_url")
     @classmethod
@@ -53,13 +94,6 @@ class ModelSection(_Section):
                 raise ValueError('must be an address such as "http://127.0.0.1:8000/v1", or a list of addresses')
             if parts.username or parts.password:
                 raise ValueError(f"the file must not contain a password. Name {_VARIABLE}")
-        return value
-
-    @field_validator("options")
-    @classmethod
-    def _check_no_key(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if keys := [name for name in value if name.lower().endswith("api_key")]:
-            raise ValueError(f'"{keys[0]}": the file must not contain a key. Name {_VARIABLE}')
         return value
 
 
@@ -79,6 +113,18 @@ class AgentConfig(ModelSection):
     max_concurrency: int = Field(default=16, ge=1)
     max_response_chars: int = Field(default=20_000, ge=1)
     on_greedy: Literal["exclude", "count_once", "trust"] = "exclude"
+
+
+class CustomPart(_Section):
+    """A clusterer or policy of another package: a class or function, called with `options` as keyword arguments.
+
+    Attributes:
+        kind: The name of an entry point, or "package.module:name". Its module is imported, which runs its code.
+        options: The keyword arguments; must contain no key.
+    """
+
+    kind: str
+    options: _Options = Field(default_factory=dict)
 
 
 class EntailmentClusterer(_Section):
@@ -162,10 +208,28 @@ class GraphConfig(_Section):
     strategies: dict[Regime, Literal["resample", "diversify", "debate", "clarify"]] = Field(default_factory=dict)
     adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
-    coordination: str | None = None
+    coordination: Annotated[str, AfterValidator(_name_of("solver", tuple(SOLVERS)))] | None = None
     weighting: Literal["auto", "frequency", "probability"] = "auto"
-    divergence: Literal["kl", "js", "hellinger", "total_variation", "wasserstein"] = "kl"
+    divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
     max_question_chars: int = Field(default=100_000, ge=1)
+
+
+_KINDS = {
+    "clusterer": ("entailment", "llm", "embedding", "normalized"),
+    "policy": ("threshold", "regime", "calibrated"),
+}
+
+
+def _tag_of(part: str) -> Callable[[Any], str | None]:
+    """Returns the function from a table to the tag of its section: the kind, "custom" or "unknown"."""
+
+    def tag(table: Any) -> str | None:
+        kind = table.get("kind") if isinstance(table, Mapping) else getattr(table, "kind", None)
+        if kind is None or kind in _KINDS[part]:
+            return kind
+        return "custom" if isinstance(kind, str) and find_extension(part, kind) else "unknown"
+
+    return tag
 
 
 class Config(_Section):
@@ -173,9 +237,20 @@ class Config(_Section):
 
     agents: list[AgentConfig] = Field(min_length=1)
     clusterer: Annotated[
-        EntailmentClusterer | JudgeClusterer | EmbeddingClusterer | NormalizedClusterer, Field(discriminator="kind")
+        Annotated[EntailmentClusterer, Tag("entailment")]
+        | Annotated[JudgeClusterer, Tag("llm")]
+        | Annotated[EmbeddingClusterer, Tag("embedding")]
+        | Annotated[NormalizedClusterer, Tag("normalized")]
+        | Annotated[CustomPart, Tag("custom")],
+        Discriminator(_tag_of("clusterer")),
     ]
-    policy: Annotated[ThresholdConfig | RegimeConfig | CalibratedConfig, Field(discriminator="kind")]
+    policy: Annotated[
+        Annotated[ThresholdConfig, Tag("threshold")]
+        | Annotated[RegimeConfig, Tag("regime")]
+        | Annotated[CalibratedConfig, Tag("calibrated")]
+        | Annotated[CustomPart, Tag("custom")],
+        Discriminator(_tag_of("policy")),
+    ]
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
@@ -199,9 +274,11 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("clusterer", "llm"): JudgeClusterer,
     ("clusterer", "embedding"): EmbeddingClusterer,
     ("clusterer", "normalized"): NormalizedClusterer,
+    ("clusterer", "custom"): CustomPart,
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,
     ("policy", "calibrated"): CalibratedConfig,
+    ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
     ("judge",): ModelSection,
     ("graph",): GraphConfig,
@@ -229,7 +306,7 @@ def load_config(path: Path) -> Config:
         ) from error
     except ValidationError as error:
         faults = []
-        for fault in error.errors(include_input=False):
+        for fault in error.errors():
             tag = fault["type"].startswith("union_tag")
             place = (*fault["loc"], "kind") if tag else fault["loc"]
             faults.append(_fault(path, text, place, _describe(fault, place)))
@@ -247,14 +324,19 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
         case "missing" | "union_tag_not_found":
             return f'required field is missing. Add "{name}"'
         case "union_tag_invalid":
-            return f"must be one of {fault['ctx']['expected_tags']}; got '{fault['ctx']['tag']}'"
+            part = str(place[0])
+            return _unknown(part, _KINDS[part], fault["input"]["kind"])
+        case "literal_error":
+            near = did_you_mean(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
+            return f"{message}. {near}" if near else message
         case "extra_forbidden" if name.endswith("key"):
             return f"the file must not contain a key. Name {_VARIABLE}"
         case "extra_forbidden":
-            fields = list(_SECTIONS[tuple(part for part in place[:-1] if isinstance(part, str))].model_fields)
-            near = difflib.get_close_matches(name, fields, n=1)
-            remedy = f'Did you mean "{near[0]}"?' if near else f"The fields here are {', '.join(fields)}"
-            return f"unknown field. {remedy}"
+            section = tuple(part for part in place[:-1] if isinstance(part, str))
+            fields = list(_SECTIONS[section].model_fields)
+            if section[1:] == ("custom",):
+                return f"unknown field. Move it to [{section[0]}.options], if it is an option of that {section[0]}"
+            return "unknown field. " + (did_you_mean(name, fields) or f"The fields here are {', '.join(fields)}")
     return message
 
 
@@ -289,10 +371,10 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
 
 
 def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> str:
-    return f"{path}:{line_of(text, place)}: {_dotted(place)}: {message}"
+    return f"{path}:{line_of(text, place)}: {_join_place(place)}: {message}"
 
 
-def _dotted(location: Sequence[str | int]) -> str:
+def _join_place(location: Sequence[str | int]) -> str:
     parent = _SECTIONS.get((str(location[0]),), Config) if location else Config
     # a union's tag is not a field
     if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in parent.model_fields:

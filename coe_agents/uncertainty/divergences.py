@@ -300,3 +300,4 @@ _KERNELS: dict[str, Kernel] = {
     "wasserstein": _total_variation,
     "total_variation": _total_variation,
 }
+NAMES = tuple(_KERNELS)

@@ -5,11 +5,10 @@ A solver takes the distributions, shape `(n_agents, n_clusters)`, and returns th
 
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 
 import numpy as np
 
-from coe_agents.errors import ConfigurationError
+from coe_agents.extensions import did_you_mean, find_extension, load_extension, registered
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty.answers import TIE, shares_lead
 from coe_agents.uncertainty.entropies import shannon
@@ -18,7 +17,6 @@ Solver = Callable[[FloatArray], FloatArray]
 Objective = Callable[[FloatArray], FloatArray]
 """Entropies, shape `(n_points,)`, of offsets, shape `(n_dimensions, n_points)`."""
 
-ENTRY_POINT_GROUP = "coe_agents.solvers"
 TRUST_RADIUS = 2.0
 
 
@@ -97,26 +95,25 @@ def within_trust_region(distributions: FloatArray, minimise: Callable[[Objective
 
 
 def solver_named(name: str) -> Solver:
-    """Finds a solver: one of the built-in ones, or one that an installed package registers as an entry point."""
+    """Finds a solver: a built-in one, an entry point of an installed package, or "package.module:name".
+
+    Raises:
+        ConfigurationError: It cannot be imported.
+        ValueError: The name is unknown.
+    """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    registered = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
-    if name in registered:
-        return _loaded(registered[name])
-    valid = ", ".join(f'"{known}"' for known in [*BUILT_IN, *registered])
+    if entry := find_extension("solver", name):
+        solver: Solver = load_extension(entry)
+        return solver
+    known = [*BUILT_IN, *(entry.name for entry in registered("solver"))]
+    valid = ", ".join(f'"{each}"' for each in known)
+    near = did_you_mean(name, known)
     hint = ', install it with  pip install "coe-agents[bayesian]"' if name == "bayesian" else ", pass a callable"
-    raise ValueError(f'"solver" must be a known name or a callable; got {name!r}. Choose one of {valid}{hint}')
-
-
-def _loaded(entry: EntryPoint) -> Solver:
-    try:
-        solver: Solver = entry.load()
-    except ImportError as error:
-        raise ConfigurationError(
-            f'solver "{entry.name}" ({entry.value}) cannot be imported: {error}',
-            hint="Install the package that registers it",
-        ) from error
-    return solver
+    raise ValueError(
+        f'"solver" must be a known name, "package.module:name" or a callable; got {name!r}. '
+        f"{f'{near} ' if near else ''}Choose one of {valid}{hint}"
+    )
 
 
 def _logits(p: FloatArray) -> FloatArray:

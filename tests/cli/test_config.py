@@ -152,6 +152,7 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         ('"local"', '"cluster"', 'coe.toml:2: agents[0].name: a name of "agents" must not be that of a node'),
         ('"tiny-llama"', '"gpt"', 'coe.toml:4: agents[0].model: "model" of agent "local" must be one of tiny-llama'),
         ('"openai"', '"opnai"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Unable to infer'),
+        ('"openai"', '"opnai"', 'Did you mean "openai"?'),
         ('"openai"', '"anthropic"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Initializing'),
         ('"openai"', '"huggingface"', 'Set provider = "transformers", which runs the same models'),
         ("COE_TEST_KEY", "COE_NO_KEY", 'coe.toml:11: agents[1].api_key_env: the environment variable "COE_NO_KEY"'),
@@ -232,6 +233,11 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
             '"normalized"',
             '"embedding"\nprovider = "opnai"\nmodel = "m"\nthreshold = 0.9',
             "created: Provider 'opnai' is not supported. Use \"openai\" for any server with its",
+        ),
+        (
+            '"normalized"',
+            '"embedding"\nprovider = "opnai"\nmodel = "m"\nthreshold = 0.9',
+            'Did you mean "openai"?',
         ),
         (
             '"normalized"',

@@ -3,7 +3,7 @@ import typer
 from typer.testing import CliRunner
 
 from coe_agents.cli.app import app
-from coe_agents.cli.engine import create_engine, share_limits
+from coe_agents.cli.engine import ray_options, share_limits
 from coe_agents.cli.options import EngineOptions
 from coe_agents.cli.sample import most_actors
 from coe_agents.cli.score import clustering_settings
@@ -28,9 +28,9 @@ def test_the_shares_of_all_actors_fit_into_what_an_endpoint_allows(tmp_path, n_a
 
 
 def test_options_of_ray_go_with_ray():
-    assert create_engine(EngineOptions()) is None
+    assert ray_options(EngineOptions()) is None
     with pytest.raises(typer.BadParameter, match="--engine ray"):
-        create_engine(EngineOptions(actors=2))
+        ray_options(EngineOptions(actors=2))
     for options in (["--engine", "ray"], ["--out", "x"]):
         done = CliRunner().invoke(app, ["score", "none.samples.jsonl", *options])
         assert done.exit_code == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents.cli.sources import SHIPPED
+from coe_agents.cli.material import SHIPPED
 from coe_agents.config.checks import check
 from coe_agents.config.schema import load_config
 from coe_agents.evaluation.samples.store import SAMPLES

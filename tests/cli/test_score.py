@@ -1,4 +1,6 @@
 import json
+import re
+import sys
 
 import pytest
 
@@ -251,3 +253,63 @@ def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
         "coe.toml:11: graph.adaptive: a calibrated policy needs as many responses" in note
         for note in check(load_config(path))
     )
+
+
+OF_ONES_OWN = """
+class AllTheSame:
+    def cluster(self, responses, questions):
+        return [[0] * len(texts) for texts in responses]
+
+def n_clusters(statistics):
+    return float(statistics.support.size)
+
+class WithOption(AllTheSame):
+    def __init__(self, threshold): ...
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    name = f"own_parts_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(OF_ONES_OWN)
+    return name
+
+
+def test_score_with_a_clusterer_and_an_estimator_of_ones_own(samples, own):
+    options = ["--resamples", 5, "--json"]
+    done = run("score", samples, "--clusterer", f"{own}:AllTheSame", "--estimator", f"{own}:n_clusters", *options)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["details"]["clusterer"] == "AllTheSame"
+    assert figures["scores"]["n_clusters"]["auroc"][0] == 0.5  # one cluster for all: nothing is told apart
+
+
+def test_score_with_a_clusterer_of_an_installed_package(samples, register, monkeypatch, own, tmp_path):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    register("coe_agents.clusterers", all_the_same=f"{own}:AllTheSame")
+    done = run("score", samples, "--clusterer", "all_the_same", "--resamples", 5, "--json")
+    assert json.loads(done.stdout)["details"]["clusterer"] == "AllTheSame", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--clusterer", "normalised"],
+            'normalized, tinyworld, or package.module:Name; got "normalised". Did you mean',
+        ),
+        (["--clusterer", "{own}:Same"], '"{own}" has no "Same"'),
+        (["--clusterer", "{own}:WithOption"], 'WithOption" requires the option "threshold"'),
+        (["--estimator", "{own}:no_clusters"], 'Did you mean "n_clusters"?'),
+        (["--estimator", "{own}:__name__"], 'estimator "__name__" must be a callable'),
+        (["--estimator", "coe"], 'must be "package.module:name"; got "coe"'),
+        (["--estimator", "a:b", "--engine", "ray", "--out", "x"], "it cannot be combined with --engine ray"),
+    ],
+)
+def test_mistakes_in_ones_own_parts_are_named(samples, own, arguments, message):
+    done = run("score", samples, *(argument.format(own=own) for argument in arguments))
+    assert done.returncode, done.stdout
+    assert "".join(message.format(own=own).split()) in re.sub(r"[\s│]", "", done.stderr)
+    assert "Traceback" not in done.stderr

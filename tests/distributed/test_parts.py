@@ -4,7 +4,6 @@ import asyncio
 import json
 import sys
 import zlib
-from importlib.metadata import EntryPoint
 from io import BytesIO
 
 import pytest
@@ -18,8 +17,7 @@ from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Participant
 from coe_agents.evaluation.samples.parquet import rows_of, to_parquet
-from coe_agents.evaluation.scoring import estimators
-from coe_agents.evaluation.scoring.estimators import ENTRY_POINT_GROUP, ESTIMATORS
+from coe_agents.evaluation.scoring.estimators import ESTIMATORS, find_estimators
 from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion
 
 QUESTIONS = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(5)]
@@ -164,12 +162,11 @@ def count_responses(statistics):
     return float(len(statistics.responses))
 
 
-def test_a_part_of_scores_has_those_of_installed_estimators(monkeypatch):
-    entry = EntryPoint("count", f"{__name__}:count_responses", ENTRY_POINT_GROUP)
-    monkeypatch.setattr(estimators, "entry_points", lambda group: [entry])
+def test_a_part_of_scores_has_those_of_installed_estimators(register):
+    register("coe_agents.estimators", count=f"{__name__}:count_responses")
     base = {"agent": "a", "round": 0, "text": "x", "answer": None, "logprob": None, "n_tokens": None, "correct": None}
     responses = [{**base, "id": "1", "index": index, "error": None} for index in range(2)]
-    names = list(estimators.find_estimators({}))
+    names = list(find_estimators({}))
     part = [{"id": "1", "text": "Where?", "references": ["x"], "failures": [], "responses": responses}]
     work = _Scoring(lambda: ScoringSetup(NormalizedMatch()), "frequency", names)
     (row,) = rows_of(BytesIO(work(zlib.compress(json.dumps(part).encode()))))

@@ -1,5 +1,4 @@
 import math
-from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
@@ -104,25 +103,26 @@ def test_built_in_names():
     ]
 
 
-def registered(monkeypatch, value):
-    entry = EntryPoint(name="bayesian", value=value, group=solvers.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(solvers, "entry_points", lambda group: [entry] if group == "coe_agents.solvers" else [])
+def test_other_names_are_entry_points(register):
+    register("coe_agents.solvers", smooth="coe_agents.uncertainty.solvers:softmax_step")
+    assert solver_named("smooth") is softmax_step
 
 
-def test_other_names_are_entry_points(monkeypatch):
-    registered(monkeypatch, "coe_agents.uncertainty.solvers:softmax_step")
-    assert solver_named("bayesian") is softmax_step
+def test_a_solver_may_be_named_by_its_module():
+    assert solver_named("coe_agents.uncertainty.solvers:softmax_step") is softmax_step
 
 
-def test_an_entry_point_that_cannot_be_imported(monkeypatch):
-    registered(monkeypatch, "coe_agents.no_such_module:step")
+def test_an_entry_point_that_cannot_be_imported(register):
+    register("coe_agents.solvers", gone="coe_agents.no_such_module:step")
     with pytest.raises(ConfigurationError, match=r"cannot be imported: .*no_such_module.* Install the package"):
-        solver_named("bayesian")
+        solver_named("gone")
 
 
 def test_unknown_names(monkeypatch):
-    monkeypatch.setattr(solvers, "entry_points", lambda group: [])
-    with pytest.raises(ValueError, match=r'got \'annealing\'. Choose one of "greedy", "softmax", "genetic", pass a'):
+    with pytest.raises(ValueError, match=r'got \'annealing\'. Choose one of "greedy", "softmax", "genetic", "bay'):
         solver_named("annealing")
+    with pytest.raises(ValueError, match=r"got 'sofmax'\. Did you mean \"softmax\""):
+        solver_named("sofmax")
+    monkeypatch.setattr("coe_agents.extensions.entry_points", lambda group: [])
     with pytest.raises(ValueError, match=r'install it with  pip install "coe-agents\[bayesian\]"'):
         solver_named("bayesian")

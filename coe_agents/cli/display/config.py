@@ -12,6 +12,7 @@ from coe_agents.config.clients import LOCAL_PROVIDERS
 from coe_agents.config.schema import (
     CalibratedConfig,
     Config,
+    CustomPart,
     EmbeddingClusterer,
     GraphConfig,
     JudgeClusterer,
@@ -22,6 +23,7 @@ from coe_agents.config.schema import (
 from coe_agents.doctor.agents import AgentReport
 from coe_agents.doctor.clusterers import EmbeddingReport, EntailmentReport
 from coe_agents.doctor.diagnosis import Examination
+from coe_agents.extensions import find_extension, origin_of
 from coe_agents.policy import RegimePolicy
 from coe_agents.policy.base import quorum
 from coe_agents.redaction import clean
@@ -45,22 +47,16 @@ def show_config(config: Config, notes: Sequence[str], *, path: str, console: Con
         )
         for agent in config.agents
     ]
-    console.print(indented(table_of(heads, rows)))
+    settings = [("clusterer", _clusterer(config)), ("policy", _policy(config))]
+    if config.escalation is not None:
+        settings.append(("escalation", f"{config.escalation.name} decides: {_server(config.escalation)}"))
+    if config.judge is not None:
+        settings.append(("judge", f"for --correctness judge: {_server(config.judge)}"))
+    settings.append(("graph", _graph(config)))
+    console.print(Padding(_table(heads, rows), (0, 0, 0, 2)))
     console.print()
-    console.print(
-        indented(
-            definitions(
-                [
-                    ("clusterer", _clusterer(config)),
-                    ("policy", _policy(config)),
-                    *_escalation(config),
-                    *_judge(config),
-                    ("graph", _graph(config)),
-                ]
-            )
-        )
-    )
-    show_remarks("note", "yellow", notes, console=console)
+    console.print(Padding(_definitions(settings), (0, 0, 0, 2)))
+    _show_remarks("note", "yellow", notes, console=console)
     console.print()
     console.print(Text(f"No model was called or loaded. Next: coe-agents doctor --config {clean(path)}", style="dim"))
 
@@ -70,15 +66,15 @@ def show_examination(examination: Examination, *, console: Console | None = None
     console = console or Console(highlight=False)
     heads = ("agent", "reachable", "loading", "latency", "n at once", "log-probs", "distinct", "tokens")
     rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
-    console.print(table_of(heads, rows))
+    console.print(_table(heads, rows))
     console.print()
     versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in examination.versions.items())
     console.print(
-        definitions([*_clustering(examination.clusterer), ("versions", versions), ("device", examination.device)])
+        _definitions([*_clustering(examination.clusterer), ("versions", versions), ("device", examination.device)])
     )
-    show_remarks("note", "yellow", examination.notes, console=console)
+    _show_remarks("note", "yellow", examination.notes, console=console)
     problems = [f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}." for problem in examination.problems]
-    show_remarks("problem", "red", problems, console=console)
+    _show_remarks("problem", "red", problems, console=console)
     console.print()
     if problems:
         console.print(Text(f"{_plural(len(problems), 'problem')}.", style="bold red"))
@@ -90,14 +86,14 @@ def show_examination(examination: Examination, *, console: Console | None = None
         )
 
 
-def show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:
+def _show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:
     """Prints each remark after a blank line, with its heading."""
     for remark in remarks:
         console.print()
         console.print(Text.assemble((f"{head}: ", f"bold {style}"), clean(remark)))
 
 
-def table_of(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """Returns a table without lines; texts wrap, and markup in them is shown as text."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in heads:
@@ -108,17 +104,12 @@ def table_of(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Tabl
     return table
 
 
-def definitions(items: Iterable[tuple[str, str | Text]]) -> Table:
+def _definitions(items: Iterable[tuple[str, str | Text]]) -> Table:
     """Returns a table with a name and a description in each row."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in items:
         table.add_row(Text(name, style="dim"), text if isinstance(text, Text) else Text(clean(text)))
     return table
-
-
-def indented(table: Table) -> Padding:
-    """Returns the table, indented by two columns."""
-    return Padding(table, (0, 0, 0, 2))
 
 
 def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
@@ -156,11 +147,11 @@ def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[t
 def _model(section: ModelSection) -> str:
     if section.base_url:
         return f"{section.model} at {', '.join(section.base_url)}"
-    return f"{section.model} ({_source(section.model)})" if section.provider == "transformers" else section.model
-
-
-def _source(model: str) -> str:
-    return "folder" if is_folder(model) else "hub"
+    return (
+        f"{section.model} ({'folder' if is_folder(section.model) else 'hub'})"
+        if section.provider == "transformers"
+        else section.model
+    )
 
 
 def _key(section: ModelSection) -> str:
@@ -173,27 +164,42 @@ def _key(section: ModelSection) -> str:
 
 def _clusterer(config: Config) -> str:
     chosen = config.clusterer
+    if isinstance(chosen, CustomPart):
+        return _custom("clusterer", chosen)
     if isinstance(chosen, NormalizedClusterer):
         return "normalized: equal except for case, articles and punctuation; no model"
     if isinstance(chosen, EmbeddingClusterer):
-        return f"embedding by {_served(chosen)}; same meaning from a cosine of {chosen.threshold:g}"
+        return f"embedding by {_server(chosen)}; same meaning from a cosine of {chosen.threshold:g}"
     rule = (
         "each response must entail the other"
         if chosen.strict
         else "lenient: no contradiction, and not neutral in both directions"
     )
     if isinstance(chosen, JudgeClusterer):
-        return f"llm: {_served(chosen)} judges; {rule}"
-    source = "shipped" if chosen.model == "tinyworld" else _source(chosen.model)
+        return f"llm: {_server(chosen)} judges; {rule}"
+    source = "shipped" if chosen.model == "tinyworld" else "folder" if is_folder(chosen.model) else "hub"
     return f"entailment by {chosen.model} ({source}); {rule}"
 
 
-def _served(section: ModelSection) -> str:
+def _custom(part: str, section: CustomPart) -> str:
+    options = ", ".join(f"{name} = {value!r}" for name, value in section.options.items())
+    return _named(part, section.kind) + (f"; options: {options}" if options else "")
+
+
+def _named(part: str, name: str) -> str:
+    """Returns a name, and for an extension where it was loaded from."""
+    entry = find_extension(part, name)
+    return name if entry is None else f"{name} (from {origin_of(entry)})"
+
+
+def _server(section: ModelSection) -> str:
     return f"{section.provider} {_model(section)} (key: {_key(section)})"
 
 
 def _policy(config: Config) -> str:
     chosen = config.policy
+    if isinstance(chosen, CustomPart):
+        return _custom("policy", chosen)
     unit = "nats" if config.graph.divergence == "kl" else "on the scale of kl"
     if isinstance(chosen, RegimeConfig):
         policy = RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
@@ -207,15 +213,6 @@ def _policy(config: Config) -> str:
     return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
 
 
-def _escalation(config: Config) -> list[tuple[str, str]]:
-    chosen = config.escalation
-    return [] if chosen is None else [("escalation", f"{chosen.name} decides: {_served(chosen)}")]
-
-
-def _judge(config: Config) -> list[tuple[str, str]]:
-    return [] if config.judge is None else [("judge", f"for --correctness judge: {_served(config.judge)}")]
-
-
 def _graph(config: Config) -> str:
     graph, n_agents = config.graph, len(config.agents)
     bounds = [_plural(graph.max_rounds, "round")]
@@ -227,7 +224,8 @@ def _graph(config: Config) -> str:
     return (
         f"{', '.join(bounds)} at most{strategies}{_adaptive(graph)}; "
         f"{quorum(n_agents, graph.min_agents)} of {_plural(n_agents, 'agent')} must answer; "
-        f"weighting {graph.weighting}; divergence {graph.divergence}; coordination {graph.coordination or 'off'}"
+        f"weighting {graph.weighting}; divergence {_named('divergence', graph.divergence)}; "
+        f"coordination {_named('solver', graph.coordination or 'off')}"
     )
 
 

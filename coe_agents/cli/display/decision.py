@@ -1,5 +1,6 @@
 """Owns how a decision looks on a terminal. Markup and control characters in model output are shown as text."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,11 +28,15 @@ _REGIMES = {
     "unknown": "much doubt within the agents, much disagreement between them",
 }
 
+_QUOTED = re.compile(r'"[^"]*"')
+_CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)')
+"""A semicolon outside the quotes around what models say, inside which there are none."""
+
 
 def show_decision(
     question: str, decision: Mapping[str, Any], seconds: float, *, note: str = "", console: Console | None = None
 ) -> None:
-    """Prints a decision: the answer or the refusal, the reason, each agent's answers, and the numbers last."""
+    """Prints a decision: the answer or the refusal, the reason in plain words, the answers, the numbers."""
     console = console or Console(highlight=False)
     asked = Text.assemble(("? ", "dim"), (clean(question), "bold"))
     if note:
@@ -39,9 +44,11 @@ def show_decision(
     console.print()
     console.print(asked)
     console.print(_head(decision))
+    plain, numeric = _reason(decision)
     lines = Group(
-        Text(_sentence(decision)),
+        Text(plain),
         _agents(decision, wide=console.width >= _WIDE),
+        *([Text(numeric)] if numeric else []),
         *_numbers(decision, console.width - 2),
     )
     console.print(Padding(lines, (0, 0, 0, 2)))
@@ -55,8 +62,8 @@ def show_note(text: str, *, to_stderr: bool = False) -> None:
     Console(highlight=False, stderr=to_stderr).print(Text(text, style="dim"))
 
 
-def _sentence(decision: Mapping[str, Any]) -> str:
-    """Returns the reason as a sentence, without the parts of CoE, which have a line of their own.
+def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the reason as two sentences: in plain words, and with numbers; without the parts of CoE.
 
     A sentence that begins with an agent's name is not capitalised.
     """
@@ -65,8 +72,12 @@ def _sentence(decision: Mapping[str, Any]) -> str:
         by = "" if (decision.get("divergence") or "kl") == "kl" else f" under {decision['divergence']}"
         parts = f" (aleatoric {decision['aleatoric']:.3f}, epistemic {decision['epistemic']:.3f}{by})"
         reason = reason.replace(parts, by)
+    clauses = _CLAUSE_END.split(reason)
+    plain = [clause for clause in clauses if not re.search(r"\d\.\d", _QUOTED.sub("", clause))] or clauses
+    numeric = [clause for clause in clauses if clause not in plain]
     is_name = any(reason.startswith(f"{clean(name)} ") for name in decision["agents"])
-    return f"{reason if is_name else reason[:1].upper() + reason[1:]}." if reason else ""
+    first, last = (f"{'; '.join(part)}." if any(part) else "" for part in (plain, numeric))
+    return first if is_name else first[:1].upper() + first[1:], last[:1].upper() + last[1:]
 
 
 def _head(decision: Mapping[str, Any]) -> Text:
@@ -129,7 +140,7 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
             bar = Text("█" * max(1, round(share * longest)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
-            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(_shortened(clean(answer))))
+            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(_shorten(clean(answer))))
         if len(answers) > _SHOWN:
             rest = sum(share for _, share in answers[_SHOWN:])
             table.add_row(
@@ -147,5 +158,5 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
     return table
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"

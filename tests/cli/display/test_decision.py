@@ -91,9 +91,12 @@ def test_a_refusal_comes_first_with_its_cause(action, head, changes, cause):
     assert shown(action=action, answer=None, **changes).splitlines()[2] == f"{head}{cause}"
 
 
-def test_the_reason_is_a_sentence_and_the_regime_comes_last():
-    lines = [line.strip() for line in shown(reason='both agents say "Paris"; CoE 0.1 is low').splitlines()]
-    assert lines[3] == 'Both agents say "Paris"; CoE 0.1 is low.'
+def test_the_reason_is_a_sentence_before_the_answers_and_its_numbers_follow_them():
+    reason = 'both agents say "Paris; 2.5"; they are confident; CoE 0.1 is at most 0.6 nats'
+    lines = [line.strip() for line in shown(reason=reason).splitlines()]
+    assert lines[3] == 'Both agents say "Paris; 2.5"; they are confident.'
+    assert [line.split()[0] for line in lines[4:]] == ["a", "██████", "c", "CoE", "CoE", "consensus:", "1"]
+    assert lines[7] == "CoE 0.1 is at most 0.6 nats."
     assert lines[-2] == "consensus: little doubt within the agents, little disagreement between them"
     # a name is not capitalised
     assert 'a is split between "Paris" and "Lyon".' in shown(reason='a is split between "Paris" and "Lyon"')

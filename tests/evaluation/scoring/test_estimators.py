@@ -1,6 +1,5 @@
 import math
 from dataclasses import replace
-from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from scipy.linalg import eigh, expm
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Samples, iter_statistics, report, score
-from coe_agents.evaluation.scoring import estimators
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES, ESTIMATORS
 from coe_agents.testing import TableEntailment
 from coe_agents.uncertainty import collaborative_entropy, entropy, kl_divergence, semantic_entropy
@@ -268,18 +266,13 @@ def agents_that_err(statistics):
     return float(len(statistics.question.failures))
 
 
-def registered(monkeypatch, **values):
-    entries = [EntryPoint(name, value, estimators.ENTRY_POINT_GROUP) for name, value in values.items()]
-    monkeypatch.setattr(estimators, "entry_points", lambda group: entries if group == "coe_agents.estimators" else [])
-
-
 def scored(tmp_path, **options):
     with Samples([write(tmp_path / "s.jsonl", group(40))]) as samples:
         return score(samples, clusterer=NormalizedMatch(), **options)
 
 
-def test_an_installed_estimator_is_a_score_like_the_others(tmp_path, monkeypatch):
-    registered(monkeypatch, agents_that_err=f"{__name__}:agents_that_err")
+def test_an_installed_estimator_is_a_score_like_the_others(tmp_path, register):
+    register("coe_agents.estimators", agents_that_err=f"{__name__}:agents_that_err")
     found = scored(tmp_path)
     assert found.values.keys() - ESTIMATORS.keys() == {"agents_that_err", "best_single_model"}
     assert found.values["agents_that_err"].tolist() == [0.0] * 40
@@ -300,8 +293,8 @@ def test_an_estimator_from_python_is_a_score_like_the_others(tmp_path):
         (f"{__name__}:LOG2", ValueError, r'estimator "extra" must be a callable; got 0\.69'),
     ],
 )
-def test_entry_points_that_name_no_estimator(tmp_path, monkeypatch, value, error, message):
-    registered(monkeypatch, extra=value)
+def test_entry_points_that_name_no_estimator(tmp_path, register, value, error, message):
+    register("coe_agents.estimators", extra=value)
     with pytest.raises(error, match=message):
         scored(tmp_path)
 

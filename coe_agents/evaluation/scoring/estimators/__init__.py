@@ -2,20 +2,18 @@
 
 Each returns None where it cannot be computed; a score is reported only if it can be for every question that is scored.
 
-To add one without editing the package, write a callable that takes `Statistics` and returns a float or None. Pass it to
-`score(..., estimators={"my_score": my_score})`, or register it in the `pyproject.toml` of an installed package; every
-`coe-agents score` then reports it:
+To add one of your own, write a callable that takes `Statistics` and returns a float or None. Pass it to
+`score(..., estimators={"my_score": my_score})`, name it in `coe-agents score --estimator my_package.module:my_score`,
+or register it in the `pyproject.toml` of an installed package; every `coe-agents score` then reports it:
 
     [project.entry-points."coe_agents.estimators"]
     my_score = "my_package.my_module:my_score"
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Mapping
 from numbers import Real
 
-from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.scoring.estimators import (
     agreement,
     collaborative,
@@ -26,9 +24,9 @@ from coe_agents.evaluation.scoring.estimators import (
     subsets,
 )
 from coe_agents.evaluation.scoring.statistics import Statistics
+from coe_agents.extensions import load_extension, registered
 
 Estimator = Callable[[Statistics], float | None]
-ENTRY_POINT_GROUP = "coe_agents.estimators"
 BEST_SINGLE_MODEL = "best_single_model"
 """The name of the one score that no estimator computes, as it is chosen over all questions."""
 
@@ -83,7 +81,8 @@ def find_estimators(further: Mapping[str, Estimator]) -> dict[str, Estimator]:
         ValueError: A name is taken, or what is named is not callable.
     """
     found = dict(ESTIMATORS)
-    for name, estimator in (*_iter_registered(), *further.items()):
+    installed = [(entry.name, load_extension(entry)) for entry in registered("estimator")]
+    for name, estimator in (*installed, *further.items()):
         if name in found or name == BEST_SINGLE_MODEL:
             raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')
         if not callable(estimator):
@@ -93,22 +92,6 @@ def find_estimators(further: Mapping[str, Estimator]) -> dict[str, Estimator]:
             )
         found[name] = _check_values(name, estimator)
     return found
-
-
-def _iter_registered() -> Iterator[tuple[str, Estimator]]:
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
-        yield entry.name, _load(entry)
-
-
-def _load(entry: EntryPoint) -> Estimator:
-    try:
-        estimator: Estimator = entry.load()
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(
-            f'estimator "{entry.name}" ({entry.value}) cannot be imported: {error}',
-            hint="Install the package that registers it, or correct its entry point",
-        ) from error
-    return estimator
 
 
 def _check_values(name: str, estimator: Estimator) -> Estimator:
@@ -126,4 +109,4 @@ def _check_values(name: str, estimator: Estimator) -> Estimator:
     return compute
 
 
-__all__ = ["BEST_SINGLE_MODEL", "CONFIDENCES", "ENTRY_POINT_GROUP", "ESTIMATORS", "Estimator", "find_estimators"]
+__all__ = ["BEST_SINGLE_MODEL", "CONFIDENCES", "ESTIMATORS", "Estimator", "find_estimators"]

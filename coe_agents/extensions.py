@@ -1,0 +1,92 @@
+"""Owns the loading of parts that are named: entry points of installed packages, and "package.module:name"."""
+
+import re
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import reduce
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from coe_agents.errors import ConfigurationError
+
+GROUPS = {
+    "clusterer": "coe_agents.clusterers",
+    "policy": "coe_agents.policies",
+    "divergence": "coe_agents.divergences",
+    "estimator": "coe_agents.estimators",
+    "solver": "coe_agents.solvers",
+}
+"""The group of entry points of each part."""
+
+_PARTS = {group: part for part, group in GROUPS.items()}
+_REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def registered(part: str) -> list[EntryPoint]:
+    """Returns the entry points that installed packages register for a part, by name."""
+    return sorted(entry_points(group=GROUPS[part]), key=lambda entry: entry.name)
+
+
+def find_extension(part: str, name: str) -> EntryPoint | None:
+    """Returns what `name` refers to, without importing it; None if it is no name of an extension.
+
+    Args:
+        part: One of `GROUPS`.
+        name: The name of an entry point, or "package.module:name".
+    """
+    if _REFERENCE.fullmatch(name):
+        return EntryPoint(name, name, GROUPS[part])
+    return next((entry for entry in registered(part) if entry.name == name), None)
+
+
+def load_extension(entry: EntryPoint, *, folder: Path | None = None) -> Any:
+    """Imports the module of an extension, which runs its code, and returns the object.
+
+    Args:
+        entry: From `find_extension` or `registered`.
+        folder: Where Python looks for "package.module:name" last; it stays on `sys.path`, for imports that come later.
+
+    Raises:
+        ConfigurationError: If the module cannot be imported, or lacks the name.
+    """
+    origin = "" if entry.name == entry.value else f" ({entry.value})"
+    failure = f'{_PARTS[entry.group]} "{entry.name}"{origin} cannot be imported: '
+    if folder is not None and entry.name == entry.value and str(folder.resolve()) not in sys.path:
+        sys.path.append(str(folder.resolve()))
+    try:
+        module = import_module(entry.module)
+    except Exception as error:  # a module may raise anything
+        described = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigurationError(
+            failure + described, hint="Install the package that has it, or correct the name"
+        ) from error
+    try:
+        return reduce(getattr, entry.attr.split("."), module)
+    except AttributeError as error:
+        public = [name for name in dir(module) if not name.startswith("_")]
+        raise ConfigurationError(
+            f'{failure}"{entry.module}" has no "{entry.attr}"',
+            hint=did_you_mean(entry.attr, public) or f'Correct the name after ":" in "{entry.value}"',
+        ) from error
+
+
+def origin_of(entry: EntryPoint) -> str:
+    """Returns where an extension comes from: its file once it is imported, and the package that registers it."""
+    file = getattr(sys.modules.get(entry.module), "__file__", None)
+    package = f"package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
+    value = "" if entry.name == entry.value else entry.value
+    return ", ".join(part for part in (value, file, package) if part)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns a question about the nearest of some names; "" if none is near.
+
+    Example:
+        >>> did_you_mean("opnai", ["anthropic", "openai"]), did_you_mean("x", ["openai"])
+        ('Did you mean "openai"?', '')
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f'Did you mean "{near[0]}"?' if near else ""

@@ -1,0 +1,307 @@
+"""Parts that a configuration file names: entry points of installed packages, and "package.module:name"."""
+
+import itertools
+import sys
+
+import pytest
+
+from coe_agents.cli import main
+from coe_agents.config import load
+from coe_agents.config.schema import load_config
+from coe_agents.errors import ConfigurationError
+
+AGENTS = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
+CLUSTERER = '[clusterer]\nkind = "normalized"\n'
+POLICY = '[policy]\nkind = "threshold"\nmax_coe = 1\n'
+CODE = """
+class Same:
+    def __init__(self, digits=2, *, strict=True):
+        if digits < 0:
+            raise ValueError('"digits" must be at least 0; got -1. Raise it')
+        self.digits = digits
+
+    def cluster(self, responses, questions):
+        return [[0] * len(texts) for texts in responses]
+
+
+def create_same(**options):
+    return Same(**options)
+
+
+class Always:
+    def __init__(self, reason):
+        self.reason = reason
+
+    def decide(self, measurement, *, round, max_rounds):
+        from coe_agents.policy import Decision
+        return Decision("answer", measurement.answer, self.reason)
+
+
+class WithoutRounds(Always):
+    def decide(self, measurement):
+        ...
+
+
+def half(p, q):
+    return float(abs(p - q).sum() / 4)
+
+
+def negative(p, q):
+    return -1.0
+
+
+def of_three(p, q, r):
+    return 0.0
+
+
+def squared(distributions):
+    sharper = distributions**2
+    return sharper / sharper.sum(axis=-1, keepdims=True)
+
+
+def scalar(distributions):
+    return 1.0
+
+
+def same_class():
+    return Same
+
+
+LIMIT = 3
+"""
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # a folder stays there
+    return tmp_path
+
+
+@pytest.fixture
+def module(folder):
+    """Returns the name of a module beside the configuration file, which no other test has imported."""
+
+    def module(code=CODE):
+        name = f"named_parts_{next(_numbers)}"
+        (folder / f"{name}.py").write_text(code)
+        return name
+
+    return module
+
+
+@pytest.fixture
+def installed(module, folder, monkeypatch):
+    """Returns the name of a module that is found without the configuration file."""
+    monkeypatch.syspath_prepend(str(folder))
+    return module()
+
+
+@pytest.fixture
+def written(folder):
+    def written(*, clusterer=CLUSTERER, policy=POLICY, graph=""):
+        path = folder / "coe.toml"
+        path.write_text(AGENTS + clusterer + policy + graph)
+        return path
+
+    return written
+
+
+def test_a_clusterer_and_a_policy_from_a_module_beside_the_file(written, module):
+    name = module()
+    config = load(
+        written(
+            clusterer=f'[clusterer]\nkind = "{name}:Same"\n[clusterer.options]\ndigits = 3\n',
+            policy=f'[policy]\nkind = "{name}:Always"\noptions = {{ reason = "why not" }}\n',
+        )
+    )
+    assert (config.clusterer.digits, config.policy.reason) == (3, "why not")
+    assert config.clusterer.cluster([["x", "y"]], ["?"]) == [[0, 0]]
+    decision = config.create_graph().compile().invoke({"question": "What is the capital of France?"})["decision"]
+    assert (decision["action"], decision["coe"]) == ("answer", 0)
+    assert decision["reason"].endswith("why not")
+
+
+def test_a_part_is_created_once(written, module):
+    name = module(CODE + "created = []\ndef create(): created.append(Same()); return created[-1]\n")
+    config = load(written(clusterer=f'[clusterer]\nkind = "{name}:create"\n'))
+    config.create_graph().compile().invoke({"question": "What is the capital of France?"})
+    assert sys.modules[name].created == [config.clusterer]
+
+
+def test_a_function_may_create_a_part(written, module):
+    assert load(written(clusterer=f'[clusterer]\nkind = "{module()}:create_same"\noptions.digits = 4\n')).clusterer
+
+
+def test_a_clusterer_and_a_policy_from_an_installed_package(written, installed, register):
+    register("coe_agents.clusterers", same=f"{installed}:Same")
+    register("coe_agents.policies", always=f"{installed}:Always")
+    policy = '[policy]\nkind = "always"\n[policy.options]\nreason = "x"\n'
+    config = load(written(clusterer='[clusterer]\nkind = "same"\n', policy=policy))
+    assert (type(config.clusterer).__name__, type(config.policy).__name__) == ("Same", "Always")
+
+
+@pytest.mark.parametrize("by", ["name", "entry point"])
+def test_a_divergence_and_a_solver(by, written, installed, register):
+    divergence, solver = f"{installed}:half", f"{installed}:squared"
+    if by == "entry point":
+        register("coe_agents.divergences", half=divergence)
+        register("coe_agents.solvers", squared=solver)
+        divergence, solver = "half", "squared"
+    graph = f'[graph]\ndivergence = "{divergence}"\ncoordination = "{solver}"\n'
+    compiled = load(written(graph=graph)).create_graph().compile()
+    decision = compiled.invoke({"question": "What is the capital of France?"})["decision"]
+    assert decision["divergence"] == "half"
+    assert decision["coordinated_coe"] is not None
+
+
+CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', or \"package.module:name\""
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "says"),
+    [
+        (
+            "clusterer",
+            'kind = "entailmnt"',
+            f"6: clusterer.kind: must be one of {CLUSTERERS}; got 'entailmnt'. Did you ",
+        ),
+        ("clusterer", 'kind = "entailmnt"', 'Did you mean "entailment"?'),
+        ("clusterer", "kind = 3", f"6: clusterer.kind: must be one of {CLUSTERERS}; got 3"),
+        ("clusterer", 'kind = "custom"', "got 'custom'"),
+        ("clusterer", 'kind = "{m}:"', "6: clusterer.kind: must be one of "),
+        (
+            "clusterer",
+            'kind = "no_such_module:Same"',
+            '6: clusterer.kind: clusterer "no_such_module:Same" cannot be im',
+        ),
+        ("clusterer", 'kind = "no_such_module:Same"', "No module named 'no_such_module'. Install the package that has"),
+        ("clusterer", 'kind = "{m}:Sane"', 'has no "Sane". Did you mean "Same"?'),
+        ("clusterer", 'kind = "{m}:xxx"', 'has no "xxx". Correct the name after ":" in'),
+        ("clusterer", 'kind = "{m}:LIMIT"', ':LIMIT" must be a class or function that creates a clusterer; got int'),
+        ("clusterer", 'kind = "{m}:same_class"', "with the method cluster(responses, questions); got type"),
+        ("clusterer", 'kind = "{m}:LIMIT.real"', "must be a class or function that creates a clusterer; got int"),
+        (
+            "clusterer",
+            'kind = "{m}:Same"\n[clusterer.options]\ndigit = 1',
+            "8: clusterer.options.digit: unknown option",
+        ),
+        ("clusterer", 'kind = "{m}:Same"\n[clusterer.options]\ndigit = 1', 'Did you mean "digits"?'),
+        ("clusterer", 'kind = "{m}:Same"\n[clusterer.options]\nzzz = 1', "Its options are digits, strict"),
+        (
+            "clusterer",
+            'kind = "{m}:same_class"\noptions = {{ zzz = 1 }}',
+            "7: clusterer.options.zzz: unknown option of",
+        ),
+        ("clusterer", 'kind = "{m}:Same"\noptions.digits = -1', '7: clusterer.options.digits: clusterer "'),
+        (
+            "clusterer",
+            'kind = "{m}:Same"\noptions.digits = -1',
+            'created: "digits" must be at least 0; got -1. Raise it',
+        ),
+        ("clusterer", 'kind = "{m}:Same"\noptions.digits = "x"', "5: clusterer.options: clusterer"),
+        ("clusterer", 'kind = "{m}:Same"\noptions.digits = "x"', "cannot be created: TypeError: '<' not supported"),
+        ("clusterer", 'kind = "{m}:create_same"\noptions.zzz = 1', "cannot be created: TypeError: Same.__init__() got"),
+        (
+            "clusterer",
+            'kind = "{m}:Same"\ndigits = 1',
+            "7: clusterer.digits: unknown field. Move it to [clusterer.opti",
+        ),
+        ("clusterer", 'kind = "{m}:Same"\noptions.api_key = "x"', "the file must not contain a key"),
+        (
+            "clusterer",
+            'kind = "{m}:Always"\noptions.reason = ""',
+            "with the method cluster(responses, questions); got Al",
+        ),
+        ("policy", 'kind = "treshold"', "6: policy.kind: must be one of 'threshold', 'regime', 'calibrated', or"),
+        ("policy", 'kind = "treshold"', 'Did you mean "threshold"?'),
+        ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
+        ("policy", 'kind = "{m}:Same"', "the method decide(measurement, *, round, max_rounds); got Same"),
+        ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
+        ("policy", 'kind = "threshold"\nmax_coe = 1\notherwise = "abstian"', 'Did you mean "abstain"?'),
+        ("graph", 'divergence = "hellingr"', "6: graph.divergence: must be one of 'kl', 'js', 'hellinger', "),
+        ("graph", 'divergence = "hellingr"', 'Did you mean "hellinger"?'),
+        ("graph", 'divergence = "{m}:LIMIT"', ':LIMIT" must be a function of two distributions; got int'),
+        ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),
+        ("graph", 'divergence = "{m}:of_three"', "missing 1 required positional argument"),
+        ("graph", 'coordination = "sofmax"', "6: graph.coordination: must be one of 'greedy', 'softmax', 'genetic', "),
+        ("graph", 'coordination = "sofmax"', 'Did you mean "softmax"?'),
+        ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
+        (
+            "graph",
+            'coordination = "{m}:LIMIT"',
+            ':LIMIT" must be a function from distributions to distributions; got int',
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, folder, module):
+    tables = {"clusterer": CLUSTERER, "policy": POLICY, "graph": ""}
+    tables.pop(part)
+    path = folder / "coe.toml"
+    path.write_text(f"{AGENTS}[{part}]\n{text.format(m=module())}\n" + "".join(tables.values()))
+    with pytest.raises(ConfigurationError) as raised:
+        load(path).create_graph()
+    (message,) = (
+        str(raised.value).removesuffix('. "coe-agents config init" writes an example of every field').splitlines()
+    )
+    assert message.startswith(f"{path}:")
+    assert says in message
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import not_installed", "ModuleNotFoundError: No module named 'not_installed'"),
+        ("x = 1 / 0", "ZeroDivisionError: division by zero"),
+        ("def (", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_module_that_fails_when_imported(code, says, written, module):
+    with pytest.raises(ConfigurationError, match=says):
+        load(written(clusterer=f'[clusterer]\nkind = "{module(code)}:Same"\n'))
+
+
+def test_an_entry_point_that_is_misspelt_is_found(written, register):
+    register("coe_agents.clusterers", same_number="no_such_module:Same")
+    with pytest.raises(ConfigurationError, match=r'\'same_number\'.*Did you mean "same_number"\?'):
+        load_config(written(clusterer='[clusterer]\nkind = "samenumber"\n'))
+    with pytest.raises(ConfigurationError, match=r'clusterer "same_number" \(no_such_module:Same\) cannot be imported'):
+        load(written(clusterer='[clusterer]\nkind = "same_number"\n'))
+
+
+def test_reading_the_settings_alone_imports_nothing(written, module):
+    name = module("raise RuntimeError")
+    settings = load_config(written(clusterer=f'[clusterer]\nkind = "{name}:Same"\n'))
+    assert settings.clusterer.kind == f"{name}:Same"
+    assert name not in sys.modules
+
+
+@pytest.fixture
+def check(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "1000")
+
+    def check(path):
+        monkeypatch.setattr(sys, "argv", ["coe-agents", "config", "check", str(path)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        written = capsys.readouterr()
+        assert not ended.value.code, written.err
+        return written.out
+
+    return check
+
+
+def test_check_shows_what_was_loaded_from_where(check, written, installed, register, folder):
+    name, file = installed, folder / f"{installed}.py"
+    register("coe_agents.policies", always=f"{name}:Always")
+    shown = check(
+        written(
+            clusterer=f'[clusterer]\nkind = "{name}:Same"\noptions = {{ digits = 3, strict = false }}\n',
+            policy='[policy]\nkind = "always"\noptions.reason = "x"\n',
+            graph=f'[graph]\ndivergence = "{name}:half"\ncoordination = "{name}:squared"\n',
+        )
+    )
+    assert f"{name}:Same (from {file}); options: digits = 3, strict = False" in shown
+    assert f"always (from {name}:Always, {file}, package invented-policies 1.0); options: reason = 'x'" in shown
+    assert f"divergence {name}:half (from {file}); coordination {name}:squared (from {file})" in shown
+    assert "bayesian_optimization.py" in check(written(graph='[graph]\ncoordination = "bayesian"\n'))

@@ -83,6 +83,11 @@ class Statistics:
         """The clusters that share the lead: one, or more on a tie."""
         return tuple(np.flatnonzero(shares_lead(self.support)).tolist())
 
+    @cached_property
+    def response_shares(self) -> FloatArray:
+        """Each response's share of its agent's distribution, shape `(n_responses,)`."""
+        return shares(self.log_probs, self.agents)
+
     @property
     def is_tied(self) -> bool:
         """Whether several clusters share the lead."""
@@ -96,7 +101,7 @@ class Statistics:
             response_text(response) if label == cluster else None
             for response, label in zip(self.responses, self.labels, strict=True)
         ]
-        return most_probable(inside, shares(self.log_probs, self.agents))
+        return most_probable(inside, self.response_shares)
 
 
 def iter_statistics(

@@ -59,7 +59,7 @@ def create_page(
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     rows = Rows(criterion)
     scores = score(
-        rows.counting(questions),
+        rows.keep_unanswered(questions),
         clusterer=clusterer,
         weighting=weighting,
         criterion=criterion,

@@ -1,4 +1,4 @@
-"""Owns the page's data on each question: a line in the overview, and all responses in packed blocks."""
+"""Owns the page's data: a line of each question in the overview, all responses in packed blocks, and the curves."""
 
 import base64
 import gzip
@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from coe_agents.evaluation.html.curves import compute_curves
+import numpy as np
+
+from coe_agents.evaluation.metrics import accuracy_rejection_curve, roc_curve
+from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction
@@ -19,6 +22,8 @@ BLOCK = 100
 """Questions whose responses are unpacked together, when one of them is opened."""
 LONGEST = 4000
 """Characters that are shown of a response; a longer one is cut and marked."""
+POINTS = 200
+"""Of a curve, as many as a screen can show."""
 _DIGITS = 7
 _COLUMNS = ("id", "text", "answer", "kind", "correct", "coe", "aleatoric", "epistemic")
 
@@ -37,7 +42,7 @@ class Rows:
         self._waiting: list[dict[str, Any]] = []
         self._blocks: list[str] = []
 
-    def counting(self, questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
+    def keep_unanswered(self, questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
         """Passes the questions on, and keeps those without a response, which are not measured."""
         for question in questions:
             if not question.responses:
@@ -148,3 +153,25 @@ def _cut(text: str, longest: int = LONGEST) -> str:
 
 def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}") + 0.0
+
+
+def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
+    """Returns by score: "roc" (false, true positive rate), absent for one class only, and "accuracy" (rejected, value).
+
+    The points of each go from left to right.
+    """
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for name, values in scores.values.items():
+        if not scores.correct.size:
+            continue
+        kept = accuracy_rejection_curve(correct=scores.correct, uncertainty=values)
+        found[name] = {"accuracy": _thin(1.0 - kept.coverage[::-1], kept.values[::-1])}
+        if 0 < scores.correct.sum() < scores.correct.size:
+            found[name]["roc"] = _thin(*roc_curve(correct=scores.correct, uncertainty=values))
+    return found
+
+
+def _thin(x: FloatArray, y: FloatArray) -> list[list[float]]:
+    """Both ends stay."""
+    places = np.unique(np.linspace(0, x.size - 1, min(x.size, POINTS)).round().astype(np.int64))
+    return [np.round(values[places], 5).tolist() for values in (x, y)]

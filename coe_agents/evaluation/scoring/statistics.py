@@ -137,7 +137,7 @@ def iter_statistics(
             alike.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
         ready: dict[int, Statistics] = {}
         for places in alike.values():
-            ready.update(zip(places, _together([rows[place] for place in places], weighting), strict=True))
+            ready.update(zip(places, _compute_statistics([rows[place] for place in places], weighting), strict=True))
         yield from (ready[place] for place in range(len(batch)))
 
 
@@ -155,7 +155,7 @@ class _MeasuredQuestion(NamedTuple):
     affinity: FloatArray
 
 
-def _together(rows: Sequence[_MeasuredQuestion], weighting: Weighting) -> Iterator[Statistics]:
+def _compute_statistics(rows: Sequence[_MeasuredQuestion], weighting: Weighting) -> Iterator[Statistics]:
     """Yields the statistics of questions with as many responses of the same agents: one array operation serves all.
 
     Distributions are padded with clusters of probability 0, which change no figure.

@@ -14,8 +14,7 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import SameMeaning, Samples, score
 from coe_agents.evaluation.html import create_page
-from coe_agents.evaluation.html.curves import POINTS, compute_curves
-from coe_agents.evaluation.html.rows import BLOCK, LONGEST
+from coe_agents.evaluation.html.rows import BLOCK, LONGEST, POINTS, compute_curves
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
 from tests.evaluation.invented import group, row, write

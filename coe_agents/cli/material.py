@@ -26,7 +26,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import CRITERIA, Criterion, SameMeaning, Sample, SampledQuestion, Samples
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.experiments import Setting
-from coe_agents.experiments.groups import ordered_by_responses
+from coe_agents.experiments.groups import order_by_responses
 from coe_agents.tinyworld import beliefs, load_facts
 from coe_agents.tinyworld.correctness import answer_span, tinyworld_criterion
 
@@ -361,7 +361,7 @@ def _split_twins(questions: Sequence[SampledQuestion]) -> tuple[tuple[str, ...],
     Their order depends on their responses only, so that groups do not depend on names.
     """
     names = {response["agent"] for question in questions for response in question.responses}
-    agents = tuple(ordered_by_responses((name for name in names if not name.endswith(_TWIN)), questions))
+    agents = tuple(order_by_responses((name for name in names if not name.endswith(_TWIN)), questions))
     twins = _name_twins(agents)
     return agents, twins if all(twin in names for twin in twins) else ()
 

@@ -1,6 +1,7 @@
 """Owns the report of an evaluation: what `coe-agents score --json` prints, and what its table shows."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -67,6 +68,19 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
             "n_resamples": n_resamples,
         },
     }
+
+
+def find_standout(scores: Mapping[str, Any]) -> str | None:
+    """Returns the score with the highest AUROC if its interval holds no other score's AUROC; else None.
+
+    Args:
+        scores: The "scores" of `report`.
+    """
+    known = {name: found["auroc"] for name, found in scores.items() if found["auroc"][0] is not None}
+    best = max(known, key=lambda name: known[name][0], default=None)
+    if best is None or any(known[best][1] <= known[name][0] for name in known if name != best):
+        return None
+    return best
 
 
 def _complement(estimate: Estimate) -> Estimate:

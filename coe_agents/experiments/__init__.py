@@ -4,19 +4,16 @@ from typing import Any
 
 from coe_agents._deprecated import find_renamed
 from coe_agents.experiments.contamination import contamination
+from coe_agents.experiments.coordination import divergences, epsilon
 from coe_agents.experiments.cost import cost
-from coe_agents.experiments.divergences import divergences
-from coe_agents.experiments.epsilon import epsilon
 from coe_agents.experiments.experiment import Experiment
-from coe_agents.experiments.figures import draw_to
 from coe_agents.experiments.model_accuracy import model_accuracy
 from coe_agents.experiments.normalisation import normalisation
-from coe_agents.experiments.panels import panels
+from coe_agents.experiments.output import draw_to, to_csv, to_latex
 from coe_agents.experiments.quadrants import quadrants
+from coe_agents.experiments.ranking import panels, selective_prediction
 from coe_agents.experiments.sampling import sampling
 from coe_agents.experiments.scaling import scaling
-from coe_agents.experiments.selective_prediction import selective_prediction
-from coe_agents.experiments.tables import to_csv, to_latex
 
 __all__ = [
     "Experiment",

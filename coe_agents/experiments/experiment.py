@@ -1,5 +1,6 @@
 """Owns the experiment as a value: a table with the paper's rows beside ours, what it was run under, and its picture."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -72,3 +73,8 @@ class Experiment:
                 lines.append((*theirs[:k], PAPER, *theirs[k:]))
                 left.remove(theirs)
         return [*lines, *((*theirs[:k], PAPER, *theirs[k:]) for theirs in left)]
+
+
+def plain(value: float) -> Cell:
+    """Returns a number, or None for NaN."""
+    return None if math.isnan(value) else float(value)

@@ -8,6 +8,7 @@ from hashlib import sha256
 import numpy as np
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup, Statistics
+from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.types import in_canonical_order
@@ -59,6 +60,15 @@ class JudgedGroup:
         known = [value for value in found if value is not None]
         return join_ties(known) if known and len(known) == len(found) else None
 
+    def means(self, *estimators: str) -> list[float]:
+        """Returns the means of scores over the questions; those that a question lacks are left out."""
+        return [float(values.mean()) for values in map(self.values, estimators) if values is not None]
+
+    def auroc(self, estimator: str) -> float:
+        """Returns the AUROC of a score; NaN where a question lacks it, or all answers are right or all wrong."""
+        values = self.values(estimator)
+        return float("nan") if values is None else auroc(correct=self.correct, uncertainty=values)
+
 
 def judge_group(
     questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, **limits: int
@@ -98,7 +108,7 @@ def of_agents(
     return kept
 
 
-def ordered_by_responses(agents: Iterable[str], questions: Iterable[SampledQuestion]) -> list[str]:
+def order_by_responses(agents: Iterable[str], questions: Iterable[SampledQuestion]) -> list[str]:
     """Returns the agents in an order that only their responses decide: neither names nor the order given.
 
     Agents that responded alike to everything are interchangeable.

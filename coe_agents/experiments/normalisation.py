@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
-from coe_agents.evaluation.metrics import auroc
-from coe_agents.experiments.experiment import Cell, Experiment, Row
-from coe_agents.experiments.groups import JudgedGroup, judge_group
-from coe_agents.experiments.ranking import plain
+from coe_agents.experiments.experiment import Experiment, Row, plain
+from coe_agents.experiments.groups import judge_group
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,17 +37,15 @@ def normalisation(
     """
     three = list(agents[:3])
     ways = {
-        _WHOLE: [_compared(question, lambda _, response: response["text"]) for question in questions],
-        _ANSWER: [_compared(question, span) for question in questions],
+        _WHOLE: [_replace_answers(question, lambda _, response: response["text"]) for question in questions],
+        _ANSWER: [_replace_answers(question, span) for question in questions],
     }
     rows: list[Row] = []
     for name, clusterer in clusterers.items():
         for way, compared in ways.items():
             group = judge_group(compared, three, replace(setup, clusterer=clusterer, entailment=None))
-            means = [
-                float(each.mean()) for each in map(group.values, ("aleatoric", "epistemic", "coe")) if each is not None
-            ]
-            ranked = [_auroc(group, score) for score in ("epistemic", "coe")]
+            means = group.means("aleatoric", "epistemic", "coe")
+            ranked = [plain(group.auroc(score)) for score in ("epistemic", "coe")]
             rows.append((name, way, *means, *ranked, float(group.correct.mean()), group.n_ties))
 
     def draw(figure: "Figure") -> None:
@@ -86,11 +82,6 @@ def normalisation(
     )
 
 
-def _compared(question: SampledQuestion, span: Span) -> SampledQuestion:
+def _replace_answers(question: SampledQuestion, span: Span) -> SampledQuestion:
     responses = tuple(cast("Sample", {**each, "answer": span(question, each)}) for each in question.responses)
     return replace(question, responses=responses)
-
-
-def _auroc(group: JudgedGroup, score: str) -> Cell:
-    values = group.values(score)
-    return None if values is None else plain(auroc(correct=group.correct, uncertainty=values))

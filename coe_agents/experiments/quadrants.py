@@ -24,13 +24,13 @@ _COLOURS = ("tab:blue", "tab:red", "tab:green")
 _SURE, _TORN, _LEANING = (0.96, 0.02, 0.02), (0.4, 0.35, 0.25), (0.72, 0.26, 0.02)
 
 
-def _turned(mean: tuple[float, ...]) -> list[tuple[float, ...]]:
+def _rotate(mean: tuple[float, ...]) -> list[tuple[float, ...]]:
     return [(*mean[-k:], *mean[:-k]) if k else mean for k in range(3)]
 
 
 _MEANS: dict[str, list[tuple[float, ...]]] = {  # of three agents over three clusters
-    "Models are confident but disagree.": _turned(_SURE),
-    "We do not know.": _turned(_LEANING),
+    "Models are confident but disagree.": _rotate(_SURE),
+    "We do not know.": _rotate(_LEANING),
     "We are very sure.": [_SURE] * 3,
     "Multiple reasonable answers exist.": [_TORN] * 3,
 }

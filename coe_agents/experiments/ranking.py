@@ -1,15 +1,21 @@
-"""Owns the figures of several metrics over one group, and how their AUROC is drawn."""
+"""Owns the comparison of metrics over groups: the experiments `selective-prediction`, `triviaqa` and `squad`.
+
+They are the paper's tab:2, fig:2 and fig:3.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, estimate_all
-from coe_agents.experiments.experiment import Cell, Row
-from coe_agents.experiments.groups import JudgedGroup
+from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
+from coe_agents.experiments.groups import DIVERGENCES, METRICS, JudgedGroup, judge_group
+from coe_agents.experiments.paper import paper_label, paper_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 RANKING_COLUMNS = (
     "AUROC",
@@ -24,20 +30,135 @@ RANKING_COLUMNS = (
 )
 """AUROC with its 95 % interval, both areas, accuracy at each retention, and AUROC less that of CoE (paired)."""
 
-N_RESAMPLES = 1000
+_N_RESAMPLES = 1000
+_MOST_MODELS = 3
 
 
-def ranking_rows(group: JudgedGroup, metrics: Mapping[str, str], *, n_resamples: int = N_RESAMPLES) -> list[Row]:
-    """Returns a row for each metric: its name, and `RANKING_COLUMNS`.
+def selective_prediction(
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
+) -> Experiment:
+    """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models.
 
     Args:
-        group: Clustered and judged.
-        metrics: Estimators by the names that the rows have.
-        n_resamples: Of the bootstrap behind the intervals.
+        questions: With the responses of the agents.
+        agents: At least two, in the order in which they join the group.
+        setup: How responses become numbers.
     """
+    groups: dict[Cell, Sequence[str]] = {size: agents[:size] for size in (2, 3) if size <= len(agents)}
+    return _compare(
+        groups,
+        METRICS,
+        questions,
+        setup,
+        name="selective-prediction",
+        title="Selective prediction by each uncertainty metric",
+        key="models",
+        notes=(
+            "Semantic Entropy and U_A are the same number by definition; the paper prints two.",
+            "The paper's AURAC is 0.1 (a80/2 + a90 + a95 + a100/2); AURAC is the mean accuracy over all retentions.",
+            "The paper's columns 80% and 95% of three models are swapped: only so do they give its AURAC.",
+        ),
+        width=9.0,
+        height=5.0,
+    )
+
+
+def panels(
+    name: str,
+    title: str,
+    questions: Sequence[SampledQuestion],
+    agents: Sequence[str],
+    setup: ScoringSetup,
+    *,
+    twins: Sequence[str] = (),
+) -> Experiment:
+    """Returns a panel for each single model, for two, for three, and for two instances of each.
+
+    Args:
+        name: "triviaqa" or "squad".
+        title: Says which questions they are.
+        questions: With the responses of agents and twins.
+        agents: The models; the first three count.
+        setup: How responses become numbers.
+        twins: Second instances of them, which sampled with other seeds; without them the last panel is left out.
+    """
+    models = list(agents[:_MOST_MODELS])
+    groups: dict[Cell, Sequence[str]] = {model: [model] for model in models}
+    groups |= {f"{size} models": models[:size] for size in range(2, len(models) + 1)}
+    if twins and len(models) == _MOST_MODELS:
+        groups[f"{2 * len(models)} models"] = [*models, *twins[: len(models)]]
+    return _compare(
+        groups,
+        {**METRICS, **DIVERGENCES},
+        questions,
+        setup,
+        name=name,
+        title=title,
+        key="panel",
+        notes=(
+            "Of one model U_E is 0 for every question, and CoE is its semantic entropy.",
+            "The paper prints this figure without numbers; the ones shown here are from its text.",
+            *(
+                ()
+                if f"{2 * _MOST_MODELS} models" in groups
+                else ("Six models need a second instance of each of three.",)
+            ),
+        ),
+        width=14.0,
+        height=4.0 * -(-len(groups) // 3) + 0.5,
+    )
+
+
+def _compare(
+    groups: Mapping[Cell, Sequence[str]],
+    metrics: Mapping[str, str],
+    questions: Sequence[SampledQuestion],
+    setup: ScoringSetup,
+    *,
+    name: str,
+    title: str,
+    key: str,
+    **layout: Any,
+) -> Experiment:
+    """Returns the metrics of each group; `key` is the head of the column that names the groups."""
+    columns = (key, "metric", *RANKING_COLUMNS)
+    titles = {group: group if isinstance(group, str) else f"{group} models" for group in groups}
+    rows: list[Row] = []
+    settings = {}
+    for group, agents in groups.items():
+        judged = judge_group(questions, agents, setup)
+        rows += [(group, *row) for row in _ranking_rows(judged, metrics)]
+        settings[titles[group]] = f"{' + '.join(agents)}, {judged.size}"
+    paper = paper_rows(name, columns)
+
+    def draw(figure: "Figure") -> None:
+        grid = figure.subplots(-(-len(groups) // 3), min(3, len(groups)), squeeze=False)
+        for axes in grid.flat[len(groups) :]:
+            axes.axis("off")
+        for place, group in enumerate(groups):
+            own = [dict(zip(columns, row, strict=True)) for row in rows if row[0] == group]
+            theirs = {row[1]: row[columns.index("AUROC")] for row in paper if row[0] == group}
+            _draw_aurocs(grid.flat[place], own, theirs, title=titles[group], legend=place == 0)
+
+    return Experiment(
+        name=name,
+        title=title,
+        columns=columns,
+        n_keys=2,
+        rows=tuple(rows),
+        paper=paper,
+        label=paper_label(name),
+        draw=draw,
+        settings={**settings, "intervals": f"95 %, {_N_RESAMPLES} paired bootstrap resamples"},
+        **layout,
+    )
+
+
+def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
+    """Returns a row for each metric, an estimator by the name that the row has: the name, and `RANKING_COLUMNS`."""
     vectors = {name: group.values(estimator) for name, estimator in metrics.items()}
     known = {name: vector for name, vector in vectors.items() if vector is not None}
-    found, differences = estimate_all(group.correct, known, reference="CoE", n_resamples=n_resamples)
+    found, differences = estimate_all(group.correct, known, reference="CoE", n_resamples=_N_RESAMPLES)
     rows: list[Row] = []
     for name in metrics:
         if name not in found:
@@ -51,23 +172,10 @@ def ranking_rows(group: JudgedGroup, metrics: Mapping[str, str], *, n_resamples:
     return rows
 
 
-def plain(value: float) -> Cell:
-    """Returns a number, or None for NaN."""
-    return None if math.isnan(value) else float(value)
-
-
-def draw_aurocs(
+def _draw_aurocs(
     axes: "Axes", rows: Sequence[Mapping[str, Cell]], paper: Mapping[Cell, Cell], *, title: str, legend: bool = False
 ) -> None:
-    """Draws AUROC by metric as bars with 95 % intervals, and the paper's numbers as diamonds.
-
-    Args:
-        axes: Where.
-        rows: By column; "metric" and the three of AUROC.
-        paper: The paper's AUROC by metric.
-        title: Of the axes.
-        legend: Whether to explain the marks.
-    """
+    """Draws AUROC by metric as bars with 95 % intervals, and the paper's AUROC by metric as diamonds."""
     names = [str(row["metric"]) for row in rows]
     for place, row in enumerate(rows):
         value, low, high = (row[column] for column in ("AUROC", "AUROC low", "AUROC high"))

@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.evaluation.metrics import auroc
-from coe_agents.experiments.coordinating import coordinated
-from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.coordination import coordinate_group
+from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
-from coe_agents.experiments.ranking import plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,14 +34,17 @@ def sampling(
     """
 
     def row(varied: str, value: Cell, group: JudgedGroup) -> Row:
-        after = coordinated(group, setup, solver="greedy")
-        means = [
-            float(vector.mean())
-            for vector in map(group.values, ("coe", "aleatoric", "epistemic"))
-            if vector is not None
-        ]
-        ranked = auroc(correct=group.correct, uncertainty=_known(group))
-        return varied, value, float(group.correct.mean()), after.accuracy, *means, plain(ranked), group.n_ties
+        after = coordinate_group(group, setup, solver="greedy")
+        means = group.means("coe", "aleatoric", "epistemic")
+        return (
+            varied,
+            value,
+            float(group.correct.mean()),
+            after.accuracy,
+            *means,
+            plain(group.auroc("coe")),
+            group.n_ties,
+        )
 
     two = list(agents[:2])
     rows: list[Row] = [
@@ -91,11 +92,6 @@ def sampling(
         width=11.0,
         height=4.8,
     )
-
-
-def _known(group: JudgedGroup) -> Sequence[float]:
-    vector = group.values("coe")
-    return [] if vector is None else vector.tolist()
 
 
 def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.evaluation.metrics import auroc
-from coe_agents.experiments.experiment import Experiment, Row
-from coe_agents.experiments.groups import judge_group, of_agents, ordered_by_responses
-from coe_agents.experiments.ranking import plain
+from coe_agents.experiments.experiment import Experiment, Row, plain
+from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +42,7 @@ def scaling(
         most_groups: Of each size.
     """
     common = of_agents(questions, agents)
-    ordered = ordered_by_responses(agents, common)
+    ordered = order_by_responses(agents, common)
     rows: list[Row] = []
     for size in range(1, len(agents) + 1):
         groups = _choose_groups(ordered, size, seed=seed, most=most_groups)
@@ -56,9 +54,7 @@ def scaling(
             accuracies.append(float(group.correct.mean()))
             ties.append(group.n_ties)
             for name, estimator in _METRICS.items():
-                values = group.values(estimator)
-                ranked = float("nan") if values is None else auroc(correct=group.correct, uncertainty=values)
-                scores[name].append(ranked)
+                scores[name].append(group.auroc(estimator))
         less = np.subtract(scores["CoE"], scores["Semantic Entropy"])
         means = [plain(float(np.mean(scores[name]))) for name in _METRICS]
         spread = [plain(float(each)) for each in (less.mean(), less.min(), less.max())]

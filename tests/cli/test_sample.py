@@ -99,7 +99,7 @@ def test_the_prompt_shows_examples_and_passages_and_only_what_failed_is_asked_ag
         (["--dataset", "trivia"], '"trivia" is neither a dataset nor a file'),
         (["--dataset", "tinyworld", "--split", "test"], 'tinyworld has no split "test"'),
         (["--dataset", "tinyworld", "--with-context"], "the prompt has no passage"),
-        (["--dataset", "tinyworld", "--shots", "200"], "200 examples are wanted, and 199 other"),
+        (["--dataset", "tinyworld", "--shots", "200"], "200 examples are needed; only 199 other"),
     ],
 )
 def test_a_mistake_is_exit_2_and_leaves_no_run(tmp_path, options, said):

@@ -36,9 +36,10 @@ def test_score_shows_a_table(tmp_path):
     assert "30 of 31 questions scored, 1 without a response" in done.stdout
     assert "[red]evil: 0 responses to 0 questions, by probability in 0, 1 failures" in done.stdout
     assert "right by reference_or_label; clusters by NormalizedMatch, weighting auto" in done.stdout
-    assert "coe_wasserstein" in done.stdout
+    assert "CoE, Wasserstein" in done.stdout
+    assert "coe_" not in done.stdout
     assert "…" not in done.stdout
-    assert "not computable: p_false (30 of 30 questions), verbal_confidence (30 of 30 questions)" in done.stdout
+    assert "not computable: P(False) (30 of 30 questions), Verbal confidence (30 of 30 questions)" in done.stdout
 
 
 def test_ties_are_counted_in_the_table_and_in_json(tmp_path):
@@ -59,15 +60,16 @@ def test_a_narrow_terminal_cuts_nothing_off(samples):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert all(len(line.rstrip()) <= 80 for line in lines)
-    (longest,) = [line for line in lines if line.startswith("pooled_semantic_entropy_by_probability ")]
-    assert longest.count(",") == 1
+    (longest,) = [line for line in lines if "Semantic entropy, pooled, by probability " in line]
+    assert longest.count(",") == 3
+    assert "…" not in done.stdout
     assert "A terminal of 180 columns, or --json, shows more." in done.stdout
 
 
 def test_score_of_one_class_has_dashes(tmp_path):
     done = run("score", write(tmp_path / "s.jsonl", [row(references=["Paris"])]), "--resamples", 5)
-    (coe,) = [line for line in done.stdout.splitlines() if line.startswith("coe ")]
-    assert coe.split()[1] == "-"
+    (coe,) = [line for line in done.stdout.splitlines() if line.startswith("  CoE ")]
+    assert coe.split()[:2] == ["CoE", "-"]
 
 
 def test_score_by_a_model(samples, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, report, score
+from coe_agents.evaluation import CRITERIA, Samples, report, score
 from coe_agents.evaluation.html.rows import Rows
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS
 from coe_agents.testing import TableEntailment
@@ -124,9 +124,9 @@ def test_the_page_shows_the_same_rows(tmp_path):
     def overview(rows):
         path = tmp_path / "s.samples.jsonl"
         path.write_text("".join(json.dumps(each) + "\n" for each in rows))
-        kept = Rows()
+        kept = Rows(CRITERIA["reference_or_label"])
         with Samples([path]) as found:
-            scores = score(kept.counting(found), clusterer=NormalizedMatch(), on_question=kept.add)
+            scores = score(kept.keep_unanswered(found), clusterer=NormalizedMatch(), on_question=kept.add)
         return flat(kept.overview(scores))
 
     rows = group(40, agents=NAMES, n_samples=2)

@@ -7,7 +7,7 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import ScoringSetup
 from coe_agents.experiments import divergences, epsilon, selective_prediction
-from coe_agents.experiments.groups import judge_group, of_agents, ordered_by_responses
+from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
 
 SETTING = ScoringSetup(NormalizedMatch())
 
@@ -53,9 +53,9 @@ def swapped(questions, names):
 
 def test_the_order_by_responses_depends_on_no_name_and_no_order(asked):
     questions = asked({"q1": {"a": "right", "b": "x", "c": "y"}, "q2": {"a": "x", "b": "x", "c": "x"}})
-    order = ordered_by_responses("abc", questions)
+    order = order_by_responses("abc", questions)
     names = {"a": "c", "b": "a", "c": "b"}
-    assert ordered_by_responses("bca", swapped(questions, names)) == [names[name] for name in order]
+    assert order_by_responses("bca", swapped(questions, names)) == [names[name] for name in order]
 
 
 @pytest.mark.parametrize("experiment", [selective_prediction, divergences, epsilon])

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coe_agents.experiments.experiment import PAPER, Experiment
-from coe_agents.experiments.tables import shown, under
+from coe_agents.experiments.output import caption_of, format_cell
 from coe_agents.redaction import clean
 
 
@@ -22,7 +22,7 @@ def show_experiment(experiment: Experiment, *, console: Console | None = None) -
     console.print(Text(clean(experiment.title), style="bold"))
     console.print(Padding(_table(experiment, n_shown), (0, 0, 0, 2)))
     left_out = [f"{n_heads - n_shown} more columns in a wider terminal and in the files"] if n_shown < n_heads else []
-    for text in (*left_out, *under(experiment)):
+    for text in (*left_out, *caption_of(experiment)):
         console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
 
 
@@ -36,5 +36,5 @@ def _table(experiment: Experiment, n_columns: int) -> Table:
         table.add_column(clean(head), no_wrap=True)
     for line in experiment.lines():
         style = "yellow" if PAPER in line else ""
-        table.add_row(*(Text(clean(shown(cell)), style=style) for cell in line[:n_columns]))
+        table.add_row(*(Text(clean(format_cell(cell)), style=style) for cell in line[:n_columns]))
     return table

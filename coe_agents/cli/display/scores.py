@@ -7,13 +7,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.evaluation.report import find_standout
+from coe_agents.evaluation.scoring.score_names import group_scores, name_of
 from coe_agents.redaction import clean
 
 _WIDE = 180
 
 
 def show_report(report: Mapping[str, Any], *, console: Console | None = None) -> None:
-    """Prints the object of `score --json` as a table; the best AUROC is in bold."""
+    """Prints the object of `score --json` as a table; a score is in bold if it stands out from all others."""
     console = console or Console(highlight=False)
     details = report["details"]
     console.print(
@@ -47,7 +49,9 @@ def show_report(report: Mapping[str, Any], *, console: Console | None = None) ->
         if console.width < _WIDE:
             console.print(Text(f"A terminal of {_WIDE} columns, or --json, shows more.", style="dim"))
         console.print()
-    absent = ", ".join(f"{name} ({n} of {report['n_scored']} questions)" for name, n in details["absent"].items())
+    absent = ", ".join(
+        f"{name_of(name).label} ({n} of {report['n_scored']} questions)" for name, n in details["absent"].items()
+    )
     if absent:
         console.print(Text(f"not computable: {absent}", style="dim"))
     if report["n_ties"]:
@@ -75,24 +79,30 @@ def _table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:
     retentions = list(next(iter(scores.values()))["rejection_accuracy"])
     heads = ["score", "AUROC", "AURAC"]
     if wide:
-        heads += [f"AUROC less {reference}'s", "paper's AURAC", *(f"acc. at {share}" for share in retentions)]
+        heads += [
+            f"AUROC less {name_of(reference).label}'s",
+            "paper's AURAC",
+            *(f"acc. at {share}" for share in retentions),
+        ]
     for head in heads:
         table.add_column(head, no_wrap=True)
-    aurocs = [figures["auroc"][0] for figures in scores.values() if figures["auroc"][0] is not None]
-    for name, figures in scores.items():
-        best = "bold" if aurocs and figures["auroc"][0] == max(aurocs) else ""
-        cells = [Text(name, style=best), Text(_estimate(figures["auroc"]), style=best)]
-        if wide:
-            difference = figures.get("auroc_difference")
-            cells += [
-                Text(_estimate(figures["aurac"])),
-                Text(_estimate(difference, sign="+") if difference else ""),
-                Text(_number(figures["paper_aurac"][0])),
-                *(Text(_number(figures["rejection_accuracy"][share][0])) for share in retentions),
-            ]
-        else:
-            cells.append(Text(_number(figures["aurac"][0])))
-        table.add_row(*cells)
+    standout = find_standout(scores)
+    for group, names in group_scores(scores).items():
+        table.add_row(Text(group, style="dim"))
+        for name in names:
+            figures = scores[name]
+            cells = [f"  {clean(name_of(name).label)}", _estimate(figures["auroc"])]
+            if wide:
+                difference = figures.get("auroc_difference")
+                cells += [
+                    _estimate(figures["aurac"]),
+                    _estimate(difference, sign="+") if difference else "",
+                    _number(figures["paper_aurac"][0]),
+                    *(_number(figures["rejection_accuracy"][share][0]) for share in retentions),
+                ]
+            else:
+                cells.append(_number(figures["aurac"][0]))
+            table.add_row(*map(Text, cells), style="bold" if name == standout else "")
     return table
 
 

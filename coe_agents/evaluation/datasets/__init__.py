@@ -1,7 +1,6 @@
 """Owns questions with known answers: reading them, choosing some by a seed, and the prompts that ask them."""
 
-from coe_agents.evaluation.datasets.hub import PUBLISHED
-from coe_agents.evaluation.datasets.loading import load_questions
+from coe_agents.evaluation.datasets.loading import PUBLISHED, load_questions
 from coe_agents.evaluation.datasets.prompts import Prompt, load_prompt
 from coe_agents.evaluation.datasets.question import Kind, Question, QuestionSet
 from coe_agents.evaluation.datasets.subsets import examples_from, subset

@@ -65,11 +65,11 @@ def _after(text: str, at: int) -> int:
 def _lines(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
     for number, line in enumerate(content.split(b"\n"), start=1):
         if line.strip():
-            yield partial("{}:{}".format, path, number), _parsed(path, line, number)
+            yield partial("{}:{}".format, path, number), _parse(path, line, number)
 
 
 def _document(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
-    document = _parsed(path, content)
+    document = _parse(path, content)
     text = content.decode("utf-8-sig")
 
     def place(*location: str | int) -> str:
@@ -118,7 +118,7 @@ def _table(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
         raise DatasetError(f"{path} is not CSV: {error}", hint="Check that it is whole") from error
 
 
-def _parsed(path: Path, content: bytes, line: int = 1) -> Any:
+def _parse(path: Path, content: bytes, line: int = 1) -> Any:
     try:
         return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -1,14 +1,42 @@
-"""Owns the step from a dataset's name or path to its questions."""
+"""Owns the step from a dataset's name or path to its questions, and the `datasets` library that loads some."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets.files import file_records
-from coe_agents.evaluation.datasets.hub import DEFAULT_SPLIT, PUBLISHED, Published, hub_records
 from coe_agents.evaluation.datasets.question import Kind, Place, Question, QuestionSet, to_set
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
+
+_DEFAULT_SPLIT = "validation"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A dataset on the hub.
+
+    Attributes:
+        path: Its name there.
+        config: Its configuration; None where it has but one.
+    """
+
+    path: str
+    config: str | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.config is None else f"{self.path} ({self.config})"
+
+
+PUBLISHED = {
+    "triviaqa": Published("mandarjoshi/trivia_qa", "rc.nocontext"),
+    "squad": Published("rajpurkar/squad"),
+    "squad_v2": Published("rajpurkar/squad_v2"),
+    "nq_open": Published("google-research-datasets/nq_open"),
+    "truthfulqa": Published("truthfulqa/truthful_qa", "generation"),
+}
 
 
 def load_questions(source: str, *, split: str | None = None) -> QuestionSet:
@@ -29,7 +57,7 @@ def load_questions(source: str, *, split: str | None = None) -> QuestionSet:
     if published is None and path.is_dir():
         published = Published(source)
     if published is not None:
-        chosen = split or DEFAULT_SPLIT
+        chosen = split or _DEFAULT_SPLIT
         return to_set(f"{published}, {chosen}", _questions(hub_records(published, chosen)))
     if not path.is_file():
         raise ConfigurationError(
@@ -52,3 +80,29 @@ def _questions(records: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Ki
         except MalformedError as error:
             raise DatasetError(f"{place()}: {error}", hint="Correct the record, or take it out") from error
         yield place, kind, question
+
+
+def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]:
+    """Yields the records of a split, and the number of each; `published.path` may be a folder or a Parquet file.
+
+    Raises:
+        DatasetError: If the hub cannot be reached, or has no such dataset, configuration or split.
+        ImportError: If `datasets` is not installed.
+    """
+    try:
+        import datasets
+    except ModuleNotFoundError as error:
+        raise ImportError(f'{published} needs datasets; pip install "coe-agents[evaluation]"') from error
+    name = f"{published}, {split}"
+    try:
+        if published.path.endswith(".parquet"):
+            rows = datasets.load_dataset("parquet", data_files={split: published.path}, split=split)
+        else:
+            rows = datasets.load_dataset(published.path, published.config, split=split)
+    except Exception as error:  # its own, those of the hub's client and of pyarrow have no base of their own
+        raise DatasetError(
+            f"{name} cannot be loaded: {type(error).__name__}: {error}",
+            hint="Check the split and the connection, or pass the dataset's official file",
+        ) from error
+    for number, row in enumerate(rows):
+        yield partial("{}: row {}".format, name, number), row

@@ -73,13 +73,13 @@ def load_prompt(kind: Kind, path: Path | None = None) -> Prompt:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}", hint="A prompt is a TOML file") from error
-    return Prompt(**_checked(table, path))
+    return Prompt(**_check_fields(table, path))
 
 
 _PLACES = {"instruction": set[str](), "question": {"question"}, "with_context": {"question", "context"}}
 
 
-def _checked(table: dict[str, Any], path: Path) -> dict[str, str]:
+def _check_fields(table: dict[str, Any], path: Path) -> dict[str, str]:
     for name in ("instruction", "question"):
         if name not in table:
             raise ConfigurationError(f'{path}: "{name}" is missing', hint="Add it; an instruction may be empty")

@@ -37,7 +37,7 @@ def to_question(record: object) -> tuple[Kind, Question]:
     if not isinstance(record, Mapping):
         raise MalformedError(f"it must be a JSON object; got {_show(record)}")
     if "QuestionId" in record or "question_id" in record:
-        return "triviaqa", _trivia_qa(_renamed(record))
+        return "triviaqa", _trivia_qa(_rename(record))
     if "answers" in record or "is_impossible" in record:
         return "squad", _squad(record)
     if "Best Answer" in record:
@@ -63,12 +63,12 @@ _HUB_NAMES = {
 }
 
 
-def _renamed(record: _Record) -> _Record:
+def _rename(record: _Record) -> _Record:
     return {_HUB_NAMES.get(name, name): value for name, value in record.items()}
 
 
 def _trivia_qa(record: _Record) -> Question:
-    answer = _renamed(record["answer"]) if isinstance(record.get("answer"), Mapping) else {"value": "<unk>"}
+    answer = _rename(record["answer"]) if isinstance(record.get("answer"), Mapping) else {"value": "<unk>"}
     if answer.get("value") == "<unk>":
         raise MalformedError("it has no answer. The test split is published without; take the validation split")
     # the official script compares with the normalised ones, in which a hyphen is a blank
@@ -88,7 +88,7 @@ def _squad(record: _Record) -> Question:
     # on the hub version 2.0 has no such field, and an unanswerable question simply no answer
     impossible = _flag(record, "is_impossible", default=isinstance(answers, Mapping) and not texts)
     if impossible and texts:
-        raise MalformedError('"is_impossible" is true, and "answers" holds some')
+        raise MalformedError('"is_impossible" is true, but "answers" is not empty')
     question = _text(record, "question")
     found = Question(_id(record, question), question, _references(texts), _text(record, "context"), not impossible)
     return found if impossible else _with_answer(found)

@@ -25,7 +25,7 @@ def subset(questions: Sequence[Question], limit: int | None, *, seed: int) -> li
     """
     if limit is not None and limit < 1:
         raise ValueError(f'"limit" must be at least 1 in subset; got {limit}. None takes all')
-    return sorted(questions, key=lambda question: _drawn("asked", seed, question))[:limit]
+    return sorted(questions, key=lambda question: _draw_key("asked", seed, question))[:limit]
 
 
 def examples_from(
@@ -50,7 +50,7 @@ def examples_from(
             for question in questions
             if question.references and question.answerable and (question.context is not None or not with_context)
         ),
-        key=lambda question: _drawn("example", seed, question),
+        key=lambda question: _draw_key("example", seed, question),
     )
 
     def examples(asked: Question) -> list[Question]:
@@ -58,12 +58,12 @@ def examples_from(
         shown = list(islice(others, k))
         if len(shown) < k:
             raise ConfigurationError(
-                f"{k} examples are wanted, and {len(shown)} other questions can be one", hint='Lower "--shots"'
+                f"{k} examples are needed; only {len(shown)} other questions can be shown", hint='Lower "--shots"'
             )
         return shown
 
     return examples
 
 
-def _drawn(purpose: str, seed: int, question: Question) -> bytes:
+def _draw_key(purpose: str, seed: int, question: Question) -> bytes:
     return hashlib.sha256(repr((purpose, seed, question.id)).encode()).digest()

@@ -38,9 +38,9 @@ function interval(part, whole) {
   return `95 % interval ${(100 * Math.max(0, middle - half)).toFixed(1)} to ${(100 * Math.min(1, middle + half)).toFixed(1)} %`;
 }
 
-function told(given, wrong, all) {
+function describeOutcome(given, wrong, all) {
   const coverage = `${given} of ${all} judged questions answered: coverage ${share(given, all)}, `;
-  return coverage + (given ? `risk ${share(wrong, given)} (${amount(wrong)} wrong; ${interval(wrong, given)})` : "nothing is risked");
+  return coverage + (given ? `risk ${share(wrong, given)} (${amount(wrong)} wrong; ${interval(wrong, given)})` : "no risk");
 }
 
 // Axes with room for labels; `x` and `y` give places, `valueX` and `valueY` take them back from a pointer.

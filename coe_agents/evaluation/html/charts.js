@@ -1,10 +1,9 @@
 // ROC and accuracy-rejection curves of the chosen scores
 const MOST_DRAWN = 6;
-const FIRST_DRAWN = ["coe", "epistemic", "semantic_entropy", "best_single_model", "vote_share"];
 
-function showCurves(curves) {
-  const names = Object.keys(curves);
-  const drawn = new Map(FIRST_DRAWN.filter((name) => name in curves).map((name, place) => [name, place]));
+function showCurves({ curves, labels, baseline }) {
+  const names = [...baseline, ...Object.keys(curves).filter((name) => !baseline.includes(name))];
+  const drawn = new Map(baseline.slice(0, 5).map((name, place) => [name, place]));
   const boxes = names.map((name) => {
     const box = element("input", { type: "checkbox", value: name });
     const sample = shape("svg", { viewBox: "0 0 26 10", "aria-hidden": "true" });
@@ -14,7 +13,7 @@ function showCurves(curves) {
       else drawn.delete(name);
       draw();
     });
-    byId("drawn").append(element("label", {}, box, sample, name));
+    byId(baseline.includes(name) ? "drawn" : "more").append(element("label", {}, box, sample, labels[name]));
     return { name, box, sample };
   });
 
@@ -25,7 +24,7 @@ function showCurves(curves) {
       sample.toggleAttribute("hidden", !box.checked);
       sample.firstChild.setAttribute("class", `line curve-${drawn.get(name)}`);
     }
-    const rates = { xMost: 1, yMost: 1, xLabel: "share of right answers rejected", yLabel: "share of wrong ones" };
+    const rates = { xMost: 1, yMost: 1, xLabel: "share of right answers rejected", yLabel: "share of wrong ones rejected" };
     const roc = new Plot(byId("roc"), rates);
     roc.line([0, 1], [0, 1], "chance");
     const least = Math.min(0.9, ...[...drawn.keys()].flatMap((name) => curves[name].accuracy[1]));
@@ -40,9 +39,9 @@ function showCurves(curves) {
 }
 
 // One threshold on one score: `judged` are the rows that `scores` have values for, in the same order.
-function showThreshold(scores, judged) {
+function showThreshold({ scores, labels }, judged) {
   const [select, slider] = [byId("score"), byId("threshold")];
-  select.append(...Object.keys(scores).map((name) => element("option", {}, name)));
+  select.append(...Object.keys(scores).map((name) => element("option", { value: name }, labels[name])));
   let steps, plot, line, dot;
 
   // after each different value: how many are answered up to it, and how many of these wrongly
@@ -82,9 +81,9 @@ function showThreshold(scores, judged) {
     for (const end of ["x1", "x2"]) line.setAttribute(end, place);
     dot.setAttribute("cx", place);
     dot.setAttribute("cy", plot.y(given ? wrong / given : 0));
-    const limit = value === null ? "never" : `${select.value} ≤ ${(Math.ceil(value * 1e4) / 1e4).toFixed(4)}`;
+    const limit = value === null ? "never" : `${labels[select.value]} ≤ ${(Math.ceil(value * 1e4) / 1e4).toFixed(4)}`;
     slider.setAttribute("aria-valuetext", limit);
-    byId("outcome").replaceChildren(element("strong", {}, limit), `: ${told(given, wrong, judged.length)}.`);
+    byId("outcome").replaceChildren(element("strong", {}, limit), `: ${describeOutcome(given, wrong, judged.length)}.`);
   }
 
   select.addEventListener("change", choose);

@@ -13,13 +13,15 @@ from importlib import resources
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.html.rows import Rows, pack
-from coe_agents.evaluation.report import report
+from coe_agents.evaluation.html.summary import summarize
+from coe_agents.evaluation.report import find_standout, report
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring import score
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
+from coe_agents.evaluation.scoring.score_names import BASELINE, group_scores, name_of
 from coe_agents.policy import Weighting
 
-_STYLE, _SCRIPT = ("page.css",), ("base.js", "charts.js", "regimes.js", "questions.js", "start.js")
+_SCRIPT = ("base.js", "charts.js", "plane.js", "questions.js", "start.js")
 
 
 def create_page(
@@ -55,19 +57,25 @@ def create_page(
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    rows = Rows()
+    rows = Rows(criterion)
     scores = score(
-        rows.counting(questions),
+        rows.keep_unanswered(questions),
         clusterer=clusterer,
         weighting=weighting,
         criterion=criterion,
         entailment=entailment,
         on_question=rows.add,
     )
-    style, script = _join(_STYLE), _join(_SCRIPT)
+    figures = report(scores, n_resamples=n_resamples)
+    style, script = _join(["page.css"]), _join(_SCRIPT)
     return environment.from_string(_join(["page.html"])).render(
         title=title,
-        report=report(scores, n_resamples=n_resamples),
+        report=figures,
+        summary=summarize(rows.columns, figures),
+        baseline=[name for name in BASELINE if name in figures["scores"]],
+        groups=group_scores(figures["scores"]),
+        name_of=name_of,
+        standout=find_standout(figures["scores"]),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         overview=pack(rows.overview(scores)),
         blocks=rows.blocks(),

@@ -1,10 +1,10 @@
 // The table of questions, a page at a time; a question's responses are unpacked when it is opened.
-const PAGE = 50;
+const PAGE = 20;
 const COLUMNS = [
   ["text", "question"],
   ["verdict", "verdict"],
   ["answer", "the group’s answer", "wide"],
-  ["regime", "regime"],
+  ["regime", "regime", "wide"],
   ["coe", "CoE"],
   ["aleatoric", "aleatoric", "wide"],
   ["epistemic", "epistemic", "wide"],
@@ -30,7 +30,8 @@ class Questions {
     });
     NARROW.addEventListener("change", () => this.render());
     plane.listeners.push(() => this.regimesMoved());
-    this.order("coe", false);
+    byId("mistakes").addEventListener("click", () => this.order("mistake", true));
+    this.order("mistake", true);
   }
 
   head(key, name, wide = "") {
@@ -49,12 +50,13 @@ class Questions {
     this.rows.sort((a, b) => {
       const [left, right] = [value(a), value(b)];
       if (left === null || right === null) return (left === null) - (right === null); // what is not known comes last
-      return sign * compared(left, right) || compared(a.id, b.id);
+      return sign * compared(left, right) || (key === "mistake" && compared(a.coe, b.coe)) || compared(a.id, b.id);
     });
     for (const head of this.heads) {
       head.setAttribute("aria-sort", head.dataset.key === key ? (rising ? "ascending" : "descending") : "none");
       head.firstChild.dataset.sorted = head.dataset.key === key ? (rising ? "▲" : "▼") : "";
     }
+    byId("mistakes").setAttribute("aria-pressed", key === "mistake");
     this.look();
   }
 
@@ -94,7 +96,7 @@ class Questions {
     this.cells = [];
     byId("questions").tBodies[0].replaceChildren(...shown.flatMap((row) => this.line(row)));
     const last = this.first + shown.length;
-    byId("page").textContent = shown.length ? `${this.first + 1} to ${last} of ${this.found.length}` : "no question is so";
+    byId("page").textContent = shown.length ? `${this.first + 1} to ${last} of ${this.found.length}` : "no question matches";
     byId("before").disabled = this.first === 0;
     byId("after").disabled = last >= this.found.length;
   }
@@ -111,13 +113,13 @@ class Questions {
     };
     opening(this.opened.has(row));
     button.addEventListener("click", () => opening(detail.hidden));
-    const regime = element("td", {}, this.plane.regime(row) ?? "–");
+    const regime = element("td", { class: "wide" }, this.plane.regime(row) ?? "–");
     this.cells.push([row, regime]);
     const line = element(
       "tr",
       {},
       element("th", { scope: "row" }, button),
-      element("td", { class: { right: "right", wrong: "wrong" }[row.verdict] ?? "unknown" }, row.verdict),
+      element("td", {}, mark(row.verdict)),
       element("td", { class: "wide said" }, row.answer ?? "–"),
       regime,
       element("td", {}, nats(row.coe)),
@@ -131,49 +133,52 @@ class Questions {
     const number = Math.floor(row.place / this.block);
     if (!this.blocks.has(number)) this.blocks.set(number, unpacked(`block-${number}`));
     const detail = (await this.blocks.get(number))[row.place % this.block];
-    cell.replaceChildren(element("div", { class: "detail" }, ...opened(row, detail)));
+    cell.replaceChildren(element("div", { class: "detail" }, ...describeQuestion(row, detail)));
   }
 }
 
-function* opened(row, { references, support = [], agents = [], responses = [], failures }) {
+function* describeQuestion(row, { references, clusters = [], agents = [], responses = [], failures }) {
   if (row.text) yield element("p", { class: "note said" }, `id: ${row.id}`);
   yield element("p", { class: "said" }, references.length ? `Right would be: ${references.join(" | ")}` : "No reference is known.");
   if (row.answer !== null) {
     const kind = row.kind === "answer" ? "" : row.kind === "tie" ? " share the lead (never given)" : ` (${row.kind}: never given)`;
     yield element("p", { class: "said" }, `The group: ${row.answer || "nothing"}${kind}`);
   }
-  const all = agents.map(([name, n, weighting, entropy, distribution], agent) => {
-    const by = `${n} responses by ${weighting}, entropy ${nats(entropy)} nats`;
-    const ranked = distribution.map((p, cluster) => [p, cluster]).filter(([, cluster]) => responses.some((r) => r[0] === agent && r[1] === cluster));
-    ranked.sort((a, b) => b[0] - a[0]);
-    const clusters = ranked.flatMap(([p, cluster]) => [
-      clusterHead(cluster, p),
-      element("ul", {}, ...responses.filter((r) => r[0] === agent && r[1] === cluster).map(response)),
-    ]);
-    return element("section", {}, element("h3", { class: "said" }, name), element("p", { class: "note" }, by), ...clusters);
-  });
-  yield element("div", { class: "agents" }, ...all);
-  if (support.length > 1) yield element("p", { class: "note" }, `All agents together: ${together(support)}`);
+  const ranked = clusters.map((_, cluster) => cluster).sort((a, b) => clusters[b][1] - clusters[a][1]);
+  yield element("ol", { class: "clusters" }, ...ranked.map((cluster) => describeCluster(cluster, clusters[cluster], agents, responses)));
+  const own = agents.map(([name, n, weighting, entropy]) => `${name}: ${n} responses by ${weighting}, entropy ${nats(entropy)} nats`);
+  if (own.length) yield element("p", { class: "note said" }, own.join("\n"));
   for (const [name, error] of failures) yield element("p", { class: "wrong said" }, `${name} failed: ${error}`);
 }
 
-function together(support) {
-  const ranked = support.map((p, cluster) => [p, cluster]).sort((a, b) => b[0] - a[0]);
-  const told = ranked.slice(0, 5).map(([p, cluster]) => `${share(p, 1)} cluster ${cluster + 1}`);
-  return told.join(", ") + (ranked.length > 5 ? `, and ${ranked.length - 5} more` : "");
+function describeCluster(cluster, [text, support, correct], agents, responses) {
+  const verdict = correct === null ? null : { 0: "wrong", 1: "right" }[correct] ?? "partly right";
+  const head = element("h3", {}, element("span", { class: "said" }, text || "(empty)"));
+  if (verdict) head.append(" ", mark(verdict));
+  const bar = element("meter", { min: 0, max: 1, value: support, class: tone(verdict), "aria-label": "share of the group" });
+  const said = agents.map((agent, place) => [agent[0], agent[4][cluster], responses.filter((each) => each[0] === place && each[1] === cluster)]);
+  const voices = said.filter(([, , own]) => own.length);
+  const by = voices.map(([name, p]) => `${name} ${share(p, 1)}`).join(", ");
+  const wordings = voices.flatMap(([name, , own]) => own.map((each) => response(name, each)));
+  const count = voices.flatMap(([, , own]) => own).reduce((sum, each) => sum + each[5], 0);
+  return element(
+    "li",
+    {},
+    head,
+    element("p", { class: "support" }, bar, ` ${share(support, 1)} of the group`),
+    element("p", { class: "note said" }, by),
+    element("details", {}, element("summary", {}, count === 1 ? "1 response" : `${count} responses`), element("ul", {}, ...wordings)),
+  );
 }
 
-function clusterHead(cluster, p) {
-  const bar = element("meter", { min: 0, max: 1, value: p, "aria-label": "share" });
-  return element("h4", {}, `cluster ${cluster + 1}`, bar, share(p, 1));
-}
-
-function response([, , text, answer, correct, n]) {
-  const item = element("li", {}, element("span", { class: "said" }, text || "(empty)"));
-  const labelled = correct === null ? "" : correct ? ", labelled right" : ", labelled wrong";
-  const times = n > 1 ? `×${n}` : "";
+function response(name, [, , text, answer, correct, n]) {
+  const times = n > 1 ? ` ×${n}` : "";
   const read = answer === null ? "" : `, read as “${answer}”`;
-  const more = `${times}${read}${labelled}`.replace(/^, /, "");
-  if (more) item.append(" ", element("small", { class: "said" }, more));
-  return item;
+  const labelled = correct === null ? "" : correct ? ", labelled right" : ", labelled wrong";
+  return element("li", {}, element("small", { class: "said" }, `${name}${times}${read}${labelled}: `), element("span", { class: "said" }, text || "(empty)"));
 }
+
+// A verdict in words, with a sign, so that no colour is needed to read it.
+const SIGNS = { right: "✓", wrong: "✕", "partly right": "◐" };
+const tone = (verdict) => (verdict === "right" || verdict === "wrong" ? verdict : "unknown");
+const mark = (verdict) => element("span", { class: `mark ${tone(verdict)}` }, `${SIGNS[verdict] ?? "–"} ${verdict}`);

@@ -1,4 +1,4 @@
-"""Owns the page's data on each question: a line in the overview, and all responses in packed blocks."""
+"""Owns the page's data: a line of each question in the overview, all responses in packed blocks, and the curves."""
 
 import base64
 import gzip
@@ -7,30 +7,42 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from coe_agents.evaluation.html.curves import compute_curves
+import numpy as np
+
+from coe_agents.evaluation.metrics import accuracy_rejection_curve, roc_curve
+from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring import Scores
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction
+from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
-from coe_agents.policy.weighting import shares
 
 BLOCK = 100
 """Questions whose responses are unpacked together, when one of them is opened."""
 LONGEST = 4000
 """Characters that are shown of a response; a longer one is cut and marked."""
+POINTS = 200
+"""Of a curve, as many as a screen can show."""
 _DIGITS = 7
 _COLUMNS = ("id", "text", "answer", "kind", "correct", "coe", "aleatoric", "epistemic")
 
 
 class Rows:
-    """The questions in the order in which they are added; of their responses only the packed form is kept."""
+    """The questions in the order in which they are added; of their responses only the packed form is kept.
 
-    def __init__(self) -> None:
-        self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    Args:
+        criterion: By which the answers are judged. One that needs no model judges every cluster, another one only the
+            cluster that leads.
+    """
+
+    def __init__(self, criterion: Criterion) -> None:
+        self._criterion = criterion
+        self.columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         self._waiting: list[dict[str, Any]] = []
         self._blocks: list[str] = []
 
-    def counting(self, questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
+    def keep_unanswered(self, questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
         """Passes the questions on, and keeps those without a response, which are not measured."""
         for question in questions:
             if not question.responses:
@@ -50,7 +62,7 @@ class Rows:
         self._detail(
             {
                 "references": statistics.question.references,
-                "support": [_short(share) for share in statistics.support],
+                "clusters": self._clusters(statistics, verdict),
                 "agents": [
                     [name, agent.n_responses, agent.weighting, _short(agent.entropy), [_short(p) for p in row]]
                     for name, row in zip(statistics.names, statistics.distributions, strict=True)
@@ -66,7 +78,9 @@ class Rows:
         return {
             "block": BLOCK,
             "thresholds": [DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD],
-            "questions": self._columns,
+            "questions": self.columns,
+            "labels": {name: name_of(name).label for name in scores.values},
+            "baseline": [name for name in BASELINE if name in scores.values],
             "scores": {name: [_short(value) for value in values] for name, values in scores.values.items()},
             "curves": compute_curves(scores),
         }
@@ -75,9 +89,26 @@ class Rows:
         """Returns the blocks, `BLOCK` questions each."""
         return [*self._blocks, *([pack(self._waiting)] if self._waiting else [])]
 
+    def _clusters(self, statistics: Statistics, verdict: float | None) -> list[list[Any]]:
+        """Returns of each cluster its most probable response, the group's share, and whether it is right."""
+        predictions = [Prediction.of(statistics, cluster=cluster) for cluster in range(len(statistics.support))]
+        others = [cluster for cluster in range(len(predictions)) if statistics.leading != (cluster,)]
+        verdicts: dict[int, float | None] = {}
+        if self._criterion in CRITERIA.values():
+            found = self._criterion.judge([predictions[cluster] for cluster in others])
+            verdicts = {
+                cluster: None if right is None else float(right) for cluster, right in zip(others, found, strict=True)
+            }
+        if not statistics.is_tied:
+            verdicts[statistics.leading[0]] = verdict
+        return [
+            [_cut(prediction.answer, 300), _short(share), verdicts.get(cluster)]
+            for cluster, (prediction, share) in enumerate(zip(predictions, statistics.support.tolist(), strict=True))
+        ]
+
     def _line(self, question: SampledQuestion, *values: Any) -> None:
         for name, value in zip(_COLUMNS, (question.id, _cut(question.text), *values), strict=True):
-            self._columns[name].append(value)
+            self.columns[name].append(value)
 
     def _detail(self, detail: dict[str, Any]) -> None:
         self._waiting.append(detail)
@@ -101,9 +132,9 @@ def _responses(statistics: Statistics) -> list[list[Any]]:
     """Each agent's different responses: agent, cluster, text, answer where it differs, verdict, how often, share."""
     total: Counter[tuple[Any, ...]] = Counter()
     weight: dict[tuple[Any, ...], float] = {}
-    parts = shares(statistics.log_probs, statistics.agents)
+    parts = statistics.response_shares.tolist()
     for sample, agent, cluster, part in zip(
-        statistics.responses, statistics.agents.tolist(), statistics.labels.tolist(), parts.tolist(), strict=True
+        statistics.responses, statistics.agents.tolist(), statistics.labels.tolist(), parts, strict=True
     ):
         answer = None if sample["answer"] is None or sample["answer"] == sample["text"].strip() else sample["answer"]
         key = (agent, cluster, _cut(sample["text"]), answer and _cut(answer), sample["correct"])
@@ -122,3 +153,25 @@ def _cut(text: str, longest: int = LONGEST) -> str:
 
 def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}") + 0.0
+
+
+def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
+    """Returns by score: "roc" (false, true positive rate), absent for one class only, and "accuracy" (rejected, value).
+
+    The points of each go from left to right.
+    """
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for name, values in scores.values.items():
+        if not scores.correct.size:
+            continue
+        kept = accuracy_rejection_curve(correct=scores.correct, uncertainty=values)
+        found[name] = {"accuracy": _thin(1.0 - kept.coverage[::-1], kept.values[::-1])}
+        if 0 < scores.correct.sum() < scores.correct.size:
+            found[name]["roc"] = _thin(*roc_curve(correct=scores.correct, uncertainty=values))
+    return found
+
+
+def _thin(x: FloatArray, y: FloatArray) -> list[list[float]]:
+    """Both ends stay."""
+    places = np.unique(np.linspace(0, x.size - 1, min(x.size, POINTS)).round().astype(np.int64))
+    return [np.round(values[places], 5).tolist() for values in (x, y)]

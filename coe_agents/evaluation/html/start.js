@@ -6,17 +6,17 @@ async function start() {
     const known = row.correct === null ? "no verdict" : { 0: "wrong", 1: "right" }[row.correct] ?? "partly right";
     row.verdict = row.coe === null ? "no response" : known;
     row.given = row.kind === "answer";
+    row.mistake = { wrong: row.given ? 0 : 1, "partly right": 2, "no verdict": 3, right: 4 }[row.verdict] ?? 5;
     row.sought = `${row.text} ${row.answer ?? ""} ${id}`.toLowerCase();
     return row;
   });
   const judged = rows.filter((row) => row.correct !== null);
-  byId("live").hidden = false;
+  for (const section of document.querySelectorAll(".live")) section.hidden = false;
   if (judged.length) {
-    showCurves(overview.curves);
-    showThreshold(overview.scores, judged);
+    showCurves(overview);
+    showThreshold(overview, judged);
   } else {
-    byId("curves-title").closest("section").hidden = true;
-    byId("risk").closest("figure").hidden = true;
+    byId("curves-title").closest(".live").hidden = true;
   }
   const plane = new Plane(rows, overview.thresholds);
   new Questions([...rows], plane, overview.block);
@@ -32,6 +32,6 @@ theme.addEventListener("click", () => {
   root.style.colorScheme = dark ? "light" : "dark";
 });
 start().catch((error) => {
-  byId("state").textContent = `Curves, thresholds and questions cannot be shown: ${error.message}`;
+  byId("state").textContent = `Charts and questions cannot be shown: ${error.message}`;
   throw error;
 });

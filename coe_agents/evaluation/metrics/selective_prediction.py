@@ -221,7 +221,7 @@ def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayL
     >>> round(expected_calibration_error(correct=[True, True, False, False], confidence=[0.75, 0.75, 0.75, 0.75]), 4)
     0.25
     """
-    right, claimed = tallies.checked_shares(correct, confidence, name="confidence")
+    right, claimed = tallies.check_shares(correct, confidence, name="confidence")
     if claimed.min() < 0.0 or claimed.max() > 1.0:
         raise ValueError(
             f'every value of "confidence" must lie in [0, 1]; got values from {claimed.min():.9g} to '

@@ -46,7 +46,7 @@ class Ranking:
     """
 
     def __init__(self, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> None:
-        right, scores = checked_shares(correct, uncertainty, name="uncertainty")
+        right, scores = check_shares(correct, uncertainty, name="uncertainty")
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
         starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
@@ -136,19 +136,7 @@ def join_ties(values: npt.ArrayLike) -> FloatArray:
     return joined
 
 
-def checked(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[BoolArray, FloatArray]:
-    """Returns `correct` as booleans and `values` as finite numbers, equally many and at least one."""
-    right, numbers = checked_shares(correct, values, name=name)
-    if not _are_whole(right):
-        share = right[(right > 0) & (right < 1)][0].item()
-        raise ValueError(
-            f'"correct" must hold True and False (or 1 and 0) only; got {share!r}. '
-            "Decide what a share of right counts as, or leave its row out, and count it"
-        )
-    return right.astype(np.bool_), numbers
-
-
-def checked_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[FloatArray, FloatArray]:
+def check_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[FloatArray, FloatArray]:
     """Returns `correct` as numbers in [0, 1] and `values` as finite numbers, equally many and at least one."""
     right, numbers = np.asarray(correct), np.asarray(values)
     if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():

@@ -27,7 +27,7 @@ class Store:
     """The samples of one run; use it as a context manager, in one process at a time.
 
     Args:
-        folder: The run's; made if it is not there.
+        folder: The run's; created if it does not exist.
         settings: All that the responses depend on, as JSON has it; without keys.
         units: The number of responses of each unit, in the order of the finished file.
 

@@ -83,6 +83,11 @@ class Statistics:
         """The clusters that share the lead: one, or more on a tie."""
         return tuple(np.flatnonzero(shares_lead(self.support)).tolist())
 
+    @cached_property
+    def response_shares(self) -> FloatArray:
+        """Each response's share of its agent's distribution, shape `(n_responses,)`."""
+        return shares(self.log_probs, self.agents)
+
     @property
     def is_tied(self) -> bool:
         """Whether several clusters share the lead."""
@@ -96,7 +101,7 @@ class Statistics:
             response_text(response) if label == cluster else None
             for response, label in zip(self.responses, self.labels, strict=True)
         ]
-        return most_probable(inside, shares(self.log_probs, self.agents))
+        return most_probable(inside, self.response_shares)
 
 
 def iter_statistics(
@@ -132,7 +137,7 @@ def iter_statistics(
             alike.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
         ready: dict[int, Statistics] = {}
         for places in alike.values():
-            ready.update(zip(places, _together([rows[place] for place in places], weighting), strict=True))
+            ready.update(zip(places, _compute_statistics([rows[place] for place in places], weighting), strict=True))
         yield from (ready[place] for place in range(len(batch)))
 
 
@@ -150,7 +155,7 @@ class _MeasuredQuestion(NamedTuple):
     affinity: FloatArray
 
 
-def _together(rows: Sequence[_MeasuredQuestion], weighting: Weighting) -> Iterator[Statistics]:
+def _compute_statistics(rows: Sequence[_MeasuredQuestion], weighting: Weighting) -> Iterator[Statistics]:
     """Yields the statistics of questions with as many responses of the same agents: one array operation serves all.
 
     Distributions are padded with clusters of probability 0, which change no figure.

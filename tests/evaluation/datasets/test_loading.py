@@ -7,7 +7,7 @@ import pytest
 
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets import PUBLISHED, load_questions
-from coe_agents.evaluation.datasets.hub import Published, hub_records
+from coe_agents.evaluation.datasets.loading import Published, hub_records
 from tests.evaluation.datasets.test_records import HUB_SQUAD, HUB_TRIVIA, OFFICIAL_TRIVIA, OFFICIAL_TRUTH, SQUAD
 
 

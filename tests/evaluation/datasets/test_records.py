@@ -111,7 +111,7 @@ def test_records_of_ones_own():
         ({**HUB_SQUAD, "context": None}, '"context" must be a string that is not empty; got nothing'),
         ({**HUB_SQUAD, "answers": ["Paris"]}, '"answers" must be a list of'),
         ({**HUB_SQUAD, "answers": []}, "it has no answer"),
-        ({**HUB_SQUAD, "is_impossible": True}, '"is_impossible" is true, and "answers" holds some'),
+        ({**HUB_SQUAD, "is_impossible": True}, '"is_impossible" is true, but "answers" is not empty'),
         ({**OFFICIAL_TRUTH, "Correct Answers": None}, '"Correct Answers" must be a string'),
     ],
 )

@@ -128,8 +128,9 @@ def test_without_scripts_the_scores_can_be_read(pipe, path):
     tab.call("Emulation.setScriptExecutionDisabled", value=True)
     tab.call("Page.navigate", url=path.as_uri())
     tab.wait("document.querySelector('#state')")
-    assert tab.run("document.querySelector('#scores').innerText").count("coe") > 5
-    assert tab.run("document.querySelector('#live').offsetHeight") == 0
+    assert tab.run("document.querySelector('.scores').innerText").count("CoE") > 1
+    assert "The group is right on" in tab.run("document.querySelector('#summary').innerText")
+    assert tab.run("[...document.querySelectorAll('.live')].map((part) => part.offsetHeight)") == [0, 0]
     assert "need a browser that runs scripts" in tab.run("document.querySelector('#state').innerText")
 
 
@@ -159,7 +160,7 @@ def told(tab, selector):
 def test_a_dragged_threshold_tells_coverage_and_risk(tab, rows, where):
     change(tab, "#score", "coe", "change")
     tab.drag(place(tab, "#risk", 400, 150), place(tab, "#risk", 58 + where * 412, 150))
-    limit = float(re.search(r"coe ≤ ([\d.]+)", text(tab, "#outcome"))[1])
+    limit = float(re.search(r"CoE ≤ ([\d.]+)", text(tab, "#outcome"))[1])
     given = [each for each in rows if each.measurement.coe <= limit and each.measurement.answer_kind == "answer"]
     coverage = len(given) / len(rows)
     assert coverage == pytest.approx(where, abs=0.05)
@@ -207,10 +208,10 @@ def test_on_a_threshold_is_low(tab, rows):
 
 def test_search_filters_order_and_pages(tab):
     change(tab, "#regime", "")
-    assert len(shown(tab)) == 50
-    assert text(tab, "#page") == "1 to 50 of 112"
+    assert len(shown(tab)) == 20
+    assert text(tab, "#page") == "1 to 20 of 112"
     tab.run("document.querySelector('#after').click()")
-    assert text(tab, "#page") == "51 to 100 of 112"
+    assert text(tab, "#page") == "21 to 40 of 112"
     change(tab, "#search", "10 QUESTION")
     assert set(shown(tab)) == {"Question 10?", *(f"Question {n}?" for n in range(100, 110))}
     tab.run("document.querySelector('#questions th button').click()")
@@ -220,7 +221,7 @@ def test_search_filters_order_and_pages(tab):
     change(tab, "#verdict", "no response")
     assert shown(tab) == ["dead"]
     change(tab, "#verdict", "wrong")
-    verdicts = tab.run("[...document.querySelectorAll('#questions td.wrong')].length")
+    verdicts = tab.run("[...document.querySelectorAll('#questions .mark.wrong')].length")
     assert verdicts == len(shown(tab)) > 0
     change(tab, "#verdict", "")
 
@@ -232,8 +233,8 @@ def test_a_tie_is_partly_right_and_never_given(pipe, tmp_path):
         row("right", "a", text="x", references=["x"]),
     ]
     tab = opened(pipe, saved(tmp_path, rows))
-    assert "3 of 3 questions scored, 1 tie;" in text(tab, "header p")
-    assert "accuracy 0.750" in text(tab, "header p")
+    assert "3 of 3 questions scored, 1 tie;" in text(tab, "#settings")
+    assert "accuracy 0.750" in text(tab, "#settings")
     change(tab, "#verdict", "partly right")
     assert sorted(shown(tab)) == ["mixed", "tied"]
     change(tab, "#search", "tied")
@@ -247,22 +248,57 @@ def test_a_tie_is_partly_right_and_never_given(pipe, tmp_path):
     assert "(0.3 wrong;" in text(tab, "#gated")
 
 
-def test_a_question_opens_by_key_to_responses_by_cluster(tab):
+def test_confident_mistakes_come_first(tab, rows):
+    mistakes = [each for each in rows if not each.correct and each.measurement.answer_kind == "answer"]
+    expected = sorted(mistakes, key=lambda each: (round(each.measurement.coe, 6), each.id))
+    tab.run("document.querySelector('#questions th[data-key=coe] button').click()")
+    assert tab.run("document.querySelector('#mistakes').ariaPressed") == "false"
+    tab.run("document.querySelector('#mistakes').click()")
+    assert tab.run("document.querySelector('#mistakes').ariaPressed") == "true"
+    assert shown(tab) == [f"Question {int(each.id[1:])}?" for each in expected[:20]]
+    # in the same order at first
+    assert {line[1] for line in cells(tab, "#questions tbody tr:not([hidden])")} == {"✕ wrong"}
+
+
+def test_a_question_opens_by_key_to_clusters_by_their_texts(tab):
     change(tab, "#search", "q00007")
     tab.run("document.querySelector('.open').focus()")
     tab.press("Enter", 13)
     tab.wait("document.querySelector('.detail')")
     assert tab.run("document.activeElement.ariaExpanded") == "true"
-    (samples,) = [[each for each in group(N) if each["id"] == "q00007"]]
-    for number, name in enumerate("abc"):
-        section = tab.run(f"document.querySelectorAll('.detail section')[{number}].innerText")
-        own = {each["text"] for each in samples if each["agent"] == name}
-        assert section.startswith(name)
-        assert section.count("cluster ") == len(own)
-        assert all(each in section for each in own)
+    samples = [each for each in group(N) if each["id"] == "q00007"]
+    clusters = tab.run(
+        "[...document.querySelectorAll('.clusters > li')].map((item) => [item.querySelector('h3 .said').textContent,"
+        "item.querySelector('.mark').textContent, item.querySelector('meter').className, item.textContent])"
+    )
+    assert {said for said, *_ in clusters} == {each["text"] for each in samples}
+    for said, verdict, colour, whole in clusters:
+        assert (verdict, colour) == (("✓ right", "right") if said == "right" else ("✕ wrong", "wrong"))
+        own = [each for each in samples if each["text"] == said]
+        for name in {each["agent"] for each in own}:
+            assert re.search(rf"{name} [\d.]+ %", whole)
+        assert ("1 response" if len(own) == 1 else f"{len(own)} responses") in whole
+    assert "cluster " not in text(tab, ".detail")
     tab.press("Enter", 13)
     assert tab.run("document.querySelector('.detail').offsetHeight") == 0
     change(tab, "#search", "")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_wrong_cluster_is_not_shown_in_the_colour_of_a_right_one(pipe, path, scheme):
+    tab = Page(pipe)
+    tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    tab.open(path)
+    change(tab, "#search", "q00007")
+    tab.run("document.querySelector('.open').click()")
+    tab.wait("document.querySelector('.detail')")
+    colours = {
+        kind: tab.run(f"getComputedStyle(document.querySelector('.clusters meter.{kind}')).color")
+        for kind in ("right", "wrong")
+    }
+    right, wrong = (tuple(int(n) for n in re.findall(r"\d+", colours[kind])) for kind in ("right", "wrong"))
+    assert wrong[1] < wrong[0]  # more red than green
+    assert right[2] > right[0]  # more blue than red: told apart without seeing red and green
 
 
 def test_a_mark_lists_its_questions(tab):
@@ -272,7 +308,7 @@ def test_a_mark_lists_its_questions(tab):
     assert listed
     assert max(listed) < 0.1
     tab.run("document.querySelector('#all').click()")
-    assert text(tab, "#page") == "1 to 50 of 112"
+    assert text(tab, "#page") == "1 to 20 of 112"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from hashlib import sha256
+from html import unescape
 from html.parser import HTMLParser
 from importlib import resources
 
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, score
+from coe_agents.evaluation import SameMeaning, Samples, score
 from coe_agents.evaluation.html import create_page
-from coe_agents.evaluation.html.curves import POINTS, compute_curves
-from coe_agents.evaluation.html.rows import BLOCK, LONGEST
+from coe_agents.evaluation.html.rows import BLOCK, LONGEST, POINTS, compute_curves
 from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.scoring.score_names import BASELINE, name_of
 from tests.evaluation.invented import group, row, write
 
 HOSTILE = [
@@ -63,7 +64,7 @@ def test_what_it_says_is_what_score_says(run):
     assert overview["scores"].keys() == found.values.keys()
     np.testing.assert_allclose(overview["scores"]["coe"], found.values["coe"], rtol=1e-6)
     np.testing.assert_allclose(overview["questions"]["epistemic"], found.values["epistemic"], rtol=1e-6, atol=1e-9)
-    shown = re.search(r'<th scope="row">coe</th><td>\s*([\d.]+) <small>', html)[1]
+    shown = re.search(r">CoE</abbr></th><td>\s*([\d.]+) <small>", html)[1]
     assert shown == f"{auroc(correct=found.correct, uncertainty=found.values['coe']):.3f}"
 
 
@@ -99,7 +100,7 @@ def test_questions_without_a_response_or_a_verdict_are_there(tmp_path):
     details = dict(zip(columns["id"], block(html, "block-0"), strict=True))
     assert details["c"] == {"references": [], "failures": [["a", "ServerError: 500"]]}
     assert "1 of 3 questions scored, 1 without a response, 1 without a verdict" in html
-    assert "–" in html.split('id="scores"')[1]  # one class only: the AUROC is undefined, not 0
+    assert "–" in html.split('class="scores"')[1]  # one class only: the AUROC is undefined, not 0
     assert "nan" not in html.split("<script")[0].lower()
 
 
@@ -157,6 +158,53 @@ def test_it_names_no_address(run):
     html, _ = run
     assert set(re.findall(r"https?://[^\"'\s]+", html)) == {"http://www.w3.org/2000/svg"}
     assert not [a for _, a in Elements(html).found if "src" in a or "href" in a]
+
+
+def test_each_cluster_has_its_text_and_a_verdict(tmp_path):
+    rows = [
+        *(
+            row("q", agent, i, said, references=["Paris"])
+            for agent in "ab"
+            for i, said in enumerate(("Lyon", "Lyon", "paris"))
+        ),
+        *(row("tied", agent, 0, said, correct=said == "x") for agent, said in (("a", "x"), ("b", "y"))),
+    ]
+    details = block(page(tmp_path, rows), "block-0")
+    assert [detail["clusters"] for detail in details] == [
+        [["Lyon", pytest.approx(2 / 3), 0.0], ["paris", pytest.approx(1 / 3), 1.0]],
+        [["x", 0.5, 1.0], ["y", 0.5, 0.0]],
+    ]
+    # a criterion that may cost a request is not asked about clusters that do not lead
+    model = SameMeaning(NormalizedMatch())
+    details = block(page(tmp_path, rows[:6], criterion=model), "block-0")
+    assert [correct for _, _, correct in details[0]["clusters"]] == [0.0, None]
+
+
+def test_scores_are_grouped_explained_and_folded(run):
+    html, found = run
+    first, rest = unescape(html).split('<details id="all-scores">')
+    assert [
+        name for name in found.values if f'title="{name_of(name).explanation}">{name_of(name).label}<' not in rest
+    ] == []
+    assert first.count("<abbr") == sum(name in found.values for name in BASELINE)
+    # a tooltip needs a mouse: the same texts stand in a list
+    meanings = rest.split('<details id="meanings">')[1]
+    for name in found.values:
+        assert f"<dt>{name_of(name).label} <small>({name})</small></dt><dd>{name_of(name).explanation}</dd>" in meanings
+
+
+def test_nothing_is_bold_whose_interval_holds_the_others(tmp_path, run):
+    html, _ = run
+    assert 'class="best"' not in html
+    assert "No score is in bold" in html
+    # CoE cannot tell these answers apart; the probability that agents state does
+    rows = [
+        row(f"q{i:03}", "a", 0, "x" if i % 2 else "y", references=["x"], p_false=float(i % 2 == 0)) for i in range(60)
+    ]
+    assert (
+        re.findall(r'class="best">\s*<th scope="row"><abbr title="[^"]*">([^<]*)<', page(tmp_path, rows))
+        == ["P(False)"] * 2
+    )
 
 
 def test_curves_are_thinned_and_keep_their_ends(run):

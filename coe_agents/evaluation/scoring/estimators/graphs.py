@@ -40,7 +40,7 @@ def graph_eigenvalues(statistics: Statistics) -> float:
     """
     if _lacks_edges(statistics):
         return float(len(statistics.affinity))
-    return float(np.maximum(np.linalg.eigvalsh(_normalised(statistics)), 0.0).sum())
+    return float(np.maximum(np.linalg.eigvalsh(_normalize(statistics)), 0.0).sum())
 
 
 def eccentricity(statistics: Statistics) -> float:
@@ -52,7 +52,7 @@ def eccentricity(statistics: Statistics) -> float:
     """
     if _lacks_edges(statistics):
         return math.sqrt(len(statistics.affinity) - 1)
-    eigenvalues, vectors = np.linalg.eigh(_normalised(statistics))
+    eigenvalues, vectors = np.linalg.eigh(_normalize(statistics))
     embedding = vectors[:, 1.0 - eigenvalues < _INFORMATIVE]
     sizes = np.bincount(statistics.labels)
     constant = np.sqrt(sizes / sizes.sum())  # the unit vector whose entries are equal over the responses
@@ -83,7 +83,7 @@ def _lacks_edges(statistics: Statistics) -> bool:
     return int(np.count_nonzero(statistics.affinity)) == len(statistics.affinity)
 
 
-def _normalised(statistics: Statistics) -> FloatArray:
+def _normalize(statistics: Statistics) -> FloatArray:
     """Returns D^-1/2 W D^-1/2 over the clusters."""
     _, degrees, adjacency = _quotient(statistics)
     scale = 1.0 / np.sqrt(degrees)

@@ -122,7 +122,7 @@ class Plane {
       const { all, right, wrong: mistaken } = counts[name];
       [all, amount(right), amount(mistaken), share(right, right + mistaken)].forEach((value, place) => (this.cells[i][place].textContent = value));
     });
-    byId("gated").textContent = `${told(given, wrong, judged)}.`;
+    byId("gated").textContent = `${describeOutcome(given, wrong, judged)}.`;
   }
 }
 

@@ -1,0 +1,137 @@
+"""Owns an experiment as CSV, as LaTeX and as a picture, PNG and SVG; text of models in it is escaped."""
+
+import csv
+import io
+import re
+import textwrap
+from pathlib import Path
+
+from coe_agents.experiments.experiment import Cell, Experiment, Row
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+_SPECIAL = re.compile("[" + re.escape("".join(_LATEX)) + "]")
+_CHARACTERS_AN_INCH = 15.5
+_LINE = 0.17
+"""Inches that a line of the caption takes."""
+_HEAD = 0.45
+
+
+def to_csv(experiment: Experiment) -> str:
+    """Returns the lines with full precision; the caption follows, each line behind a "#".
+
+    A text that a spreadsheet would take for a formula gets an apostrophe in front.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_defuse(head) for head in experiment.heads])
+    writer.writerows([["" if cell is None else _defuse(cell) for cell in line] for line in experiment.lines()])
+    return out.getvalue() + "".join(
+        f"# {' '.join(line.split())}\n" for line in (experiment.title, *caption_of(experiment))
+    )
+
+
+def to_latex(experiment: Experiment) -> str:
+    """Returns a `table` environment that needs booktabs and graphicx; all texts are escaped."""
+    heads, lines = experiment.heads, experiment.lines()
+    columns = "".join("r" if _is_numeric(lines, place) else "l" for place in range(len(heads)))
+    body = "\n".join(" & ".join(escape_latex(format_cell(cell)) for cell in line) + r" \\" for line in lines)
+    caption = " ".join(f"{each.rstrip('.')}." for each in (experiment.title, *caption_of(experiment)))
+    return "\n".join(
+        [
+            r"\begin{table}[t]",
+            r"\centering",
+            rf"\caption{{{escape_latex(caption)}}}",
+            rf"\label{{tab:{experiment.name}}}",
+            r"\resizebox{\linewidth}{!}{%",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            " & ".join(escape_latex(head) for head in heads) + r" \\",
+            r"\midrule",
+            body,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
+    """Draws an experiment with its title above and what it was run under below it.
+
+    Returns:
+        The files written.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ModuleNotFoundError as error:
+        raise ImportError('pictures need matplotlib; pip install "coe-agents[plots]"') from error
+    wide = int(experiment.width * _CHARACTERS_AN_INCH)
+    caption = [line for text in caption_of(experiment) for line in textwrap.wrap(_to_line(text), wide)]
+    below = _LINE * len(caption) + 0.2
+    height = experiment.height + below + _HEAD
+    # no state of pyplot's is touched; text stays text in the SVG, and nothing of it is read as mathematics
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": experiment.name, "text.parse_math": False}):
+        layout = ConstrainedLayoutEngine(rect=(0.0, below / height, 1.0, experiment.height / height))
+        figure = Figure(figsize=(experiment.width, height), layout=layout)
+        experiment.draw(figure)
+        figure.text(0.5, 1 - 0.12 / height, _to_line(experiment.title), ha="center", va="top", fontsize=13)
+        figure.text(0.01, 0.08 / height, "\n".join(caption), ha="left", va="bottom", fontsize=8, color="dimgrey")
+        paths = [folder / f"{experiment.name}.{kind}" for kind in ("png", "svg")]
+        for path in paths:
+            figure.savefig(path, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return paths
+
+
+def caption_of(experiment: Experiment) -> list[str]:
+    """Returns the caption of a table and a picture: the paper's label, the notes, the settings."""
+    label = [f"The paper's {experiment.label}"] if experiment.label else []
+    return [*label, *experiment.notes, "; ".join(f"{name}: {value}" for name, value in experiment.settings.items())]
+
+
+def format_cell(cell: Cell) -> str:
+    """Returns a cell as tables show it: three decimals, "-" for what could not be computed."""
+    if cell is None:
+        return "-"
+    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
+
+
+def escape_latex(text: str) -> str:
+    r"""Returns `text` as LaTeX sets it, on one line, without control characters.
+
+    Example:
+        >>> escape_latex("50% of $x_1$ \\input{a}")
+        '50\\% of \\$x\\_1\\$ \\textbackslash{}input\\{a\\}'
+    """
+    return _SPECIAL.sub(lambda found: _LATEX[found[0]], _to_line(text))
+
+
+def _to_line(text: str) -> str:
+    """Returns text on one line, without control characters."""
+    return "".join(character for character in " ".join(text.split()) if character.isprintable())
+
+
+def _is_numeric(lines: list[Row], place: int) -> bool:
+    return all(not isinstance(line[place], str) for line in lines)
+
+
+def _defuse(cell: Cell) -> Cell:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell

@@ -1,0 +1,83 @@
+"""The first sentences of the page; every number is derived by hand."""
+
+import pytest
+
+from coe_agents.evaluation.html.summary import summarize
+
+
+def table(*rows):
+    """Columns from rows of CoE, verdict and kind; all of CoE is aleatoric."""
+    coe, correct, kind = zip(*rows, strict=True)
+    return {"coe": coe, "aleatoric": coe, "epistemic": [0.0] * len(rows), "correct": correct, "kind": kind}
+
+
+def figures(rows, auroc=(0.75, 0.6, 0.9)):
+    known = [correct for _, correct, _ in rows if correct is not None]
+    accuracy = sum(known) / len(known) if known else None
+    return {"n_scored": len(known), "accuracy": accuracy, "scores": {"coe": {"auroc": list(auroc)}}}
+
+
+def plain(sentences):
+    return [sentence.replace("\u00a0", " ") for sentence in sentences]
+
+
+ROWS = (
+    [(0.1, 1.0, "answer")] * 4
+    + [(0.4, 0.0, "answer"), (0.6, 1.0, "answer"), (0.6, 0.0, "answer")]
+    + [(0.9, 0.0, "refusal")]
+)
+
+
+def test_it_says_how_many_are_right_and_how_many_wrong_ones_look_certain():
+    found = summarize(table(*ROWS, (0.2, None, "answer")), figures(ROWS))
+    assert plain(found["facts"]) == [
+        "The group is right on 5 of 8 questions (62 %).",
+        (
+            "CoE is higher for a wrong answer than for a right one in 75 % of pairs "
+            "(95 % interval 60 % to 90 %; chance is 50 %)."
+        ),
+        (
+            "1 wrong answer looked certain: both parts of CoE are low (aleatoric at most 0.5, epistemic at most 0.3 "
+            "nats). The list of questions begins with such answers."
+        ),
+    ]
+
+
+def test_it_says_what_thresholds_would_give():
+    # up to 0.1: 4 of 8 answered, none wrong: nearest to 25 % and 50 %, and the most at 5 % and at 10 %.
+    # up to 0.4: 5 of 8, 1 wrong, the most at 20 %. up to 0.6: 7 of 8, 2 wrong.
+    # 75 % lies between 62.5 % and 87.5 %, equally near: the lower. The refusal is never given.
+    assert plain(summarize(table(*ROWS), figures(ROWS))["thresholds"]) == [
+        "Answering only where CoE is at most 0.10 nats answers 50 % of the questions (4), of which 0 % are wrong (0).",
+        "Answering only where CoE is at most 0.40 nats answers 62 % of the questions (5), of which 20 % are wrong (1).",
+    ]
+
+
+def test_a_threshold_is_written_so_that_it_gives_these_answers_only():
+    rows = [(0.12341, 1.0, "answer"), (0.12349, 0.0, "answer")] * 2
+    (sentence,) = plain(summarize(table(*rows), figures(rows))["thresholds"])
+    assert "at most 0.12341 nats answers 50 % of the questions (2), of which 0 % are wrong (0)." in sentence
+
+
+def test_it_says_where_no_threshold_has_a_low_risk():
+    rows = [(0.1, 0.0, "answer"), (0.2, 1.0, "answer")]
+    assert plain(summarize(table(*rows), figures(rows))["thresholds"])[-1] == (
+        "No threshold leaves at most 20 % of the given answers wrong."
+    )
+
+
+@pytest.mark.parametrize("kind", ["tie", "answer"])
+def test_a_share_of_right_is_explained(kind):
+    rows = [(0.7, 0.5, kind), *[(0.1, 1.0, "answer")] * 3]
+    found = summarize(table(*rows), figures(rows, (None, None, None)))
+    assert plain(found["facts"]) == [
+        "The group is right on 3.5 of 4 questions (88 %).",
+        "A tie, or an answer whose labels differ, counts by the share that is right.",
+    ]
+    answered = "100 % of the questions (4), of which 12 % are wrong (0.5)"
+    assert any(answered in sentence for sentence in plain(found["thresholds"])) == (kind == "answer")
+
+
+def test_without_a_verdict_there_is_nothing_to_say():
+    rows = [(0.1, None, "answer")]
+    assert summarize(table(*rows), figures(rows)) == {"facts": ["No answer could be judged."], "thresholds": []}

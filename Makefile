@@ -4,12 +4,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
+LOWEST_VENV ?= .lowest-venv
 VLLM_VENV ?= .vllm-venv
 VLLM_READY := $(VLLM_VENV)/.ready
+LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tests/graph tests/agents tests/middleware tests/evaluation
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce serve test docs vllm test-vllm check format lint typecheck imports benchmark models clean
+.PHONY: help demo reproduce serve test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
+	typecheck imports benchmark models clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -32,8 +35,28 @@ serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinywo
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
 		$(BIN)/langgraph dev --host 127.0.0.1 --no-browser --no-reload
 
-test: $(READY) ## Run all tests, on all cores
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+test: $(READY) ## Run the tests, but for the slow ones, on all cores
+	$(PYTEST) -m 'not slow'
+
+test-all: $(READY) ## Run all tests, on all cores
+	$(PYTEST)
+
+coverage: $(READY) ## Run what `make test` runs, and show how much of the code it reaches
+	$(PYTEST) -m 'not slow' --cov --cov-report term:skip-covered
+
+test-lowest: ## Run the tests of the core, the graph and the agents with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/bin/pip install --quiet --upgrade pip
+	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints-lowest.txt \
+		--editable '.[bayesian,evaluation,langchain,openai,otel,plots,sqlite]' --group test
+	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
+
+mutation: $(READY) ## Change `uncertainty` and `policy` in small ways, and list the changes that no test notices (hours)
+	$(BIN)/pip install --quiet --constraint constraints.txt --group mutation
+	OMP_NUM_THREADS=1 $(BIN)/mutmut run
+	$(BIN)/mutmut results
 
 $(DOCS_READY): $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt --group docs
@@ -58,9 +81,11 @@ vllm: $(VLLM_READY) ## Make an environment with vLLM for the CPU (2.5 GB)
 test-vllm: $(READY) $(VLLM_READY) ## Run the tests against real vLLM servers, which it sets up
 	COE_REQUIRE_ALL_DEPS=1 COE_VLLM_PYTHON=$(VLLM_PYTHON) $(BIN)/python -m pytest -m vllm
 
-check: $(READY) ## Everything that must hold before a commit: format, lint, types, layers, tests
+static: $(READY) ## Check format, lint, types and layers
 	$(BIN)/ruff format --check .
-	$(MAKE) lint typecheck imports test
+	$(MAKE) lint typecheck imports
+
+check: static test ## Everything that must hold before a commit: format, lint, types, layers, tests
 
 format: $(READY) ## Format the code
 	$(BIN)/ruff format .
@@ -95,4 +120,4 @@ models: $(READY) ## Train tinyworld's models anew (under 30 minutes on two cores
 	$(BIN)/python -m coe_agents.tinyworld
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) $(VLLM_VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VLLM_VENV) $(LOWEST_VENV) mutants .coverage docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

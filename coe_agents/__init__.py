@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coe_agents.shortcuts import aask, ask
     from coe_agents.tool import create_coe_tool
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "AdaptiveSampling",
     "Arbiter",

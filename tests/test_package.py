@@ -1,12 +1,14 @@
 """What the package as a whole promises: its names, its layers, its lightness."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import coe_agents
 
@@ -125,9 +127,35 @@ def test_help_loads_nothing_heavy():
     assert not {"torch", "transformers", "langgraph", "langchain_core"} & loaded_after("import coe_agents.cli")
 
 
-def test_versions_agree():
+def test_the_citation_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == coe_agents.__version__
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").iterdir()), ids=lambda path: path.stem)
+def test_workflows_call_targets_that_exist_and_pin_their_actions(path):
+    workflow = yaml.safe_load(path.read_text())
+    assert workflow["permissions"] == {"contents": "read"}  # a job that needs more says so itself
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for name, job in workflow["jobs"].items():
+        assert job["timeout-minutes"] <= 60, name
+        assert set(as_list(job.get("needs", []))) <= set(workflow["jobs"])
+        for step in job["steps"]:
+            assert ("uses" in step) != ("run" in step), step
+            assert re.fullmatch(r"[\w.-]+(/[\w.-]+)+@[\w./-]+", step.get("uses", "a/b@v1")), step
+            assert set(re.findall(r"^\s*make ([a-z-]+)", step.get("run", ""), re.MULTILINE)) <= targets, step
+
+
+def test_workflows_test_every_python_that_the_package_names():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["version"] == coe_agents.__version__
+    named = [line.rpartition(" ")[2] for line in project["classifiers"] if line.startswith("Programming Language")]
+    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == named
+    assert project["requires-python"] == f">={named[0]}"
+
+
+def as_list(value):
+    return value if isinstance(value, list) else [value]
 
 
 def test_torch_is_pinned():

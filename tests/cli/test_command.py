@@ -152,6 +152,7 @@ max_coe = 0.7
 """
 
 
+@pytest.mark.slow
 def test_each_command_works_in_a_process_of_its_own(tmp_path):
     """`ask` and `demo` have tests of their own above."""
     samples = write(tmp_path / "s.samples.jsonl", group(60))

@@ -4,8 +4,11 @@ import sys
 import time
 
 import psutil
+import pytest
 
 from tests.distributed.conftest import LOOPBACK, ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def hard_work(*arguments):

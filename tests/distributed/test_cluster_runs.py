@@ -17,6 +17,7 @@ from tests.distributed.conftest import LOOPBACK, ROOT
 from tests.evaluation.test_sigkill import AGENT
 from tests.servers import served
 
+pytestmark = pytest.mark.slow
 N_QUESTIONS, SIZE, AT_ONCE = 24, 4, 5
 NAMES = ("ada", "bea")
 N_UNITS = N_QUESTIONS * len(NAMES)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +18,9 @@ from coe_agents.doctor.clusterers import probe_entailment
 from coe_agents.doctor.diagnosis import Examination, Problem, examine
 from coe_agents.errors import ConfigurationError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
+from tests.cli.command import run
 from tests.servers import Served, answering, completion, is_probe, running, served
 
-COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 AGENT = """\
 [[agents]]
 name = "{name}"
@@ -375,7 +374,7 @@ def test_versions_name_what_is_not_installed(monkeypatch):
 
 
 def test_tinyworld_is_well():
-    done = subprocess.run([COMMAND, "doctor", "--json"], capture_output=True, text=True, check=False, timeout=120)
+    done = run("doctor", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     said = json.loads(done.stdout)
     assert said["ok"]

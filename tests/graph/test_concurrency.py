@@ -45,6 +45,7 @@ def in_a_process_of_its_own(code):
     return json.loads(subprocess.check_output(command, cwd=Path(__file__).parents[2], text=True).splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_it_takes_less_than_three_times_an_empty_graph():
     code = "import json; from concurrency import costs; print(json.dumps(costs(saved=False, repeats=5)))"
     ratios = {clock: ratio for clock, (_, _, ratio) in in_a_process_of_its_own(code).items()}
@@ -52,6 +53,7 @@ def test_it_takes_less_than_three_times_an_empty_graph():
     assert ratios["cpu"] < 3
 
 
+@pytest.mark.slow
 def test_one_question_alone_takes_less_than_three_times_an_empty_graph():
     code = """
 from graph_overhead import milliseconds

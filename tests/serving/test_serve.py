@@ -14,6 +14,7 @@ import httpx
 import pytest
 from langgraph_sdk import get_sync_client
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 LONGEST_START = 120
 FRANCE, AUSTRALIA = "What is the capital of France?", "What is the capital of Australia?"

@@ -133,6 +133,7 @@ def test_training_repeats(trained, tmp_path):
     assert runs[0][0][-1][:3] == (trained, 2, 2)
 
 
+@pytest.mark.slow
 def test_the_command_that_trains_them_runs(tmp_path):
     command = [sys.executable, "-m", "coe_agents.tinyworld", ENTAILMENT_MODEL, "--steps", "2", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

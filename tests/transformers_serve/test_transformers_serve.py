@@ -17,6 +17,7 @@ from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.tinyworld import model_folder
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("fastapi", reason="transformers serve needs transformers[serving]")
 
 VANUATU = "What is the capital of Vanuatu?"

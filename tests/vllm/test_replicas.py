@@ -15,7 +15,7 @@ from coe_agents.types import AgentRequest
 from examples.vllm_three_servers import serving
 from tests.vllm.conftest import vllm_python
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
 
 async def test_no_question_is_lost_with_a_server_that_is_killed():

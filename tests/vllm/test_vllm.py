@@ -28,7 +28,7 @@ from examples import vllm_three_servers
 from examples.vllm_three_servers import Server, configuration
 from tests.vllm.conftest import DOOMED
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
 QUESTION = "What is the capital of France?"
 LONG = "What is the capital of France, I wonder? " * 400

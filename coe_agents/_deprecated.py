@@ -8,9 +8,7 @@ from types import ModuleType
 from typing import Any
 
 MODULES = {
-    "coe_agents.evaluation.drift": "coe_agents.evaluation.calibration.drift",
     "coe_agents.evaluation.estimators": "coe_agents.evaluation.scoring.estimators",
-    "coe_agents.evaluation.learned": "coe_agents.evaluation.calibration.learned",
     "coe_agents.evaluation.page": "coe_agents.evaluation.html",
 }
 """Old and new modules; those inside moved with them."""

@@ -25,7 +25,7 @@ _PARTS = {group: part for part, group in GROUPS.items()}
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
-def registered(part: str) -> list[EntryPoint]:
+def find_registered(part: str) -> list[EntryPoint]:
     """Returns the entry points that installed packages register for a part, by name."""
     return sorted(entry_points(group=GROUPS[part]), key=lambda entry: entry.name)
 
@@ -39,14 +39,14 @@ def find_extension(part: str, name: str) -> EntryPoint | None:
     """
     if _REFERENCE.fullmatch(name):
         return EntryPoint(name, name, GROUPS[part])
-    return next((entry for entry in registered(part) if entry.name == name), None)
+    return next((entry for entry in find_registered(part) if entry.name == name), None)
 
 
 def load_extension(entry: EntryPoint, *, folder: Path | None = None) -> Any:
     """Imports the module of an extension, which runs its code, and returns the object.
 
     Args:
-        entry: From `find_extension` or `registered`.
+        entry: From `find_extension` or `find_registered`.
         folder: Where Python looks for "package.module:name" last; it stays on `sys.path`, for imports that come later.
 
     Raises:

@@ -11,8 +11,8 @@ from coe_agents.cli.options import Exit, JsonOption, SamplesArgument, ScoringOpt
 from coe_agents.cli.score import create_setting
 
 if TYPE_CHECKING:
+    from coe_agents.evaluation import ScoringSetup
     from coe_agents.evaluation.calibration import Judged
-    from coe_agents.experiments import Setting
 
 DRIFT_EPILOG = f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not."
 
@@ -135,7 +135,7 @@ def drift(
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
 
 
-def _judge_samples(samples: list[Path], setting: "Setting", *, every_cluster: bool) -> "list[Judged]":
+def _judge_samples(samples: list[Path], setting: "ScoringSetup", *, every_cluster: bool) -> "list[Judged]":
     from coe_agents.evaluation import Samples, judge_samples
 
     with Samples(samples) as questions:

@@ -23,9 +23,8 @@ from coe_agents.clustering import (
 from coe_agents.config.build import create_clusterer
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import CRITERIA, Criterion, SameMeaning, Sample, SampledQuestion, Samples
+from coe_agents.evaluation import CRITERIA, Criterion, SameMeaning, Sample, SampledQuestion, Samples, ScoringSetup
 from coe_agents.evaluation.samples.store import SAMPLES
-from coe_agents.experiments import Setting
 from coe_agents.experiments.groups import order_by_responses
 from coe_agents.tinyworld import beliefs, load_facts
 from coe_agents.tinyworld.correctness import answer_span, tinyworld_criterion
@@ -73,7 +72,7 @@ class Material(ABC):
 
     agents: tuple[str, ...]
     twins: tuple[str, ...]
-    setting: Setting
+    setting: ScoringSetup
     provenance: Mapping[str, str]
     left_out: Mapping[str, str]
 
@@ -98,11 +97,11 @@ class Material(ABC):
         return self.panel(0)[1]
 
     @property
-    def plain_setting(self) -> Setting:
+    def plain_setting(self) -> ScoringSetup:
         """The setting without a cache, to measure how long clustering takes."""
         clusterer = self.setting.clusterer
         if isinstance(clusterer, BidirectionalEntailment) and isinstance(clusterer.model, CachedEntailment):
-            return Setting(clusterer.with_model(clusterer.model.model), self.setting.criterion)
+            return ScoringSetup(clusterer.with_model(clusterer.model.model), self.setting.criterion)
         return self.setting
 
     @property
@@ -249,7 +248,7 @@ def create_sampled_material(
     clusterer = create_clusterer(settings)
     names = tuple(agent.name for agent in settings.agents)
     setting = _cache_entailments(
-        Setting(clusterer, _criterion(correctness, clusterer, tinyworld=sources[0].source == "tinyworld"))
+        ScoringSetup(clusterer, _criterion(correctness, clusterer, tinyworld=sources[0].source == "tinyworld"))
     )
     sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
     provenance = {
@@ -300,7 +299,7 @@ def read_saved_material(
     clusterer: Clusterer = (
         NormalizedMatch() if config is None else create_setting(ScoringOptions(config=config)).clusterer
     )
-    setting = _cache_entailments(Setting(clusterer, _criterion(correctness, clusterer, tinyworld=of_tinyworld)))
+    setting = _cache_entailments(ScoringSetup(clusterer, _criterion(correctness, clusterer, tinyworld=of_tinyworld)))
     source = ", ".join(path.name for path in paths)
     left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}
     if not of_tinyworld:
@@ -342,7 +341,7 @@ def _read(paths: Sequence[Path]) -> list[SampledQuestion]:
         return list(samples)
 
 
-def _cache_entailments(setting: Setting) -> Setting:
+def _cache_entailments(setting: ScoringSetup) -> ScoringSetup:
     """Returns the setting with an entailment model that judges each pair once."""
     clusterer = setting.clusterer
     if not isinstance(clusterer, BidirectionalEntailment):
@@ -383,7 +382,7 @@ def _criterion(name: str | None, clusterer: Clusterer, *, tinyworld: bool) -> Cr
     return CRITERIA[name or "reference_or_label"]
 
 
-def _provenance(setting: Setting, config: Config | None) -> dict[str, str]:
+def _provenance(setting: ScoringSetup, config: Config | None) -> dict[str, str]:
     clusterer = type(setting.clusterer).__name__
     if isinstance(setting.clusterer, BidirectionalEntailment):
         model = getattr(config.clusterer, "model", None) if config else None

@@ -24,9 +24,8 @@ from coe_agents.cli.options import (
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation import Criterion, Samples, Scores
+    from coe_agents.evaluation import Criterion, Samples, Scores, ScoringSetup
     from coe_agents.evaluation.scoring.estimators import Estimator
-    from coe_agents.experiments import Setting
 
 _JUDGED_AT_ONCE = 8
 
@@ -117,7 +116,7 @@ def figures_of(
     return report(scores, n_resamples=resamples)
 
 
-def create_setting(options: ScoringOptions) -> "Setting":
+def create_setting(options: ScoringOptions) -> "ScoringSetup":
     """Returns the clusterer, the criterion, the weighting and, where the clusterer has one, the entailment model.
 
     Raises:
@@ -135,11 +134,10 @@ def _load_config(options: ScoringOptions) -> "Config | None":
 
 def _create_setting(
     options: ScoringOptions, config: "Config | None", *, judged_at_once: int = _JUDGED_AT_ONCE
-) -> "Setting":
+) -> "ScoringSetup":
     """Creates the models for scoring; a judge of correctness judges `judged_at_once` answers at a time."""
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-    from coe_agents.evaluation import CRITERIA, SameMeaning
-    from coe_agents.experiments import Setting
+    from coe_agents.evaluation import CRITERIA, SameMeaning, ScoringSetup
 
     judge: Criterion | None = None
     clusterer: Clusterer = NormalizedMatch()
@@ -161,9 +159,9 @@ def _create_setting(
             raise typer.BadParameter(
                 '"judge" needs a judge model. Name one: --config FILE with [judge]', param_hint="--correctness"
             )
-        return Setting(clusterer, judge, model, options.weighting)
+        return ScoringSetup(clusterer, judge, model, options.weighting)
     criterion = SameMeaning(clusterer) if options.correctness == "entailment" else CRITERIA[options.correctness]
-    return Setting(clusterer, criterion, model, options.weighting)
+    return ScoringSetup(clusterer, criterion, model, options.weighting)
 
 
 def _create_clusterer(name: str) -> "Clusterer":
@@ -173,10 +171,10 @@ def _create_clusterer(name: str) -> "Clusterer":
 
         return tinyworld_clusterer()
     from coe_agents.config.build import create_named
-    from coe_agents.extensions import did_you_mean, find_extension, registered
+    from coe_agents.extensions import did_you_mean, find_extension, find_registered
 
     if find_extension("clusterer", name) is None:
-        known = ["normalized", "tinyworld", *(entry.name for entry in registered("clusterer"))]
+        known = ["normalized", "tinyworld", *(entry.name for entry in find_registered("clusterer"))]
         near = did_you_mean(name, known)
         message = f'must be one of {", ".join(known)}, or package.module:Name; got "{name}". {near}'
         raise typer.BadParameter(message.strip(), param_hint="--clusterer")
@@ -207,7 +205,7 @@ def _score_on(
     engine: EngineOptions,
     questions: "Samples",
     out: Path,
-    setting: "Setting",
+    setting: "ScoringSetup",
     options: ScoringOptions,
     config: "Config | None",
     partition_size: int,

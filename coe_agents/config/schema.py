@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from coe_agents.errors import ConfigurationError
-from coe_agents.extensions import did_you_mean, find_extension, registered
+from coe_agents.extensions import did_you_mean, find_extension, find_registered
 from coe_agents.rounds import MOST_SAMPLES, AdaptiveSampling
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
@@ -50,7 +50,7 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 
 
 def _unknown(part: str, built_in: Sequence[str], name: object) -> str:
-    known = [*built_in, *(entry.name for entry in registered(part) if entry.name not in built_in)]
+    known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
     message = f"must be one of {', '.join(map(repr, known))}, or {_REFERENCE}; got {name!r}"
     near = did_you_mean(str(name), known)
     return f"{message}. {near}" if near else message

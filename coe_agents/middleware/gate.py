@@ -448,7 +448,7 @@ def _with_signature(function: Callable[..., Any], of: Callable[..., Any]) -> Cal
 
 
 class _ChangedCalls:
-    """The calls that were about to run in another form than the state shows, in the order in which they came.
+    """The calls that were about to run in another form than the state shows, in their order of arrival.
 
     The calls of one message run at the same time: no result of another is in the state yet.
     """

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from coe_agents.extensions import did_you_mean, find_extension, load_extension, registered
+from coe_agents.extensions import did_you_mean, find_extension, find_registered, load_extension
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty.answers import TIE, shares_lead
 from coe_agents.uncertainty.entropies import shannon
@@ -106,7 +106,7 @@ def solver_named(name: str) -> Solver:
     if entry := find_extension("solver", name):
         solver: Solver = load_extension(entry)
         return solver
-    known = [*BUILT_IN, *(entry.name for entry in registered("solver"))]
+    known = [*BUILT_IN, *(entry.name for entry in find_registered("solver"))]
     valid = ", ".join(f'"{each}"' for each in known)
     near = did_you_mean(name, known)
     hint = ', install it with  pip install "coe-agents[bayesian]"' if name == "bayesian" else ", pass a callable"

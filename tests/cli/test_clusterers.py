@@ -236,9 +236,8 @@ def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, part, wri
     code, out, _ = run("doctor")
     assert code == 1
     assert f"problem: {part} at {NOBODY}: " in out
-    remedy = "Check that a server listens at http://127.0.0.1:9/v1" if clusterer == LLM else "Start the server"
     assert "ConnectionError: Connection error" in out
-    assert remedy in out
+    assert "Check that a server listens" in out
     code, out, err = run("ask", "Which city?")
     assert (code, out) == (1, "")
     assert "ClusteringError: the responses could not be clustered: " in err

@@ -24,7 +24,7 @@ from coe_agents.evaluation.scoring.estimators import (
     subsets,
 )
 from coe_agents.evaluation.scoring.statistics import Statistics
-from coe_agents.extensions import load_extension, registered
+from coe_agents.extensions import find_registered, load_extension
 
 Estimator = Callable[[Statistics], float | None]
 BEST_SINGLE_MODEL = "best_single_model"
@@ -81,7 +81,7 @@ def find_estimators(further: Mapping[str, Estimator]) -> dict[str, Estimator]:
         ValueError: A name is taken, or what is named is not callable.
     """
     found = dict(ESTIMATORS)
-    installed = [(entry.name, load_extension(entry)) for entry in registered("estimator")]
+    installed = [(entry.name, load_extension(entry)) for entry in find_registered("estimator")]
     for name, estimator in (*installed, *further.items()):
         if name in found or name == BEST_SINGLE_MODEL:
             raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')

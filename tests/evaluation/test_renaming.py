@@ -100,6 +100,7 @@ def test_renaming_agents_and_shuffling_lines_changes_no_figure(rows, permuted, d
     assert_names_change_nothing(rows, permuted, drawn)
 
 
+@pytest.mark.slow
 @SLOW
 @given(samples(PLAIN).filter(bool), st.permutations(NAMES), st.randoms(use_true_random=False))
 def test_nor_with_an_entailment_model(rows, permuted, drawn):

@@ -74,6 +74,7 @@ def grown(process, path, more):
         time.sleep(0.001)
 
 
+@pytest.mark.slow
 def test_five_kills_leave_no_trace(tmp_path, server):
     sample = command(tmp_path, server)
     whole = subprocess.run([*sample, str(tmp_path / "whole")], capture_output=True, text=True, check=False, timeout=120)

@@ -2,7 +2,8 @@
 
 Text from models and users enters a prompt as *data*: `quoted` caps its length and takes away the characters that could
 close the fence around it. The models of `coe_agents.tinyworld` were trained on a frozen copy of two of these prompts,
-`coe_agents.tinyworld.prompts`: a change of wording here retrains nothing, but they understand only similar ones.
+`coe_agents.tinyworld.prompts`. They are not retrained when the wording here changes, and understand only similar
+prompts.
 """
 
 import json

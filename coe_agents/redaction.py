@@ -1,4 +1,4 @@
-"""Owns keeping keys out of texts: the secrets of a model are redacted in errors, logs and checkpoints."""
+"""Owns the redaction of keys: the secrets of a model are redacted in errors, logs and checkpoints."""
 
 import json
 import re

@@ -21,8 +21,8 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
     """A model that is shown the question and the group's answers with their support, and decides; for `escalation=`.
 
     It chooses one of the answers, gives its own, or says "NONE", which abstains. Its reply must end with its ruling in
-    the words of `coe_agents.prompts.arbitration`, and hold no other; of several samples, all must rule alike. The
-    case stays escalated, with the reason, if a reply is anything else or was cut off, or if the model fails.
+    the words of `coe_agents.prompts.arbitration`, and contain no other ruling; several samples must all rule alike.
+    Otherwise, or if a reply was cut off or the model fails, the case stays escalated, with the reason.
 
     Args:
         model: A chat model, or "provider:model", sampled once at temperature 0; or an agent, such as a `ModelAgent`

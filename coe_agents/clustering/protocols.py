@@ -1,4 +1,4 @@
-"""Owns the two edges of clustering, what judges entailment and what clusters, and the checks of what crosses them."""
+"""Owns the protocols `EntailmentModel` and `Clusterer`, and the checks of their inputs and outputs."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable

@@ -39,7 +39,7 @@ class Pool:
 
 @contextmanager
 def cluster(address: str | None = None) -> Iterator[None]:
-    """Joins a Ray cluster, or starts one on this machine that only loopback reaches; the one joined already is kept.
+    """Joins a Ray cluster, or starts one on this machine that only loopback reaches; a cluster joined before is kept.
 
     Ray prints messages about lost processes and machines; until the context ends, they go to standard error.
 

@@ -56,7 +56,7 @@ async def sample(
     secrets: Collection[str] = (),
     on_unit: Callable[[Unit], None] = lambda unit: None,
 ) -> None:
-    """Asks every agent what the store does not hold yet, keeps every reply as it arrives, and puts the store in order.
+    """Asks every agent the questions that the store lacks, keeps every reply as it arrives, and sorts the store.
 
     A failure is kept as a row whose `error` gives the reason; it is not an answer, and the next run asks again.
 
@@ -66,7 +66,7 @@ async def sample(
         ask: Asks one agent one question.
         store: Made for the `units_of` these questions and agents.
         annotate: Called with the rows of a reply that is whole, before they are kept; its failure is the reply's.
-        secrets: What no error may reveal.
+        secrets: Strings that no error may contain.
         on_unit: Called when a unit is kept.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Owns the experiment `contamination`: semantic entropy by what is known, the first limitation."""
+"""Owns the experiment `contamination`: semantic entropy by what the model knows, the paper's first limitation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

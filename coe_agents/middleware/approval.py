@@ -1,6 +1,6 @@
-"""Owns asking a person about calls that the group is uncertain about: the form, and reading the decisions.
+"""Owns the request to a person about calls that the group is uncertain about, and the reading of the decisions.
 
-The form is that of LangChain's `HumanInTheLoopMiddleware`, for which chat interfaces have buttons.
+The request has the format of LangChain's `HumanInTheLoopMiddleware`, which chat interfaces support.
 """
 
 import re

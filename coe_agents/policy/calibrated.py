@@ -54,10 +54,10 @@ class Calibration:
     """What a policy was calibrated on, and the result.
 
     Attributes:
-        risk: The highest share of wrong answers among those given that was to be allowed, in (0, 1).
-        confidence: The probability, over calibration sets, with which it is kept, in (0, 1).
-        threshold: The highest uncertainty that is answered, at least 0 and finite; None if none keeps the risk, so that
-            nothing is answered.
+        risk: The highest allowed share of wrong answers among those given, in (0, 1).
+        confidence: The probability, over calibration sets, that the risk is kept, in (0, 1).
+        threshold: The highest uncertainty that is answered, at least 0 and finite; None if no threshold keeps the risk,
+            so that nothing is answered.
         n_questions: How many questions the threshold was chosen on.
         n_answered: How many of them the threshold answers.
         n_wrong: How many of these answers were wrong, shares of mixed labels added up and rounded up.
@@ -65,8 +65,8 @@ class Calibration:
         agents: The agents, by name.
         clusterer: The name of the clusterer.
         correctness: The name of the criterion of correctness.
-        date: When, in ISO 8601.
-        uncertainties: The uncertainty of each question, rising; what drift is measured against.
+        date: When it was calibrated, in ISO 8601.
+        uncertainties: The uncertainty of each question, in ascending order; drift is measured against them.
         gate: The learned gate that chooses the answer and whose probability of error is the uncertainty; None: the
             uncertainty is CoE.
         n_ties: How many of the questions had tied leading clusters, which are never answered.
@@ -173,13 +173,13 @@ class Calibration:
 class CalibratedPolicy:
     """Answers where the uncertainty is at most the calibrated threshold, and does `otherwise` elsewhere.
 
-    The promise: for new questions of the same kind, put to the same agents, sampled and clustered alike, the share of
-    wrong answers among those given is at most `calibration.risk`, unless the calibration questions were unlucky, which
-    happens with a probability of at most 1 - `calibration.confidence`. For a learned gate that was fitted on all
-    questions (`calibration.fit` is "folds") that is a finding on real data, not a theorem: see
-    `coe_agents.evaluation.calibrate`. A group that differs from the calibrated one voids it: then each decision warns.
-    Where no threshold keeps the risk, nothing is answered; nor is a tie that learned weights do not break, or a
-    measurement of another divergence.
+    The guarantee: for new questions of the same kind, asked of the same agents with the same sampling and clustering,
+    the share of wrong answers among those given is at most `calibration.risk`, with a probability of at least
+    `calibration.confidence` over the choice of the calibration questions. For a learned gate that was fitted on all
+    questions (`calibration.fit` is "folds"), this was observed on real data but is not proved: see
+    `coe_agents.evaluation.calibrate`. It does not hold for a group that differs from the calibrated one: each decision
+    then warns. The policy does not answer if no threshold keeps the risk, on a tie that learned weights do not break,
+    or if CoE was measured with another divergence.
 
     Args:
         calibration: From `coe_agents.evaluation.calibrate`, or `load`.
@@ -260,7 +260,7 @@ class CalibratedPolicy:
         return Decision(self.otherwise, None, f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
-        """Returns in what the agents measured differ from those of the calibration, a sentence each."""
+        """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
         found = [
             f"{name} is {problem}"
             for problem, names in (

@@ -27,7 +27,7 @@ def are_finite(values: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LearnedGate:
-    """A logistic regression of "the answer is wrong", of the answer that trust in the agents chooses.
+    """A logistic regression of whether the answer that trust in the agents chooses is wrong.
 
     With p = sum_i w_i p_i the trust-weighted mean, c its leading cluster, H_3 = -log(sum_c p(c)^3) / 2 its Renyi
     entropy of order 3 in nats, and s_i = p_i(c) the agents' support of c:
@@ -99,7 +99,7 @@ def distributions_of(measurement: Measurement, agents: Sequence[str]) -> np.ndar
 
 
 def gate_features(distributions: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """What a `LearnedGate` reads: log(1 + H_3) of the weighted mean, and each agent's deviation of support.
+    """The features of a `LearnedGate`: log(1 + H_3) of the weighted mean, and each agent's deviation of support.
 
     Args:
         distributions: Shape `(n_agents, n_clusters)`.
@@ -127,7 +127,7 @@ FEATURES = ("coe", "aleatoric", "epistemic", "surprisal", "margin", "n_clusters"
 
 
 def features(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
-    """What the gate of version 0.1 reads of a measurement.
+    """The features of a measurement that the gate of version 0.1 uses.
 
     Args:
         measurement: Of the agents named, at least.

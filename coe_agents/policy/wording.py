@@ -1,4 +1,4 @@
-"""Owns the words for a measurement: who says what, and Collaborative Entropy next to its threshold.
+"""Owns the description of a measurement in words: who says what, and Collaborative Entropy next to its threshold.
 
 Texts of models are untrusted: each is shortened to one line in double quotes, without such quotes inside, and without
 characters that control a terminal or make a link.

@@ -1,4 +1,4 @@
-"""Owns the checks of what callers pass: valid arrays are returned ready to compute with; an error says what to do."""
+"""Owns the checks of arguments: valid arrays are returned ready to compute with; an error says what to do."""
 
 from typing import Any, TypeAlias
 

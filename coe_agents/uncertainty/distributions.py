@@ -1,4 +1,4 @@
-"""Owns the way from cluster labels to cluster distributions (equation 8)."""
+"""Owns the step from cluster labels to cluster distributions (equation 8)."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Owns what a model takes, found out by asking it: several responses a request or one, and which options."""
+"""Owns the detection of what a model supports: several responses per request or one, and which options."""
 
 import math
 import threading

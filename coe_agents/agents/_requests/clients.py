@@ -1,4 +1,4 @@
-"""Owns the preparation of chat models: which are refused, their settings, and the address of their server."""
+"""Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Owns the servers of a model: which is asked, how many requests it takes, and when it is set aside."""
+"""Owns the servers of a model: which is asked, how many requests it gets, and when it is not used for a while."""
 
 import asyncio
 import threading

@@ -52,7 +52,7 @@ def judge_clusters(
 def fit_trust(
     distributions: Sequence[FloatArray], correct: Sequence[FloatArray], *, penalty: float = TRUST_PENALTY
 ) -> FloatArray:
-    """Learns how far each agent is to be trusted: the weights of the ensemble mean that chooses the answer.
+    """Learns how far to trust each agent: the weights of the ensemble mean that chooses the answer.
 
     A conditional logistic regression (McFadden, 1974): of a question's clusters c, the right one is c with probability
     softmax_c(sum_i b_i p_i(c)), where agent i's slope b_i = common slope + deviation_i is at least 0, and

@@ -80,7 +80,7 @@ def first_count(n: int, *, risk: float, confidence: float) -> int | None:
 def choose_threshold(
     *, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float, confidence: float
 ) -> ThresholdChoice:
-    """Chooses the highest threshold whose risk is shown to be at most `risk`, testing so that the choice is paid for.
+    """Chooses the highest threshold whose risk is shown to be at most `risk`, by tests that allow for the choice.
 
     Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021) over numbers of answered questions: the k
     least uncertain questions are tested at level 1 - confidence by `risk_bound`, for k from `first_count` in steps of

@@ -1,4 +1,4 @@
-"""Owns what every run's folder has: its settings, its lock, and files that are whole or not there."""
+"""Owns the folder of a run: its settings, its lock, and files that are written completely or not at all."""
 
 import json
 import os

@@ -56,10 +56,10 @@ class SampledQuestion:
 class Samples:
     """The samples of one or more files, read question by question.
 
-    The files are gone through once, to check every line and to note where each question's lines are; iterating then
-    reads one question at a time, by id. So memory holds a few numbers a question, questions may be spread over lines
-    and files (an agent a file, say), and the order of lines changes nothing. Use it as a context manager: a compressed
-    file, or a Parquet one, is unpacked to a temporary one until then.
+    The files are read once to check every line and to note where each question's lines are; iterating then reads one
+    question at a time, by id. So memory holds a few numbers a question, questions may be spread over lines and files
+    (an agent a file, say), and the order of lines changes nothing. Use it as a context manager: a compressed file, or a
+    Parquet one, is unpacked to a temporary one until then.
 
     Args:
         paths: `*.samples.jsonl` files; those that end in ".gz" are compressed, those in ".parquet" are Parquet, where a

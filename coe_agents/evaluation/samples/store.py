@@ -1,9 +1,9 @@
 """Owns the samples of a run in this process, kept as they arrive.
 
 One agent's responses to one question are a unit. A unit is appended as a whole and is on the disk before the next is
-asked for, so a process that is killed loses what was in flight. It may leave its last unit torn: a line that does not
-end, or lines too few. Opening the store drops that, and the units that failed, so that they are asked again; the file
-holds every response once at all times.
+asked for, so a process that is killed loses only what was in flight. Its last unit may be incomplete: a line that does
+not end, or lines too few. Opening the store drops that, and the units that failed, so that they are asked again; the
+file holds every response once at all times.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Owns the criteria by which a group's answer counts as right. Every report names the one it used.
 
 A verdict is a number in [0, 1]. True and False are 1 and 0; a cluster whose labels differ is right by the share of them
-that says so. A question whose lead several clusters share is right by the mean over these clusters.
+that says so. If several clusters tie for the lead, the verdict of the question is the mean over them.
 """
 
 from collections import Counter

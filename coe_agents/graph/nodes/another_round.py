@@ -1,4 +1,4 @@
-"""Owns the node that has a strategy plan another round, and opens it."""
+"""Owns the node that starts another round, as planned by its strategy."""
 
 import asyncio
 import inspect

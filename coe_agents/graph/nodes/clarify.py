@@ -1,4 +1,4 @@
-"""Owns the node that asks the user what is meant; the next round starts afresh on the clarified question."""
+"""Owns the node that asks the user to clarify the question; the next round starts afresh with the reply."""
 
 import time
 import uuid

@@ -128,7 +128,7 @@ class ChatEntailment:
 
     def _judge(self, pair: _Pair) -> _Row | None:
         """Returns the pair's row, or None where it cannot be judged."""
-        shown = [prompts.quoted(text, limit=prompts.MAX_JUDGED) for text in pair]
+        shown = [prompts.quote(text, limit=prompts.MAX_JUDGED) for text in pair]
         if shown[0] == shown[1] and _is_cut(shown[0]) and pair[0] != pair[1]:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]

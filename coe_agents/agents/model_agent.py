@@ -76,7 +76,7 @@ class _Sender:
     def send(self, step: _Step) -> Any:
         if isinstance(step, Future):
             try:
-                return step.result(self.deadline.left())
+                return step.result(self.deadline.seconds_left())
             except (TimeoutError, AgentTimeoutError) as error:
                 return to_late_finding(error)
         if isinstance(step, _Choice):
@@ -96,7 +96,7 @@ class _Sender:
     async def asend(self, step: _Step) -> Any:
         if isinstance(step, Future):
             try:
-                async with asyncio.timeout(self.deadline.left()):
+                async with asyncio.timeout(self.deadline.seconds_left()):
                     return await asyncio.wrap_future(step)
             except (TimeoutError, AgentTimeoutError) as error:
                 return to_late_finding(error)

@@ -1,4 +1,4 @@
-"""Owns the protocols `EntailmentModel` and `Clusterer`, and the checks of their inputs and outputs."""
+"""Owns the protocols of clusterers and entailment models, and the checks of their arguments and results."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable

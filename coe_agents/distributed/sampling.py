@@ -94,7 +94,7 @@ class SampleParts:
         """How many files are missing, or hold a failure."""
         return len(self._missing)
 
-    def pending(self) -> list[Unit]:
+    def pending_units(self) -> list[Unit]:
         """Returns the units that are not kept yet, in order."""
         return [unit for missing in self._missing.values() for unit in missing]
 
@@ -212,7 +212,7 @@ class _Held:
             unit: list(group) for unit, group in groupby(kept, key=lambda row: (row["id"], row["agent"]))
         }
 
-    def pending(self) -> list[Unit]:
+    def pending_units(self) -> list[Unit]:
         return [unit for unit in self._units if unit not in self._rows]
 
     def append(self, unit: Unit, rows: Rows) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.store import Unit
-from coe_agents.redaction import redacted
+from coe_agents.redaction import redact
 from coe_agents.types import AgentReply, Response
 
 Ask = Callable[[str, Question], Awaitable[AgentReply]]
@@ -21,7 +21,7 @@ Annotate = Callable[[str, Question, list[dict[str, Any]]], Awaitable[None]]
 class Keeps(Protocol):
     """Where replies are kept, such as a `Store`."""
 
-    def pending(self) -> list[Unit]: ...
+    def pending_units(self) -> list[Unit]: ...
     def append(self, unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None: ...
     def finish(self) -> None: ...
 
@@ -72,7 +72,7 @@ async def sample(
     Raises:
         OSError: If the store cannot be written; earlier replies are kept.
     """
-    pending = set(store.pending())
+    pending = set(store.pending_units())
 
     async def work(agent: Participant, waiting: Iterator[Question]) -> None:
         for question in waiting:
@@ -101,7 +101,7 @@ async def _rows(
         if annotate is not None and rows[-1]["error"] is None:
             await annotate(agent.name, question, rows)
     except Exception as error:
-        return [_failure(agent, question, 0, redacted(f"{type(error).__name__}: {error}", secrets))]
+        return [_failure(agent, question, 0, redact(f"{type(error).__name__}: {error}", secrets))]
     return rows
 
 
@@ -114,7 +114,7 @@ def _to_rows(
     if len(responses) != agent.n_samples:
         sampling = reply.get("sampling")
         why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
-        error = redacted(f"got {len(responses)} of {agent.n_samples} responses: {why}", secrets)
+        error = redact(f"got {len(responses)} of {agent.n_samples} responses: {why}", secrets)
         rows[agent.n_samples - 1 :] = []  # where there are too many, it is not known which one is wrong
         rows.append(_failure(agent, question, len(rows), error))
     return rows

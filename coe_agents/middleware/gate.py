@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, Asks, OnError
-from coe_agents.middleware.verdict import Verdict, fingerprint, in_words, unmeasured, verdicts_of
+from coe_agents.middleware.verdict import Verdict, create_unmeasured, fingerprint, in_words, verdicts_of
 from coe_agents.middleware.verdicts import DUPLICATES, CoEVerdicts, Pending, VerdictState, last_reply
 
 OnUncertain = Literal["block", "interrupt"]
@@ -280,7 +280,7 @@ class CoEMiddleware(CoEVerdicts):
         if structured is not None and results <= ids and len(results) == len(after):
             return self._reviewer.about_answer(reply, structured, messages[:place], after)
         what = f"the result of {last.name}" if isinstance(last, ToolMessage) else f"a message of type {last.type!r}"
-        return lambda: unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
+        return lambda: create_unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
 
     def _decide_answer(self, state: VerdictState, verdict: Verdict, *, jump: bool = True) -> dict[str, Any]:
         """Gives the answer or withholds it, and records what was decided."""
@@ -328,9 +328,9 @@ class CoEMiddleware(CoEVerdicts):
             )
         call = request.tool_call
         if call["name"] in self._gated and not call["id"]:  # the tool would run, and its result would belong to no call
-            return _blocked(call, unmeasured("failed", "the call has no id"))
+            return _blocked(call, create_unmeasured("failed", "the call has no id"))
         if call["id"] in (request.state.get(DUPLICATES) or ()):
-            return _blocked(call, unmeasured("failed", "another call of the same message has its id"))
+            return _blocked(call, create_unmeasured("failed", "another call of the same message has its id"))
         return None
 
     def _judge(self, request: ToolCallRequest, call: ToolCall) -> ToolMessage | None:
@@ -347,7 +347,7 @@ class CoEMiddleware(CoEVerdicts):
 
     def _known(self, request: ToolCallRequest, call: ToolCall) -> Verdict | None:
         if not call["id"]:
-            return unmeasured("failed", "the call has no id")
+            return create_unmeasured("failed", "the call has no id")
         return verdicts_of(request.state, call).get(self.name)
 
     def _refusal(self, judged: ToolCallRequest, verdict: Verdict) -> ToolMessage | None:

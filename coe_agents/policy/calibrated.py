@@ -13,7 +13,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.policy.base import Decision, check_action
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
-from coe_agents.prompts import quoted
+from coe_agents.prompts import quote
 from coe_agents.types import Action
 from coe_agents.uncertainty.answers import TIE
 
@@ -134,7 +134,7 @@ class Calibration:
         """
         return measurement.coe if self.gate is None else self.gate.uncertainty(measurement)
 
-    def chosen(self, measurement: Measurement) -> int | None:
+    def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index in `representatives` of the cluster to answer with; None on a tie.
 
         A learned gate chooses the cluster that its trust in the agents favours, which may break a tie of the ensemble
@@ -144,7 +144,7 @@ class Calibration:
             KeyError: The learned gate needs an agent that was not measured.
         """
         if isinstance(self.gate, LearnedGate):
-            return self.gate.chosen(measurement)
+            return self.gate.choose_cluster(measurement)
         return None if measurement.tied else measurement.leading
 
     def answer(self, measurement: Measurement) -> str | None:
@@ -153,7 +153,7 @@ class Calibration:
         Raises:
             KeyError: The learned gate needs an agent that was not measured.
         """
-        chosen = self.chosen(measurement)
+        chosen = self.choose_cluster(measurement)
         if chosen is None:
             return None
         return measurement.answer if chosen == measurement.leading else measurement.representatives[chosen]
@@ -255,7 +255,7 @@ class CalibratedPolicy:
         if uncertainty <= threshold + TIE:
             reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
             if measurement.tied or answer != measurement.answer:
-                reason = f'the agents\' learned weights favour "{quoted(answer, limit=80)}"; {reason}'
+                reason = f'the agents\' learned weights favour "{quote(answer, limit=80)}"; {reason}'
             return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
         return Decision(self.otherwise, None, f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
 

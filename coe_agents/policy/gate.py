@@ -59,7 +59,7 @@ class LearnedGate:
         if min(self.weights) < 0.0 or abs(sum(self.weights) - 1.0) > 1e-6:
             raise ValueError(f'"weights" of a gate must be at least 0 and sum to 1; got {self.weights}. Calibrate anew')
 
-    def chosen(self, measurement: Measurement) -> int | None:
+    def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index of the trusted cluster in `representatives`; None where clusters tie under the weights.
 
         Raises:

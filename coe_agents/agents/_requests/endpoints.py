@@ -233,7 +233,7 @@ class Replicas:
             AgentTimeoutError: If none is free in time.
         """
         while True:
-            seconds = deadline.left()
+            seconds = deadline.seconds_left()
             visit = self._choose(failed)
             with visit.replica.places.take(seconds, visit.turn):
                 if not (visit.is_outdated and self._is_any_in_service()):
@@ -244,7 +244,7 @@ class Replicas:
     async def atake(self, deadline: Deadline, failed: Collection[Replica]) -> AsyncIterator[Visit]:
         """Takes a place at a server for as long as the context lasts; see `take`."""
         while True:
-            seconds = deadline.left()
+            seconds = deadline.seconds_left()
             visit = self._choose(failed)
             async with visit.replica.places.atake(seconds, visit.turn):
                 if not (visit.is_outdated and self._is_any_in_service()):

@@ -94,7 +94,7 @@ class Asker:
 
         def attempt() -> _T:
             with self.replicas.take(deadline, failed) as visit:
-                seconds = deadline.left(self.request_timeout)
+                seconds = deadline.seconds_left(self.request_timeout)
                 try:
                     result = call_within(seconds, lambda: send(visit.replica.model, seconds))
                 except Exception as error:
@@ -122,7 +122,7 @@ class Asker:
 
         async def attempt() -> _T:
             async with self.replicas.atake(deadline, failed) as visit:
-                seconds = deadline.left(self.request_timeout)
+                seconds = deadline.seconds_left(self.request_timeout)
                 try:
                     async with asyncio.timeout(seconds):
                         result = await send(visit.replica.model, seconds)
@@ -151,7 +151,7 @@ class Asker:
             if state.attempt_number > self.retries:
                 return True
             try:
-                left = deadline.left()
+                left = deadline.seconds_left()
             except AgentError:
                 return True
             return left is not None and state.upcoming_sleep >= left

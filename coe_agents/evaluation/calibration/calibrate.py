@@ -41,7 +41,7 @@ class Judged:
 
     def verdict(self, policy: Calibration) -> float | None:
         """Returns whether the answer that a calibrated policy chooses is right; None on a tie or if not known."""
-        chosen = policy.chosen(self.measurement)
+        chosen = policy.choose_cluster(self.measurement)
         if chosen is None:
             return None
         if self.verdicts:
@@ -198,7 +198,7 @@ def _complete_record(
         n_questions=len(rows),
         agents=_agents(row.measurement for row in rows),
         uncertainties=tuple(np.sort(scores).tolist()),
-        n_ties=sum(record.chosen(row.measurement) is None for row in rows),
+        n_ties=sum(record.choose_cluster(row.measurement) is None for row in rows),
     )
 
 

@@ -106,7 +106,7 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
         risk_interval=interval,
         risk=_verdict(interval, calibration.risk),
         mismatches=tuple(mismatches),
-        n_ties=sum(calibration.chosen(row.measurement) is None for row in usable),
+        n_ties=sum(calibration.choose_cluster(row.measurement) is None for row in usable),
     )
 
 

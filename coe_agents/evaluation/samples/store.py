@@ -40,9 +40,9 @@ class Store:
         >>> import tempfile
         >>> row = {"id": "1", "agent": "a", "index": 0, "text": "Paris", "error": None}
         >>> with tempfile.TemporaryDirectory() as folder, Store(Path(folder), {}, {("1", "a"): 1}) as store:
-        ...     before = store.pending()
+        ...     before = store.pending_units()
         ...     store.append(("1", "a"), [row])
-        ...     before, store.pending()
+        ...     before, store.pending_units()
         ([('1', 'a')], [])
     """
 
@@ -66,7 +66,7 @@ class Store:
         os.close(self._file)
         self._stack.close()
 
-    def pending(self) -> list[Unit]:
+    def pending_units(self) -> list[Unit]:
         """Returns the units that are not kept yet, in order."""
         return [unit for unit in self._units if unit not in self._kept]
 
@@ -81,7 +81,7 @@ class Store:
         if unit not in self._units or unit in self._kept or not is_whole(self._units.get(unit, 0), rows):
             raise ValueError(
                 f'"rows" must be {self._units.get(unit)} of a pending unit, or end in a failure; got '
-                f"{len(rows)} of {unit}. Ask for what `pending` returns"
+                f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
             )
         lines = b"".join(_line(row) for row in rows)
         size, left = os.fstat(self._file).st_size, memoryview(lines)

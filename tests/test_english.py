@@ -28,6 +28,16 @@ PHRASES = {
     r"\bwho is down\b": "unreachable servers",
     r"\bwhat it wishes\b": "overrides",
     r"\bas one pleases\b|\bat one's pleasure\b": "as you like",
+    r"\bwhat it took\b|\bis (asked|drawn|made) anew\b|\bcalibrate (it )?anew\b": "the tokens used, again",
+    r"\bthe way from\b": "the step from",
+    r"\b(is|are) told by\b|\bwhose lead several\b": "is recognised by, if several ... tie",
+    r"\b(is|are|was|were|be) found out\b|\bfound out by asking\b": "is detected",
+    r"\bhangs? up\b": "drops the connection",
+    r"\bfailures? that may pass\b|\bof what may pass\b": "a transient failure",
+    r"\b(responses|answers?) at hand\b": "the responses so far",
+    r"\brequests? (are |is )?under way\b": "in flight",
+    r"\byours to choose\b": "you choose",
+    r"\bnothing but itself\b": "self-contained",
 }
 """What is not written here, and what is instead."""
 

@@ -136,7 +136,7 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
 
 
 def refused_option(error: Exception, status: int | None, options: Collection[str]) -> str | None:
-    """Returns the option of a request that the model does not take, where the error says so; else None."""
+    """Returns the option that the model does not accept, if the error names it; else None."""
     text, parameter = str(error), getattr(error, "param", None)
     if isinstance(error, TypeError):
         keyword = re.search(r"unexpected keyword argument '(\w+)'", text)

@@ -155,8 +155,8 @@ class Actor:
         try:
             if _ray().get(self._attempts.begin.remote(part["part"])) > _ATTEMPTS:
                 raise StoreError(
-                    f"part {part['part']} ended {_ATTEMPTS} processes",
-                    hint="See Ray's logs; memory may not suffice. Rerun the same command to resume",
+                    f"part {part['part']} failed: {_ATTEMPTS} processes ended while they worked on it",
+                    hint="See Ray's logs; there may be too little memory. Rerun the same command to resume",
                 )
             if self._work is None:
                 self._work = self._create()

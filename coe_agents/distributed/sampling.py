@@ -125,7 +125,7 @@ class SampleParts:
         return self._missing.pop(number)
 
     def check(self) -> None:
-        """Goes through all files once more.
+        """Checks all files.
 
         Raises:
             StoreError: If a unit is missing, or there twice.

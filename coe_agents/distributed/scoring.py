@@ -113,7 +113,7 @@ class _Scoring:
 
 
 def _in_parts(questions: Iterable[SampledQuestion], size: int) -> Iterator[list[SampledQuestion]]:
-    """Cuts behind every so many questions with a response; those without are in no batch."""
+    """Cuts after each `size` questions with a response; those without are in no batch."""
     part: list[SampledQuestion] = []
     n_answered = 0
     for question in questions:

@@ -65,7 +65,8 @@ async def sample(
         agents: Who is asked, each at its own pace.
         ask: Asks one agent one question.
         store: Made for the `units_of` these questions and agents.
-        annotate: Called with the rows of a reply that is whole, before they are kept; its failure is the reply's.
+        annotate: Called with the rows of a complete reply, before they are kept; if it fails, the reply counts as
+            failed.
         secrets: Strings that no error may contain.
         on_unit: Called when a unit is kept.
 
@@ -108,7 +109,7 @@ async def _rows(
 def _to_rows(
     agent: Participant, question: Question, reply: AgentReply, secrets: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Returns the rows of a reply; where it is not whole the last one is a failure."""
+    """Returns the rows of a reply; if it is not complete, the last one is a failure."""
     responses = reply["responses"]
     rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
     if len(responses) != agent.n_samples:

@@ -45,7 +45,7 @@ class CalibratedAgent:
         ):
             raise ValueError(
                 'an agent must have 1 <= "min_responses" <= "max_responses" and a weighting; '
-                f"got {_shown([self.min_responses, self.max_responses, self.weighting])}. Calibrate anew"
+                f"got {_shown([self.min_responses, self.max_responses, self.weighting])}. Calibrate again"
             )
 
 
@@ -339,7 +339,7 @@ def _gate_from_json(record: dict[str, Any]) -> LearnedGate | LinearGate:
         name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
     }
     if not isinstance(fields["agents"], tuple) or not all(isinstance(name, str) for name in fields["agents"]):
-        raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate anew')
+        raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate again')
     return LinearGate(**fields) if "means" in record else LearnedGate(**fields)
 
 
@@ -347,7 +347,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and is_finite(value) and value >= 0
 
 
-def _require(holds: bool, wanted: str, value: object, remedy: str = "Calibrate anew") -> None:
+def _require(holds: bool, wanted: str, value: object, remedy: str = "Calibrate again") -> None:
     if not holds:
         raise ValueError(f"{wanted}; got {_shown(value)}. {remedy}")
 

@@ -50,14 +50,16 @@ class LearnedGate:
 
     def __post_init__(self) -> None:
         if not are_finite([*self.weights, *self.deviations, self.slope, self.intercept]):
-            raise ValueError("a gate must hold finite numbers; got others. Calibrate anew")
+            raise ValueError("a gate must hold finite numbers; got others. Calibrate again")
         if not self.agents or {len(self.weights), len(self.deviations)} != {len(self.agents)}:
             raise ValueError(
                 f"a gate over {len(self.agents)} agents must have as many weights and deviations, at least one; "
-                f"got {len(self.weights)} and {len(self.deviations)}. Calibrate anew"
+                f"got {len(self.weights)} and {len(self.deviations)}. Calibrate again"
             )
         if min(self.weights) < 0.0 or abs(sum(self.weights) - 1.0) > 1e-6:
-            raise ValueError(f'"weights" of a gate must be at least 0 and sum to 1; got {self.weights}. Calibrate anew')
+            raise ValueError(
+                f'"weights" of a gate must be at least 0 and sum to 1; got {self.weights}. Calibrate again'
+            )
 
     def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index of the trusted cluster in `representatives`; None where clusters tie under the weights.
@@ -184,10 +186,10 @@ class LinearGate:
         if {len(self.means), len(self.scales), len(self.coefficients)} != {n_features}:
             raise ValueError(
                 f"a gate over {len(self.agents)} agents must have {n_features} means, scales and coefficients; "
-                f"got {len(self.means)}, {len(self.scales)} and {len(self.coefficients)}. Calibrate it anew"
+                f"got {len(self.means)}, {len(self.scales)} and {len(self.coefficients)}. Calibrate again"
             )
         if not are_finite(numbers) or min(self.scales) <= 0.0:
-            raise ValueError("a gate must hold finite numbers and scales above 0; got others. Calibrate it anew")
+            raise ValueError("a gate must hold finite numbers and scales above 0; got others. Calibrate again")
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns the estimated probability of a wrong answer, in [0, 1]; higher = less sure.

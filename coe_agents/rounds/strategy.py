@@ -97,7 +97,7 @@ def check_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
 
 
 def rephrase(conversation: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
-    """Returns the conversation with `text` in place of the user's last text, or behind it; its pictures stay."""
+    """Returns the conversation with `text` in place of the user's last text, or appended to it; its pictures stay."""
     messages = [dict(message) for message in conversation]
     asking = next((message for message in reversed(messages) if _asks(message)), None)
     if asking is None:

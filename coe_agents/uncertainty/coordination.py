@@ -144,7 +144,7 @@ def _step(rows: FloatArray, step: Solver) -> FloatArray:
     stepped = _checks.rows(step(rows.copy()), "solver(distributions)", min_ndim=2)
     if stepped.shape != rows.shape:
         raise ValueError(
-            f"a solver must return distributions of shape {rows.shape}; it returned shape {stepped.shape}. "
+            f"a solver must return distributions of shape {rows.shape}; got shape {stepped.shape}. "
             "Return one row per agent over the same clusters"
         )
     return stepped

@@ -99,7 +99,7 @@ def coe_forecast(
         >>> one.total[1] > three.total[1] > 0
         True
 
-    Nothing is open where none is left:
+    Without remaining responses, the forecast is the measurement:
 
         >>> coe_forecast([0, 1], [0, 0], [0]).total == (np.log(2), np.log(2))
         True

@@ -85,7 +85,7 @@ class Asker:
     def try_(
         self, send: Callable[[BaseChatModel, float | None], _T], deadline: Deadline, options: Collection[str] = ()
     ) -> _T:
-        """Calls `send` with a server's model and the seconds that an attempt has; again after a failure that may pass.
+        """Calls `send` with a server's model and the seconds that an attempt has; repeats it after a transient failure.
 
         Raises:
             CoEError: What went wrong in the end.
@@ -160,7 +160,9 @@ class Asker:
 
     def _check_generations(self, result: LLMResult) -> LLMResult:
         if not result.generations or not result.generations[0]:
-            raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint="Ask it directly")
+            raise InvalidReplyError(
+                f'the model of "{self.name}" gave no response', hint="Call the model directly to see why"
+            )
         return result
 
     def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:

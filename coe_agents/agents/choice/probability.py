@@ -254,7 +254,9 @@ def _sample(
             many = False
             continue
         if not (received := _flat(result)):
-            raise AgentError(f"{type(model).__name__} gave no reply", hint="Ask it directly to see why", retryable=True)
+            raise AgentError(
+                f"{type(model).__name__} gave no reply", hint="Call the model directly to see why", retryable=True
+            )
         replies += received[:missing]
     read = [read_choice(text_of(reply), choices) for reply in replies]
     n_clear = sum(choice is not None for choice in read)

@@ -179,7 +179,7 @@ def _ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[
         import sklearn
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
-        raise ImportError("A learned gate needs scikit-learn. Install: pip install 'coe-agents[evaluation]'") from error
+        raise ImportError('a learned gate needs scikit-learn; pip install "coe-agents[evaluation]"') from error
     stretch = np.ones(features.shape[1])
     stretch[0] = np.sqrt(penalty / _FREE)
     rows, weights = np.vstack([features, features]) * stretch, np.concatenate([wrong, 1.0 - wrong])

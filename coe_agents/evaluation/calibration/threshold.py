@@ -130,7 +130,7 @@ def choose_threshold(
 
 
 def round_up(n_wrong: float) -> int:
-    """Returns a sum of shares as a whole number of errors, never below the sum but for rounding errors."""
+    """Returns a sum of shares as a whole number of errors, never below the sum except by rounding errors."""
     return math.ceil(n_wrong - 1e-9)
 
 

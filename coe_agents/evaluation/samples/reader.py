@@ -255,7 +255,7 @@ def _sample(raw: bytes, path: Path, line: int) -> Sample:
         ) from error
     if not isinstance(record, dict):
         raise SamplesError(
-            f"{path}:{line}: this is not a JSON object", hint='Every line is {"id": ..., "agent": ..., ...}'
+            f"{path}:{line}: this is not a JSON object", hint='Write every line as {"id": ..., "agent": ..., ...}'
         )
     for field, (is_valid, expected, default) in _FIELDS.items():
         if field not in record and default is not _REQUIRED:

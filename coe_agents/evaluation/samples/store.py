@@ -154,5 +154,5 @@ def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _line(row: Mapping[str, Any]) -> bytes:
-    # ASCII, so that half a surrogate pair from a model is kept, too
+    # ASCII, so that an unpaired surrogate from a model is kept, too
     return json.dumps(row, allow_nan=False).encode() + b"\n"

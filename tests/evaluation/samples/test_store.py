@@ -148,7 +148,7 @@ def test_samples_of_unknown_settings_are_refused(tmp_path):
     with pytest.raises(StoreError, match="is not JSON"):
         filled(tmp_path)
     (tmp_path / SETTINGS).unlink()
-    with pytest.raises(StoreError, match=r"is there without settings\.json"):
+    with pytest.raises(StoreError, match=r"exists without settings\.json"):
         filled(tmp_path)
 
 

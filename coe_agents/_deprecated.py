@@ -1,4 +1,4 @@
-"""Owns what an earlier release called otherwise: the old name works for one release, with a DeprecationWarning."""
+"""Owns the names of an earlier release: an old name works for one release, with a DeprecationWarning."""
 
 import sys
 import warnings
@@ -20,7 +20,8 @@ NAMES = {
         "measured": "coe_agents.evaluation.iter_statistics",
     },
     "coe_agents.experiments": {"Setting": "coe_agents.evaluation.ScoringSetup"},
-    "coe_agents.rounds": {"checked_plan": "coe_agents.rounds.check_plan"},
+    "coe_agents.prompts": {"clarified": "coe_agents.prompts.clarify", "quoted": "coe_agents.prompts.quote"},
+    "coe_agents.rounds": {"checked_plan": "coe_agents.rounds.check_plan", "rephrased": "coe_agents.rounds.rephrase"},
     "coe_agents.middleware": {
         "ApprovalReply": "langchain.agents.middleware.human_in_the_loop.HITLResponse",
         "ApprovalRequest": "langchain.agents.middleware.human_in_the_loop.HITLRequest",
@@ -38,7 +39,7 @@ def find_renamed(module: str, name: str) -> Any:
     new = NAMES.get(module, {}).get(name)
     if new is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    _warn(f"{module}.{name}", new, stacklevel=4)
+    warn(f"{module}.{name}", new, stacklevel=4)
     place, _, own = new.rpartition(".")
     return getattr(import_module(place), own)
 
@@ -64,9 +65,10 @@ class _MovedModules:
 
     def exec_module(self, module: ModuleType) -> None:
         new: str = module.__spec__.loader_state  # type: ignore[union-attr]
-        _warn(module.__name__, new, stacklevel=3)
+        warn(module.__name__, new, stacklevel=3)
         sys.modules[module.__name__] = import_module(new)
 
 
-def _warn(old: str, new: str, *, stacklevel: int) -> None:
+def warn(old: str, new: str, *, stacklevel: int) -> None:
+    """Warns that `old` is called `new` now."""
     warnings.warn(f'"{old}" is now "{new}"; the old name is removed in 0.3', DeprecationWarning, stacklevel=stacklevel)

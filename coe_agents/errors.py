@@ -11,13 +11,13 @@
     └── AgentError              an agent that gave no usable responses
         ├── ContextOverflowError    a conversation that is too long for the model
         ├── NoChoiceError           a model that replies with none of the choices it was given
-        ├── AgentConnectionError    a server that cannot be reached, or that hangs up
+        ├── AgentConnectionError    a server that cannot be reached, or that drops the connection
         ├── AgentTimeoutError       a model that does not answer in time
-        ├── AuthenticationError     a key that the server does not take
+        ├── AuthenticationError     a key that the server does not accept
         ├── ModelNotFoundError      a model that the server does not have
-        ├── RateLimitError          a server that is asked too often
+        ├── RateLimitError          a server that received too many requests
         ├── ServerError             a server that fails
-        ├── InvalidRequestError     a request that the server does not take
+        ├── InvalidRequestError     a request that the server rejects
         ├── IgnoredTemperatureError a model whose responses are copies of one, whatever its temperature
         └── InvalidReplyError       a reply that cannot be read, or that holds no response
 
@@ -91,7 +91,7 @@ class NoChoiceError(AgentError):
 
 
 class AgentConnectionError(AgentError):
-    """A server that cannot be reached, or that hangs up."""
+    """A server that cannot be reached, or that drops the connection."""
 
     retryable = True
 
@@ -103,7 +103,7 @@ class AgentTimeoutError(AgentError):
 
 
 class AuthenticationError(AgentError):
-    """A key that the server does not take."""
+    """A key that the server does not accept."""
 
 
 class ModelNotFoundError(AgentError):
@@ -111,7 +111,7 @@ class ModelNotFoundError(AgentError):
 
 
 class RateLimitError(AgentError):
-    """A server that is asked too often.
+    """A server that received too many requests.
 
     Attributes:
         retry_after: How many seconds the server asks to wait; None where it does not say.
@@ -133,10 +133,10 @@ class ServerError(AgentError):
 
 
 class InvalidRequestError(AgentError):
-    """A request that the server does not take.
+    """A request that the server rejects.
 
     Attributes:
-        option: The option that it refuses; None where it names none.
+        option: The option that the server rejects; None if it names no option.
     """
 
     option: str | None = None
@@ -148,7 +148,7 @@ class IgnoredTemperatureError(AgentError):
     Args:
         message: What happened.
         hint: What to do about it.
-        usage: What the responses cost and what finding out cost, a `coe_agents.types.Usage`.
+        usage: The tokens of the responses and of the probe, a `coe_agents.types.Usage`.
         sampling: How the responses were sampled, a `coe_agents.types.Sampling`.
     """
 
@@ -165,9 +165,10 @@ class InvalidReplyError(AgentError):
 
 
 def is_control_flow(error: BaseException) -> bool:
-    """Returns whether LangGraph steers a run with it, as with an interrupt: whoever catches it must raise it again.
+    """Returns whether LangGraph controls a run with this exception: code that catches it must raise it again.
 
-    So must the refusal of a reply to an interrupt, which can then be given again. LangGraph is not imported for this.
+    Interrupts are such exceptions. So is the error about an invalid reply to an interrupt: if it is raised, a corrected
+    reply can be given. LangGraph is not imported for this.
     """
     langgraph: Any = sys.modules.get("langgraph.errors")
     return langgraph is not None and (isinstance(error, langgraph.GraphBubbleUp) or langgraph.is_invalid_resume(error))

@@ -1,4 +1,4 @@
-"""Owns the loading of parts that are named: entry points of installed packages, and "package.module:name"."""
+"""Owns the loading of parts by name: entry points of installed packages, and "package.module:name"."""
 
 import re
 import sys

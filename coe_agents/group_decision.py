@@ -76,10 +76,10 @@ class GroupDecision:
 
     @classmethod
     def from_state(cls, result: Mapping[str, Any]) -> GroupDecision:
-        """Returns the view of what a graph of `create_coe_graph` returned.
+        """Returns the decision in the result of a graph of `create_coe_graph`.
 
         Raises:
-            ValueError: If there is no decision in it, as where the run waits for a person.
+            ValueError: If the result holds no decision, for example because the run waits for a person.
         """
         decision = result.get("decision")
         if not isinstance(decision, Mapping):
@@ -115,10 +115,10 @@ class GroupDecision:
         aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
         epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
     ) -> Figure:
-        """Draws who said what beside the plane of the two uncertainties.
+        """Draws the answers of each agent next to the plane of the two uncertainties.
 
         Args:
-            aleatoric_threshold: Where the plane is divided, as in the graph's policy.
+            aleatoric_threshold: Where to divide the plane; the value of the graph's policy.
             epistemic_threshold: The same for the epistemic part.
 
         Raises:

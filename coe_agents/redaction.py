@@ -1,4 +1,4 @@
-"""Owns keeping keys out of texts: the secrets of a model are redacted in errors, logs and checkpoints."""
+"""Owns the redaction of keys: the secrets of a model are redacted in errors, logs and checkpoints."""
 
 import json
 import re
@@ -34,11 +34,11 @@ def secrets_of(holder: object) -> set[str]:
     return {secret for secret in found if len(secret) >= _SHORTEST}
 
 
-def redacted(text: str, secrets: Collection[str]) -> str:
+def redact(text: str, secrets: Collection[str]) -> str:
     """Returns `text` with each secret redacted, also where it is escaped or encoded for an address.
 
     Example:
-        >>> redacted("Incorrect API key: sk-0123456789.", {"sk-0123456789"})
+        >>> redact("Incorrect API key: sk-0123456789.", {"sk-0123456789"})
         'Incorrect API key: [redacted].'
     """
     forms = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""))}
@@ -50,7 +50,7 @@ def redacted(text: str, secrets: Collection[str]) -> str:
 def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:
     """Returns whether printing an exception, with its causes, shows a secret."""
     printed = "".join(traceback.format_exception(error))
-    return redacted(printed, secrets) != printed
+    return redact(printed, secrets) != printed
 
 
 def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:

@@ -33,7 +33,7 @@ def ask(
             own. Models are asked for one short sentence (`coe_agents.prompts.BRIEF_ANSWER`).
         n_samples: Responses from each model; agents keep their own number.
         clusterer: Decides which responses mean the same; by default `NormalizedMatch`, which suits short answers.
-        policy: Decides; by default `ThresholdPolicy(0.7)`.
+        policy: Decides whether to answer; by default `ThresholdPolicy(0.7)`.
 
     Raises:
         TypeError: If `models` holds something else, or is a single one.

@@ -33,8 +33,8 @@ def create_coe_tool(
     """Returns a tool that asks the group a question.
 
     It returns the answer or, where the group withholds one, a text that says so and why. The whole decision
-    (`coe_agents.graph.DecisionData`) is the artifact of the tool message. A question that is empty or longer than the
-    graph accepts is an error of the tool, for the calling model to correct.
+    (`coe_agents.graph.DecisionData`) is the artifact of the tool message. If the question is empty or longer than the
+    graph accepts, the tool returns an error that the calling model can correct.
 
     Args:
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.

@@ -88,17 +88,17 @@ class Sampling(TypedDict):
         n_cut: Responses that were cut to the agent's `max_response_chars`.
         logprobs_missing: Responses without usable log-probabilities, NaN among them. One is enough for the agent to
             count by frequency.
-        identical: At least three responses, at a temperature above 0, all with the same text and the same
-            log-probability: a cache, an ignored temperature, or a model that is simply sure.
-        identical_chance: Which of them: the probability that samples agree so by themselves, exp(logprob) **
-            (n_received - 1). Near 1 the model is sure; near 0 they are not samples. None where `identical` is false, no
-            log-probabilities are known, or the temperature is below 1, where they say too little.
-        refused: Options that the model does not take, and that were omitted.
-        ignores_temperature: Whether equal responses are copies of one, since the temperature has no effect; None where
-            nothing was found out.
-        probe: How that was found out, or why not: what the model gave when asked for random characters or a story.
-            None if it was not asked. It is asked once in the process, unless that fails (three times at most); the
-            tokens are in the usage of the reply that asked.
+        identical: Whether at least three responses, at a temperature above 0, all have the same text and
+            log-probability. The cause is a cache, an ignored temperature, or a model that is simply confident.
+        identical_chance: The probability that independent samples are all equal, exp(logprob) ** (n_received - 1). Near
+            1 the model is confident; near 0 the responses are not independent samples. None if `identical` is false,
+            log-probabilities are not known, or the temperature is below 1, at which they say too little.
+        refused: Options that the model does not accept, and that were omitted.
+        ignores_temperature: Whether equal responses are copies of one, because the temperature has no effect; None if
+            this is not known.
+        probe: How this was determined, or why it could not be: the model's replies when it was asked for random
+            characters or a story. None if it was not probed. A model is probed once per process; a failed probe is
+            repeated, three times in all. The usage of the reply includes the tokens of its probe.
         counted: "each" response counts; where the temperature is ignored, copies count "once" or do "not".
         error: What ended the sampling early; None if nothing did.
     """
@@ -127,18 +127,18 @@ class RoundData(TypedDict):
     Attributes:
         round: The round, from 0.
         strategy: How it was asked; None for the first.
-        coe: Collaborative Entropy after it, over all responses that count then; this, the next three and `answer` are
+        coe: Collaborative Entropy after the round, over all responses that count. This, the next three and `answer` are
             None if nothing was measured.
         aleatoric: Its first part, in nats.
         epistemic: Its second part, in the unit of the graph's divergence.
         regime: The regime after it.
         answer: The leading cluster's most probable response.
-        led: The representative of the leading cluster; of each one, by text, on a tie.
-        leading: What each agent itself holds most probable, by name; of what it holds equally probable, the one that
-            the group supports most, and then the first by text.
-        flips: Whether that has another meaning than after the round before, for each agent that has both.
-        adopted: Whether an agent changed to what led the round before, for each agent that has both; empty unless the
-            round showed the agents what had been answered.
+        led: The representative of the leading cluster; on a tie those of all leading clusters, sorted by text.
+        leading: Each agent's most probable answer, by name. If several of its answers tie, the one that the group
+            supports most, then the first by text.
+        flips: Whether the meaning of that answer changed since the previous round, for each agent that has both.
+        adopted: Whether the agent changed to the leading answer of the previous round, for each agent that has both;
+            empty unless the round showed the agents the previous answers.
         tokens: What its requests cost, input and output, all agents together.
         n_responses: How many responses it added.
     """
@@ -168,12 +168,13 @@ class AgentRequest(TypedDict):
         n_samples: How many responses this round needs; the agent's own number where it is omitted.
         temperature: The temperature of this round; the agent's own where it is omitted.
         timeout: The seconds that are left for this round.
-        first_index: The `index` of the first response: how many of this round's the agent has given already, 0 where it
-            is omitted. Seeds continue from there, so the responses do not depend on how many requests draw them.
+        first_index: The `index` of the first response, which is the number of responses that the agent has given in
+            this round; 0 if omitted. Seeds continue from there, so the responses do not depend on the number of
+            requests.
         choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
         is_review: Whether the question asks for a verdict in words of its own: equal replies are then expected.
-        graded: Whether the agent may give each choice's probability in place of samples: one response for each choice,
-            its probability as `logprob`, of one token.
+        graded: Whether the agent may return the probability of each choice instead of samples: one response for each
+            choice, of one token, with its probability as `logprob`.
 
     A `ModelAgent` honours the last seven; another agent may ignore them.
     """
@@ -227,12 +228,12 @@ def in_canonical_order(responses: Sequence[Response]) -> list[Response]:
 
 
 class Candidate(TypedDict):
-    """One meaning that the agents' responses have; refusals and empty responses have none.
+    """One of the group's answers, by meaning; refusals and empty responses are not candidates.
 
     Attributes:
         number: Its place, from 1, the best supported first; equal support goes by text.
         answer: The most probable response with this meaning.
-        support: Its part of the ensemble mean, in [0, 1].
+        support: Its share of the ensemble mean, in [0, 1].
         agents: The probability that each agent gives it, by name; agents that never gave it are omitted.
     """
 
@@ -269,7 +270,7 @@ class EscalatedCase(TypedDict):
 
 
 class Ruling(TypedDict):
-    """The outcome of an escalated case.
+    """The decision on an escalated case.
 
     Attributes:
         action: "answer", "abstain", or "escalate" where it could not be settled.

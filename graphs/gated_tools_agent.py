@@ -16,7 +16,7 @@ from langchain_core.tools import tool
 
 from coe_agents import CoEMiddleware, create_coe_graph, create_coe_tool
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.prompts import quoted, self_check
+from coe_agents.prompts import quote, self_check
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 
@@ -39,7 +39,7 @@ def drive(messages: list[BaseMessage]) -> AIMessage:
 
 def question(request: ToolCallRequest) -> str:
     args = request.tool_call["args"]
-    return self_check(f"What is the capital of {quoted(args['country'])}?", args["city"])
+    return self_check(f"What is the capital of {quote(args['country'])}?", args["city"])
 
 
 agents = tinyworld_agents()

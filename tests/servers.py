@@ -113,7 +113,7 @@ class Served:
 
     @property
     def probes(self) -> list[dict[str, Any]]:
-        """The requests by which an ignored temperature is found out."""
+        """The requests that detect an ignored temperature."""
         return [body for body in self.requests if is_probe(body)]
 
     def chat(self, **options: Any) -> ChatOpenAI:

@@ -5,7 +5,7 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent
-from coe_agents.redaction import REDACTED, prints_secret, redacted, secrets_of
+from coe_agents.redaction import REDACTED, prints_secret, redact, secrets_of
 
 KEY = "sk-planted-0123456789"
 
@@ -63,7 +63,7 @@ def test_what_holds_itself_ends():
     ids=["plain", "json", "address"],
 )
 def test_a_secret_is_redacted_however_it_is_written(secret, text):
-    shown = redacted(text, {secret})
+    shown = redact(text, {secret})
     assert REDACTED in shown
     assert secret not in shown
     assert "secret" not in shown
@@ -71,7 +71,7 @@ def test_a_secret_is_redacted_however_it_is_written(secret, text):
 
 
 def test_a_secret_within_another_leaves_no_rest():
-    assert redacted("sk-0123456789-longer", {"sk-0123456789", "sk-0123456789-longer"}) == REDACTED
+    assert redact("sk-0123456789-longer", {"sk-0123456789", "sk-0123456789-longer"}) == REDACTED
 
 
 def test_an_error_tells_by_its_causes_too():

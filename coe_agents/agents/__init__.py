@@ -1,4 +1,4 @@
-"""Owns the participants: what turns a model into an agent that is sampled, a judge, an arbiter, or a probability."""
+"""Owns the roles of a chat model: an agent that is sampled, a judge, an arbiter, or a source of probabilities."""
 
 from coe_agents.agents.arbiter import Arbiter
 from coe_agents.agents.choice.probability import ChoiceProbabilities, achoice_probability, choice_probability

@@ -10,8 +10,8 @@ from coe_agents import prompts
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.clustering import strip_reasoning
 from coe_agents.errors import is_control_flow
-from coe_agents.redaction import redacted, secrets_of
-from coe_agents.rounds import rephrased
+from coe_agents.redaction import redact, secrets_of
+from coe_agents.rounds import rephrase
 from coe_agents.types import DECIDERS, Agent, AgentReply, AgentRequest, Candidate, EscalatedCase, Ruling
 
 _RULING = re.compile(r"CHOICE: *(\d{1,9})\.?|ANSWER: *(\S.*)|(NONE)\.?", re.IGNORECASE)
@@ -21,8 +21,8 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
     """A model that is shown the question and the group's answers with their support, and decides; for `escalation=`.
 
     It chooses one of the answers, gives its own, or says "NONE", which abstains. Its reply must end with its ruling in
-    the words of `coe_agents.prompts.arbitration`, and hold no other; of several samples, all must rule alike. The
-    case stays escalated, with the reason, if a reply is anything else or was cut off, or if the model fails.
+    the words of `coe_agents.prompts.arbitration`, and contain no other ruling; several samples must all rule alike.
+    Otherwise, or if a reply was cut off or the model fails, the case stays escalated, with the reason.
 
     Args:
         model: A chat model, or "provider:model", sampled once at temperature 0; or an agent, such as a `ModelAgent`
@@ -102,14 +102,14 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         """Returns the ruling for a model that failed; raises LangGraph's own control-flow exceptions again."""
         if is_control_flow(error):
             raise error
-        return self._leave_escalated(f"failed: {redacted(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
+        return self._leave_escalated(f"failed: {redact(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
 
 
 def _request(case: EscalatedCase) -> AgentRequest:
     """Returns the conversation with the case in place of the question at its end."""
     answers = [(candidate["answer"], candidate["support"]) for candidate in case["candidates"]]
     text = prompts.arbitration(case["question"], answers, regime=case["regime"])
-    return AgentRequest(question=case["question"], messages=rephrased(case["conversation"], text), round=0)
+    return AgentRequest(question=case["question"], messages=rephrase(case["conversation"], text), round=0)
 
 
 def _parse_ruling(text: str) -> tuple[int | None, str | None] | None:

@@ -37,16 +37,16 @@ class ChatEntailment:
     `coe_agents.prompts.MAX_JUDGED` characters that are shown of each. Such pairs are logged and counted.
 
     A judge should not guess: give the model a temperature of 0. It is asked like the model of a `ModelAgent`: it shares
-    the limit of requests at its address with all agents there, failures that may pass are retried (OpenAI's client has
-    its own retries turned off), and its key is in no error.
+    the limit of requests at its address with all agents there, transient failures are retried (OpenAI's client has its
+    own retries turned off), and its key is redacted in errors.
 
     Args:
         model: Any chat model.
         max_concurrency: How many pairs of a call are asked at a time.
         timeout: Seconds for one pair, waits and retries included; None for no limit.
         request_timeout: Seconds for one attempt at a pair; `timeout` alone if None.
-        retries: How often a pair is asked again after a failure that may pass, with growing, random waits, or as long
-            as the server asks for.
+        retries: How often a pair is asked again after a transient failure, with growing, random waits, or after the
+            wait that the server asks for.
 
     Attributes:
         n_unclear: The pairs so far that could not be judged.
@@ -128,7 +128,7 @@ class ChatEntailment:
 
     def _judge(self, pair: _Pair) -> _Row | None:
         """Returns the pair's row, or None where it cannot be judged."""
-        shown = [prompts.quoted(text, limit=prompts.MAX_JUDGED) for text in pair]
+        shown = [prompts.quote(text, limit=prompts.MAX_JUDGED) for text in pair]
         if shown[0] == shown[1] and _is_cut(shown[0]) and pair[0] != pair[1]:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]

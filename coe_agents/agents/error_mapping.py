@@ -23,7 +23,7 @@ from coe_agents.errors import (
     RateLimitError,
     ServerError,
 )
-from coe_agents.redaction import redacted
+from coe_agents.redaction import redact
 
 _LONGEST = 300
 _TIMEOUTS = {"TimeoutError", "TimeoutException", "APITimeoutError", "ModelTimeoutError"}
@@ -59,7 +59,7 @@ def to_agent_error(
         secrets: What is redacted.
     """
     found = error if isinstance(error, CoEError) else _translate(error, address, options)
-    message, hint = redacted(found.args[0], secrets), redacted(found.hint, secrets)
+    message, hint = redact(found.args[0], secrets), redact(found.hint, secrets)
     if (message, hint) != (found.args[0], found.hint):
         found.args, found.hint = (message,), hint
     return found
@@ -136,7 +136,7 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
 
 
 def refused_option(error: Exception, status: int | None, options: Collection[str]) -> str | None:
-    """Returns the option of a request that the model does not take, where the error says so; else None."""
+    """Returns the option that the model does not accept, if the error names it; else None."""
     text, parameter = str(error), getattr(error, "param", None)
     if isinstance(error, TypeError):
         keyword = re.search(r"unexpected keyword argument '(\w+)'", text)

@@ -1,4 +1,4 @@
-"""Owns recognising a model whose temperature has no effect: when to suspect it, how to find out, what to do.
+"""Owns the detection of a model whose temperature has no effect: when to suspect it, how to test it, what to do.
 
 A server may decode greedily whatever the request says, answer from a cache, or use one seed for all samples. Its
 responses are then copies of one, and their agreement is no evidence of how sure the model is.

@@ -37,8 +37,8 @@ class ChatJudge:
 
     It is asked once for each answer in the words of `coe_agents.prompts.correctness`, shown 50 references at most, and
     must reply "correct" or "incorrect". Any other reply, and one that was cut off, gives no verdict: it is logged and
-    counted. A refusal or an empty answer is wrong, and the model is not
-    asked; an answer without references has no verdict.
+    counted. A refusal or an empty answer counts as wrong without asking the model; an answer without references has no
+    verdict.
 
     Args:
         model: A chat model, or "provider:model".

@@ -76,7 +76,7 @@ class _Sender:
     def send(self, step: _Step) -> Any:
         if isinstance(step, Future):
             try:
-                return step.result(self.deadline.left())
+                return step.result(self.deadline.seconds_left())
             except (TimeoutError, AgentTimeoutError) as error:
                 return to_late_finding(error)
         if isinstance(step, _Choice):
@@ -96,7 +96,7 @@ class _Sender:
     async def asend(self, step: _Step) -> Any:
         if isinstance(step, Future):
             try:
-                async with asyncio.timeout(self.deadline.left()):
+                async with asyncio.timeout(self.deadline.seconds_left()):
                     return await asyncio.wrap_future(step)
             except (TimeoutError, AgentTimeoutError) as error:
                 return to_late_finding(error)
@@ -112,19 +112,19 @@ class _Sender:
 
 
 class ModelAgent:
-    """A participant: a chat model and how it is sampled.
+    """A participant: a chat model with its sampling settings.
 
-    What a model takes is found out by asking it, and remembered: all samples in one request with log-probabilities, in
-    one without, or a request for each, with or without. `AgentReply["sampling"]` records which, and what was odd. Seeds
-    are derived from `seed` (or the model's own), the agent's name, the conversation and the round, so that no two
-    requests share one. Streaming and LangChain's cache are off: one merges the choices of a request, the other gives
-    one sample for all.
+    The agent detects what the model supports at the first requests, and remembers it: all samples in one request or a
+    request for each, with or without log-probabilities. `AgentReply["sampling"]` records this, and anomalies. Seeds are
+    derived from `seed` (or the model's own), the agent's name, the conversation and the round, so that no two requests
+    share one. Streaming and LangChain's cache are off: one merges the choices of a request, the other gives one sample
+    for all.
 
     Args:
         name: Its name in the graph and in reports.
         model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use. Several
-            chat models are servers of the same one: a request goes to the one with the fewest under way, and to another
-            where one cannot be reached, which is set aside for a while.
+            chat models are servers of the same one: a request goes to the one with the fewest requests in flight. A
+            server that cannot be reached is not used for a while.
         n_samples: How many responses a round draws, at most 500.
         temperature: Above 0 unless `n_samples` is 1.
         weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; at 0 it is asked,
@@ -137,8 +137,8 @@ class ModelAgent:
             received by then count. A call to a model in this process, or without its own async, cannot
             be stopped and continues in the background.
         request_timeout: Seconds for one attempt at one request; `timeout` alone if None.
-        retries: How often a request is sent again after a failure that may pass, with growing, random waits, or as long
-            as the server asks for. OpenAI's client has its own retries turned off.
+        retries: How often a request is sent again after a transient failure, with growing, random waits, or after the
+            wait that the server asks for. OpenAI's client has its own retries turned off.
         max_concurrency: The most requests at a time at each address of the model, or at the model object where it has
             none, for all agents and graph runs of the process together; the smallest of theirs counts. Unless given, 16
             at an address, and 64 at a model object, which answers simultaneous requests in one batch.
@@ -146,12 +146,12 @@ class ModelAgent:
         on_greedy: What to do with responses that are copies, because the temperature has no effect: the server decodes
             greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
             that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
-            model with a field `temperature` that gave at least three equal responses at a temperature above 0, which
-            its log-probabilities do not explain, is asked for 40 random characters as often, without the system prompt,
-            and, if it declines, for an invented story: once in the process for each server and its settings. If the
-            replies are equal, too, the temperature has no effect. A probe that fails is repeated with the next such
-            responses, three times in all; what stays unknown is in `Sampling`, and all responses count. A model that
-            has no such field, and may take its temperature by `bind`, is never asked.
+            model is probed if it gave at least three equal responses at a temperature above 0 that its
+            log-probabilities do not explain. It is asked as often for 40 random characters, without the system prompt,
+            and if it declines, for an invented story. If these replies are equal, too, the temperature has no effect. A
+            model is probed once per process for each server and its settings. A failed probe is repeated at the next
+            equal responses, three times in all. If the result stays unknown, `Sampling` says so, and all responses
+            count. A model without a field `temperature`, which may get its temperature by `bind`, is never probed.
 
     Raises:
         TypeError: If `model` is neither a chat model nor a string, nor chat models of one class.
@@ -247,8 +247,9 @@ class ModelAgent:
 
         The request may override the number (500 at most), the temperature (one response at 0) and the time (less only).
         If the request has `choices`, may be `graded`, and the model gives their probabilities exactly
-        (`choice_probability`: scored in this process, or held to the choices by the server), these are the responses:
-        one request, no samples. If the choices hold less than half of the model's probability, it is sampled.
+        (`choice_probability`: scored in this process, or with the reply restricted to the choices by the server), these
+        are returned in place of samples, from one request. If the choices hold less than half of the model's
+        probability, it is sampled.
 
         Raises:
             AgentError: If the model gives none, or copies of one (`on_greedy`); or another of our errors, which the

@@ -34,7 +34,7 @@ class Prepared:
     settings: DrawSettings
 
     def may_join(self, batch: "Sequence[Prepared]") -> bool:
-        """Whether there is room beside the others, and no prompt so much longer that another is mostly padding."""
+        """Whether there is room for it, and no prompt is so much longer that another would be mostly padding."""
         lengths = [len(other.prompt) for other in (self, *batch)]
         n_rows = sum(len(other.seeds) for other in (self, *batch))
         return (

@@ -35,7 +35,7 @@ def bayesian_step(distributions: FloatArray, *, n_initial: int = 4, n_guided: in
     except ImportError as error:
         raise ConfigurationError(
             f'solver "bayesian" needs the package "bayesian-optimization": {error}',
-            hint='Install it with  pip install "coe-agents[bayesian]"',
+            hint='Install it with: pip install "coe-agents[bayesian]"',
         ) from error
 
     def minimise(objective: Objective, n_dimensions: int) -> FloatArray:

@@ -39,9 +39,9 @@ def calibrate(
         ),
     ] = False,
 ) -> None:
-    """Choose when to answer: the threshold with which most questions are answered at a stated risk of wrong answers.
+    """Choose the threshold that answers the most questions at a stated risk of wrong answers.
 
-    It is chosen on saved responses of which it is known whether they are right.
+    It is chosen on saved responses that are labelled right or wrong, or that have reference answers.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.policy.gate import LearnedGate

@@ -95,16 +95,16 @@ class ScoringOptions:
     ] = None
     weighting: Annotated[
         Literal["auto", "frequency", "probability"],
-        typer.Option(help="How responses count; auto: by probability where an agent has it for all its responses."),
+        typer.Option(help="How responses count; auto: by probability if an agent gives it for all its responses."),
     ] = "auto"
     correctness: Annotated[
         Literal[
             "reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment", "judge"
         ],
         typer.Option(
-            help="When an answer is right: reference, it equals a reference answer; label, the samples say so; "
-            "reference_or_label, either; f1 and rouge_l, it shares words with a reference; entailment and judge, a "
-            "model says so, the entailment model or the [judge] of --config."
+            help="When an answer is right: reference, it equals a reference answer; label, the samples label it right; "
+            "reference_or_label, either; f1 and rouge_l, it shares words with a reference; entailment, the entailment "
+            "model finds it equivalent to a reference; judge, the [judge] of --config finds it right."
         ),
     ] = "reference_or_label"
 

@@ -97,7 +97,7 @@ def sample_to(
         ) as parts,
         _progress_and_summary(group, questions, parts) as advance,
     ):
-        if parts.pending():
+        if parts.pending_units():
             with cluster(engine.address):
                 pool = create_pool(engine, n_parts=parts.n_unfinished, bound=most_actors(config, options.at_once))
                 create = partial(
@@ -187,13 +187,13 @@ def _progress_and_summary(
     from coe_agents.redaction import clean
 
     agents = group.participants
-    missing = Counter(agent for _, agent in kept.pending())
+    missing = Counter(agent for _, agent in kept.pending_units())
     totals = {agent.name: (len(questions) - missing[agent.name], len(questions)) for agent in agents}
     try:
         with progress(totals) as advance:
             yield lambda unit: advance(unit[1], unit in kept.errors)
     except KeyboardInterrupt:
-        print(f"Interrupted; {len(kept.pending())} replies are missing. Rerun the same command to resume.")
+        print(f"Interrupted; {len(kept.pending_units())} replies are missing. Rerun the same command to resume.")
         raise typer.Exit(_INTERRUPTED) from None
     print(f"{len(questions)} questions, {len(agents)} agents: {clean(str(kept.path))}")
     for agent in agents:

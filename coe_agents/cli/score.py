@@ -258,7 +258,7 @@ def _most_actors(config: "Config | None", correctness: str) -> int | None:
 
 def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[str, Any]:
     """Returns the part of the settings on which scores depend, without keys."""
-    from coe_agents.redaction import redacted, secrets_of
+    from coe_agents.redaction import redact, secrets_of
 
     if config is None:
         return {"clusterer": clusterer or "normalized"}
@@ -267,7 +267,7 @@ def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[
         name: section.model_dump(mode="json", exclude={"base_url"}) for name, section in sections.items() if section
     }
     secrets = frozenset().union(*(secrets_of(section) for section in sections.values() if section is not None))
-    return {**json.loads(redacted(json.dumps(fields), secrets)), **({"clusterer": clusterer} if clusterer else {})}
+    return {**json.loads(redact(json.dumps(fields), secrets)), **({"clusterer": clusterer} if clusterer else {})}
 
 
 def _digest(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Owns the way from responses to clusters of meaning: canonical answers, clusterers, refusals and empty responses."""
+"""Owns the step from responses to clusters of meaning: canonical answers, clusterers, refusals and empty responses."""
 
 from coe_agents.clustering.answers import canonical_answer, parse_choice, strip_reasoning
 from coe_agents.clustering.bidirectional import BidirectionalEntailment

@@ -27,10 +27,11 @@ class BidirectionalEntailment:
     matches. The question is prepended to both sides of every pair.
 
     Only the pairs that matter are judged. Responses that differ only in white space, case, punctuation, articles or
-    number format are one, and the first of them is judged for all. All pairs of a wave (everything without a cluster
+    number format are merged, and the first of them is judged for all. All pairs of a wave (everything without a cluster
     against the newest representative) go to the model together, those of all questions in one request. The reverse
-    direction is asked only where the forward one leaves a match possible. So many questions take at most two requests
-    per cluster of the one with the most, and the labels are those of one pair at a time.
+    direction is asked only where the forward one leaves a match possible. So any number of questions takes at most two
+    requests per cluster of the question with the most clusters. The labels are the same as if one pair were judged at a
+    time.
 
     Args:
         model: Judges the pairs. Wrap it in `CountingEntailment` to learn how many were asked.
@@ -39,8 +40,9 @@ class BidirectionalEntailment:
             neutral.
         threshold: In strict mode, the least probability of entailment in each direction, in place of its being the
             most probable label.
-        merge_variants: Whether responses that `normalize_answer` makes equal are one, unasked. With False, only those
-            that differ in white space alone are: for answers in which case or punctuation counts, such as code.
+        merge_variants: Whether responses that `normalize_answer` makes equal are merged without asking the model. With
+            False, only responses that differ in nothing but white space are: for answers in which case or punctuation
+            matters, such as code.
 
     Raises:
         TypeError: If `model` has no `predict`.
@@ -83,7 +85,7 @@ class BidirectionalEntailment:
         self.merge_variants = merge_variants
 
     def with_model(self, model: EntailmentModel) -> "BidirectionalEntailment":
-        """Returns a clusterer with the same rules and another judge, such as this one's in a `CachedEntailment`."""
+        """Returns a clusterer with the same rules and another model, such as this one's in a `CachedEntailment`."""
         return BidirectionalEntailment(
             model, strict=self.strict, threshold=self.threshold, merge_variants=self.merge_variants
         )

@@ -1,4 +1,4 @@
-"""Owns clustering by the similarity of embeddings: near vectors mean the same, from a threshold on."""
+"""Owns clustering by the similarity of embeddings: responses with near vectors share a cluster."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable

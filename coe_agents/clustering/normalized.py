@@ -1,4 +1,4 @@
-"""Owns the model-free clusterer: answers that differ in case, punctuation, articles or number format are one."""
+"""Owns the model-free clusterer: answers that differ only in case, punctuation, articles or number format are equal."""
 
 import re
 import unicodedata
@@ -9,9 +9,10 @@ from coe_agents.clustering.protocols import check_batch
 
 
 class NormalizedMatch:
-    """A `Clusterer` without a model: answers belong together where `normalize_answer` makes them equal.
+    """A `Clusterer` without a model: two answers share a cluster if `normalize_answer` makes them equal.
 
-    Right for short answers; it does not see that "Paris" and "It is Paris." mean the same. The questions are not read.
+    It suits short answers; it does not recognise that "Paris" and "It is Paris." mean the same. It ignores the
+    questions.
 
     Example:
         >>> NormalizedMatch().cluster([["The Beatles", "beatles!", "1,000", "1000.0"]], ["Who sang it, and how often?"])
@@ -46,7 +47,7 @@ def normalize_answer(text: str) -> str:
     - The articles "a", "an" and "the" are removed where another word follows, so "Plan A" and a lone "A" keep theirs.
     - Numbers count by value: "1,000", "1000.0" and "one thousand" are equal, "-5" is not "5"; the comma separates
       thousands and the point decimals. Fractions, times, dates and versions ("1/2", "10:30", "1.2.3") stay as written.
-    - What has nothing but punctuation is compared as it is: "?" is not "!".
+    - A text of nothing but punctuation is left as it is: "?" is not "!".
 
     Args:
         text: A short answer, such as `canonical_answer` gives.

@@ -1,4 +1,4 @@
-"""Owns the recognition of what is not an answer: refusals and empty responses, recognised with precision before recall.
+"""Owns the recognition of refusals and empty responses, which are not answers; it prefers precision to recall.
 
 A response is a refusal only where *every* sentence of it refuses, apologises or points elsewhere, and one at least
 refuses. "I don't know exactly, but it is Paris" holds a clause that does neither, so it is an answer.

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from coe_agents.agents._requests.clients import create_model
 from coe_agents.config.schema import AgentConfig, ModelSection
 from coe_agents.extensions import did_you_mean
-from coe_agents.redaction import redacted
+from coe_agents.redaction import redact
 from coe_agents.tinyworld import MODELS, model_folder
 
 LOCAL_PROVIDERS = ("transformers", "tinyworld")
@@ -149,7 +149,7 @@ def _create_client(create: Callable[[], _Client], *, provider: str, key: str | N
             near = did_you_mean(provider, supported)
             described += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
             described += f". {near}" if near else ""
-        message = redacted(f"{owner} cannot be created: {described}", {key} if key else ())
+        message = redact(f"{owner} cannot be created: {described}", {key} if key else ())
         raise FieldError(field, message) from error
 
 

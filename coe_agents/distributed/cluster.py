@@ -39,7 +39,7 @@ class Pool:
 
 @contextmanager
 def cluster(address: str | None = None) -> Iterator[None]:
-    """Joins a Ray cluster, or starts one on this machine that only loopback reaches; the one joined already is kept.
+    """Joins a Ray cluster, or starts one on this machine that only loopback reaches; a cluster joined before is kept.
 
     Ray prints messages about lost processes and machines; until the context ends, they go to standard error.
 
@@ -155,8 +155,8 @@ class Actor:
         try:
             if _ray().get(self._attempts.begin.remote(part["part"])) > _ATTEMPTS:
                 raise StoreError(
-                    f"part {part['part']} ended {_ATTEMPTS} processes",
-                    hint="See Ray's logs; memory may not suffice. Rerun the same command to resume",
+                    f"part {part['part']} failed: {_ATTEMPTS} processes ended while they worked on it",
+                    hint="See Ray's logs; there may be too little memory. Rerun the same command to resume",
                 )
             if self._work is None:
                 self._work = self._create()

@@ -38,7 +38,7 @@ class Group(Protocol):
 
 
 class SampleParts:
-    """The samples of one run, in a file for every so many questions; use it as a context manager.
+    """The samples of one run, in one file for each `size` questions; use it as a context manager.
 
     A file holds every unit of its questions, once: its responses, or a failure, which is asked again.
 
@@ -94,12 +94,12 @@ class SampleParts:
         """How many files are missing, or hold a failure."""
         return len(self._missing)
 
-    def pending(self) -> list[Unit]:
+    def pending_units(self) -> list[Unit]:
         """Returns the units that are not kept yet, in order."""
         return [unit for missing in self._missing.values() for unit in missing]
 
     def to_ask(self, prompts: Mapping[str, str]) -> Iterator[Part]:
-        """Yields what an actor must know of each part of which something is missing."""
+        """Yields, for each part that is not complete, what an actor needs to know."""
         for number, missing in self._missing.items():
             path, lacking = self._file(number), set(missing)
             kept = [row for row in rows_of(path) if (row["id"], row["agent"]) not in lacking] if path.exists() else []
@@ -113,7 +113,7 @@ class SampleParts:
             yield number, zlib.compress(json.dumps(request).encode())
 
     def keep(self, number: int, content: bytes) -> list[Unit]:
-        """Keeps a part: when this returns it is on the disk. Returns what was missing of it.
+        """Writes a part to disk before it returns. Returns what was missing of it.
 
         Raises:
             StoreError: If it does not hold every unit once.
@@ -125,7 +125,7 @@ class SampleParts:
         return self._missing.pop(number)
 
     def check(self) -> None:
-        """Goes through all files once more.
+        """Checks all files.
 
         Raises:
             StoreError: If a unit is missing, or there twice.
@@ -212,7 +212,7 @@ class _Held:
             unit: list(group) for unit, group in groupby(kept, key=lambda row: (row["id"], row["agent"]))
         }
 
-    def pending(self) -> list[Unit]:
+    def pending_units(self) -> list[Unit]:
         return [unit for unit in self._units if unit not in self._rows]
 
     def append(self, unit: Unit, rows: Rows) -> None:

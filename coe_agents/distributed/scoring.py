@@ -78,7 +78,7 @@ def score(
         for _ in ids[number]:
             on_question()
 
-    def pending() -> Iterator[Part]:
+    def iter_pending() -> Iterator[Part]:
         for number, part in enumerate(_in_parts(questions, size)):
             ids.append([question.id for question in part])
             path = part_file(folder, number)
@@ -93,7 +93,7 @@ def score(
             yield from (_from_row(row, names) for row in rows_of(part_file(folder, number)))
 
     with run_folder(folder, {**settings, "partition_size": size}, holds=part_file(folder, 0).name):
-        for number, content in work_through(pending(), partial(_Scoring, create, weighting, names), pool):
+        for number, content in work_through(iter_pending(), partial(_Scoring, create, weighting, names), pool):
             _check(BytesIO(content), ids[number])
             write(part_file(folder, number), content)
             report_part(number)
@@ -113,7 +113,7 @@ class _Scoring:
 
 
 def _in_parts(questions: Iterable[SampledQuestion], size: int) -> Iterator[list[SampledQuestion]]:
-    """Cuts behind every so many questions with a response; those without are in no batch."""
+    """Cuts after each `size` questions with a response; those without are in no batch."""
     part: list[SampledQuestion] = []
     n_answered = 0
     for question in questions:

@@ -13,7 +13,7 @@ from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.config.clients import create_chat_model, replicas_of
 from coe_agents.config.schema import AgentConfig, Config
 from coe_agents.errors import CoEError, IgnoredTemperatureError
-from coe_agents.redaction import clean, redacted, secrets_of
+from coe_agents.redaction import clean, redact, secrets_of
 from coe_agents.types import AgentRequest
 
 QUESTION = "What is the capital of France?"
@@ -125,10 +125,10 @@ def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> di
 def to_failure(error: Exception, secrets: set[str]) -> Failure:
     """Returns an error of a model or its client without secrets, with its remedy."""
     message = error.args[0] if isinstance(error, CoEError) else error  # the hint is the remedy
-    text = clean(redacted(f"{type(error).__name__}: {message}", secrets))
+    text = clean(redact(f"{type(error).__name__}: {message}", secrets))
     return Failure(
         error=text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…",
-        remedy=clean(redacted(remedy_for(error), secrets)),
+        remedy=clean(redact(remedy_for(error), secrets)),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.store import Unit
-from coe_agents.redaction import redacted
+from coe_agents.redaction import redact
 from coe_agents.types import AgentReply, Response
 
 Ask = Callable[[str, Question], Awaitable[AgentReply]]
@@ -21,7 +21,7 @@ Annotate = Callable[[str, Question, list[dict[str, Any]]], Awaitable[None]]
 class Keeps(Protocol):
     """Where replies are kept, such as a `Store`."""
 
-    def pending(self) -> list[Unit]: ...
+    def pending_units(self) -> list[Unit]: ...
     def append(self, unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None: ...
     def finish(self) -> None: ...
 
@@ -56,7 +56,7 @@ async def sample(
     secrets: Collection[str] = (),
     on_unit: Callable[[Unit], None] = lambda unit: None,
 ) -> None:
-    """Asks every agent what the store does not hold yet, keeps every reply as it arrives, and puts the store in order.
+    """Asks every agent the questions that the store lacks, keeps every reply as it arrives, and sorts the store.
 
     A failure is kept as a row whose `error` gives the reason; it is not an answer, and the next run asks again.
 
@@ -65,14 +65,15 @@ async def sample(
         agents: Who is asked, each at its own pace.
         ask: Asks one agent one question.
         store: Made for the `units_of` these questions and agents.
-        annotate: Called with the rows of a reply that is whole, before they are kept; its failure is the reply's.
-        secrets: What no error may reveal.
+        annotate: Called with the rows of a complete reply, before they are kept; if it fails, the reply counts as
+            failed.
+        secrets: Strings that no error may contain.
         on_unit: Called when a unit is kept.
 
     Raises:
         OSError: If the store cannot be written; earlier replies are kept.
     """
-    pending = set(store.pending())
+    pending = set(store.pending_units())
 
     async def work(agent: Participant, waiting: Iterator[Question]) -> None:
         for question in waiting:
@@ -101,20 +102,20 @@ async def _rows(
         if annotate is not None and rows[-1]["error"] is None:
             await annotate(agent.name, question, rows)
     except Exception as error:
-        return [_failure(agent, question, 0, redacted(f"{type(error).__name__}: {error}", secrets))]
+        return [_failure(agent, question, 0, redact(f"{type(error).__name__}: {error}", secrets))]
     return rows
 
 
 def _to_rows(
     agent: Participant, question: Question, reply: AgentReply, secrets: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Returns the rows of a reply; where it is not whole the last one is a failure."""
+    """Returns the rows of a reply; if it is not complete, the last one is a failure."""
     responses = reply["responses"]
     rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
     if len(responses) != agent.n_samples:
         sampling = reply.get("sampling")
         why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
-        error = redacted(f"got {len(responses)} of {agent.n_samples} responses: {why}", secrets)
+        error = redact(f"got {len(responses)} of {agent.n_samples} responses: {why}", secrets)
         rows[agent.n_samples - 1 :] = []  # where there are too many, it is not known which one is wrong
         rows.append(_failure(agent, question, len(rows), error))
     return rows

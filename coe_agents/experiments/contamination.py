@@ -1,4 +1,4 @@
-"""Owns the experiment `contamination`: semantic entropy by what is known, the first limitation."""
+"""Owns the experiment `contamination`: semantic entropy by what the model knows, the paper's first limitation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,8 +36,8 @@ def contamination(
 ) -> Experiment:
     """Returns semantic entropy by what the model knows; a unit is one question asked of one model.
 
-    SE of a model that was taught two answers is aleatoric, as it should be; SE of one that never saw the fact comes
-    from not knowing, which U_A counts as aleatoric all the same.
+    The SE of a model that was taught two answers is aleatoric, as it should be. The SE of a model that never saw the
+    fact results from not knowing, but U_A counts it as aleatoric, too.
 
     Raises:
         ValueError: No belief is known.

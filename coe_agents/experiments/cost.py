@@ -41,7 +41,7 @@ def cost(
     twins: Sequence[str] = (),
     generation_seconds: float | None = None,
 ) -> Experiment:
-    """Returns means a question for groups of 1, 2, 3 ... agents: pairs asked of the entailment model, iterations, time.
+    """Returns means per question for groups of 1, 2, ... agents: pairs asked of the entailment model, iterations, time.
 
     Where there are second instances, all of them with all agents are the last group.
 

@@ -1,4 +1,4 @@
-"""Owns the experiment as a value: a table with the paper's rows beside ours, what it was run under, and its picture."""
+"""Owns the experiment as a value: a table with the paper's rows next to ours, its settings, and its picture."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

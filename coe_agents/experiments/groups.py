@@ -1,4 +1,4 @@
-"""Owns the way from samples to the score vectors of a group: some of the agents, clustered and judged as one group."""
+"""Owns the step from samples to the score vectors of a group: some of the agents, clustered and judged as one group."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

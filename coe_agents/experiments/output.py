@@ -30,9 +30,9 @@ _HEAD = 0.45
 
 
 def to_csv(experiment: Experiment) -> str:
-    """Returns the lines with full precision; the caption follows, each line behind a "#".
+    """Returns the lines with full precision; the caption follows, each line after a "#".
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front.
+    A text that a spreadsheet would read as a formula gets an apostrophe in front.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

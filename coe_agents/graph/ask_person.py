@@ -16,13 +16,14 @@ _ASKED = "Approve a candidate by its number, give an answer of your own, or reje
 
 
 class AskPerson(Runnable[EscalatedCase, Ruling]):
-    """A person decides; for `escalation=`. The graph needs a checkpointer, and waits at an `interrupt`.
+    """Asks a person to decide; for `escalation=`. The graph needs a checkpointer, and waits at an `interrupt`.
 
-    A reply that cannot be used interrupts again, and says what was wrong with it. Resuming never samples again, also
-    where the graph is a subgraph, unless that is compiled with `checkpointer=False`.
+    After an invalid reply the run interrupts again and says what was wrong. Resuming does not sample again, not even in
+    a subgraph, unless the subgraph is compiled with `checkpointer=False`.
 
     Args:
-        form: What is shown, and how to reply with `Command(resume=reply)`; the interrupt's `response_schema` says it.
+        form: The format of the request, and of the reply that you pass as `Command(resume=reply)`. The interrupt's
+            `response_schema` describes the reply.
 
             "coe" shows a `PersonRequest`. The reply is `{"type": "approve", "candidate": number}`,
             `{"type": "answer", "answer": text}` or `{"type": "reject", "reason": text}`, whose reason is optional.

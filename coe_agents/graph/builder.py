@@ -71,24 +71,24 @@ def create_coe_graph(
             begun is finished, so the last one may exceed the budget.
         deadline: The same, after this many seconds for the question. Agents that are still sampling get the time that
             is left: a `ModelAgent` then returns what it has; another agent is cut off half a second later in an
-            asynchronous run, and cannot be stopped in a synchronous one. An answer that is available is given, however
-            late. The time between a decision and the next round (a person's, for example) does not count; that of a
-            crash in a round does.
+            asynchronous run, and cannot be stopped in a synchronous one. If the policy answers, the answer is given
+            even after the deadline. Time between a decision and the next round, such as waiting for a person, does not
+            count; time lost to a crash in a round does.
         strategies: How another round is asked, by the regime that led to it: "resample", "diversify", "debate",
             "clarify", an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for
             "ambiguous" and "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
         adaptive: Samples few responses first, and more only while they could change the decision; None samples all at
-            once. `token_budget` and `deadline` end it, too; the responses at hand then decide.
+            once. `token_budget` and `deadline` stop it, too; the responses so far then decide.
         min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
         coordination: A solver of Algorithm 1 ("greedy", "softmax", "genetic", "bayesian"), whose weights and
             distributions then choose the answer; the policy still sees the measured CoE.
         escalation: Decides what the policy escalates: an `Arbiter` (a stronger model), an `AskPerson`, or a function or
             Runnable of your own from an `EscalatedCase` to a `Ruling` (`coe_agents.types`). None ends the run with
             "escalate".
-        clarify: Whether a policy may name the strategy "clarify" (`coe_agents.rounds.Clarify`), as it may where
-            `strategies` holds it: the user is asked what is meant (`coe_agents.graph.PersonRequest`; the reply is
-            text), and the next round starts afresh. This, and an escalation to a person, need a checkpointer; without
-            one a run is refused before any agent is asked.
+        clarify: Whether a policy may name the strategy "clarify" (`coe_agents.rounds.Clarify`), even if `strategies`
+            does not contain it: the user is asked to clarify the question (`coe_agents.graph.PersonRequest`; the reply
+            is text), and the next round starts afresh. This and an escalation to a person need a checkpointer; without
+            one, a run ends with an error before any agent is asked.
         canonicalize: Extracts the short answer, which is clustered, from a response's text; None keeps the text.
         weighting: See `coe_agents.policy.measure`.
         divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
@@ -96,9 +96,9 @@ def create_coe_graph(
             (`coe_agents.uncertainty.epistemic_scale`); what is reported is not rescaled. A function of your own
             takes `p`, an agent's row, and `q`, the mean, to a finite number of at least 0, 0 for equal rows; its
             `__name__` is reported. It is called about 200 times for each agent of a question, mostly for the interval.
-        retries: How often an agent that failed is asked again before its failure counts, unless its error rules that
-            out. A `ModelAgent` retries each request itself, and is not asked again.
-        max_question_chars: A longer question is refused before any agent is asked.
+        retries: How often a failed agent is asked again before its failure counts, unless its error is not retryable. A
+            `ModelAgent` retries each request itself, and is not asked again.
+        max_question_chars: A longer question is rejected before any agent is asked.
 
     Raises:
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
@@ -177,7 +177,7 @@ def create_coe_graph(
 def _check_parts(
     agents: Sequence[Agent], *, clusterer: object, policy: object, adaptive: object, canonicalize: object
 ) -> None:
-    """Refuses the wrong kind of part here, not after all agents were paid for."""
+    """Rejects parts of the wrong kind when the graph is built, before any agent is asked."""
     for agent in agents:
         if isinstance(agent, type):
             raise TypeError(

@@ -1,4 +1,4 @@
-"""Owns chains of dependent questions: the next question is made from each answer; each gate may end the chain."""
+"""Owns chains of dependent questions: each answer leads to the next question, and each gate may end the chain."""
 
 import operator
 from collections.abc import Callable
@@ -51,8 +51,8 @@ class SequenceOutput(TypedDict, total=False):
     Attributes:
         steps: The questions in order; the last is the one that was not answered, or that no other follows.
         decision: Of the last step.
-        coe: The sum over all measured steps; so are the next two. A step's value holds for the answers before it: the
-            sum is the uncertainty met on the path that was taken, not the mean over all paths.
+        coe: The sum over all measured steps; so are the next two. A step's value depends on the answers before it: the
+            sum is the uncertainty along the path taken, not the mean over all paths.
         aleatoric: In nats.
         epistemic: In the unit of the graph's divergence: nats under "kl" and "js".
         ended: "withheld": the last gate withheld its answer; "complete": no question follows the last answer;

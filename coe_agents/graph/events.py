@@ -1,8 +1,8 @@
 """Owns the events of a run, which `stream_mode="custom"` streams.
 
-They hold nothing of a response, since the gate decides what a user may see of an answer. Only an error's text and a
-policy's reason come from outside; both are redacted as in the decision. Who says what is in the decision only. The
-other stream modes ("updates", "values") are for operators, since the state holds every response.
+They contain no text of a response, since the gate decides which answers a user may see. Only an error's text and a
+policy's reason come from outside; both are redacted as in the decision. Only the decision says which agent gave which
+answer. The other stream modes ("updates", "values") are for operators, since the state holds every response.
 """
 
 import logging

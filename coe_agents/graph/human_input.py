@@ -1,4 +1,4 @@
-"""Owns interrupts for a person: asking until the reply can be used, and refusing runs that could not be resumed."""
+"""Owns interrupts for a person: asking until a reply is valid, and rejecting runs that could not be resumed."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
@@ -26,7 +26,7 @@ class PersonRequest(TypedDict):
     Attributes:
         type: The purpose: "escalation" or "clarify".
         asked: What the person should do, in words.
-        problem: Why the last reply could not be used; None at first.
+        problem: Why the previous reply was invalid; None in the first request.
     """
 
     type: Literal["escalation", "clarify"]
@@ -60,15 +60,15 @@ def person_request(
 
 
 def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Callable[[_Form], _Reply]) -> _Reply:
-    """Interrupts the run until a reply can be used; for a node that has done nothing before.
+    """Interrupts the run until a reply is valid; for a node that has done nothing before.
 
     Given a type as `response_schema`, LangGraph would raise at a reply that does not fit it, and a server would count
     the run as failed. Given only its JSON schema, LangGraph does not check.
 
     Args:
-        request: Returns what is shown, from what was wrong with the last reply (None at first).
+        request: Returns what is shown, given the fault of the previous reply (None at first).
         form: The type of a reply.
-        read: Converts a reply of that type; raises ValueError if it cannot be used.
+        read: Converts a reply of that type; raises ValueError if it is invalid.
     """
     problem = None
     while True:

@@ -1,4 +1,4 @@
-"""Owns what ends the rounds of a question: their number, their tokens, their time."""
+"""Owns the limits on the rounds of a question: their number, their tokens and their time."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Owns the rounds of a run: the requests to the agents, and the account of each round."""
+"""Owns the rounds of a run: the requests to the agents, and the record of each round."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal

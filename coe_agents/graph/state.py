@@ -26,8 +26,8 @@ class DecisionData(TypedDict):
     Attributes:
         action: "answer", "abstain" or "escalate".
         answer: The answer; None unless the action is "answer".
-        reason: Who says what, in the agents' words, shortened; then the policy's reason with its numbers.
-        decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or another's.
+        reason: Which agents gave which answer, quoted and shortened; then the policy's reason, with its numbers.
+        decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or the function's.
         choices: The only replies that counted, as the input named them; None where any reply counted.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones;
             None where fewer agents than `min_agents` answered. This and all numbers are None if nothing was measured.
@@ -42,8 +42,8 @@ class DecisionData(TypedDict):
         support: Ensemble mean of each cluster, by its representative.
         n_rounds: How many rounds were asked.
         failed_agents: The reason of each agent that failed in the last round, by name.
-        agents: What each other agent said, by name.
-        tokens: What all requests cost, by agent; an arbiter's too.
+        agents: The responses and the uncertainty of each other agent, by name.
+        tokens: The tokens of all requests, by agent; an arbiter's, too.
         trajectory: The outcome of each round, in order.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.conformity`; None without a debate.
@@ -95,7 +95,7 @@ class CoEInput(TypedDict, total=False):
         choices: The only replies that count, such as "approve" and "reject". Each response is then read from its raw
             text by `coe_agents.clustering.parse_choice`; no answer is extracted, and the clusterer is not asked.
         is_review: Whether the question asks for a verdict, in words other than `choices`: equal responses are then
-            expected, and no reason to find out whether a model ignores its temperature.
+            expected, and no reason to probe whether a model ignores its temperature.
     """
 
     question: Annotated[str, EphemeralValue]
@@ -105,7 +105,7 @@ class CoEInput(TypedDict, total=False):
 
 
 class CoEOutput(TypedDict, total=False):
-    """What a run gives back.
+    """The result of a run.
 
     Attributes:
         decision: The outcome.
@@ -133,11 +133,11 @@ class CoEState(CoEInput, CoEOutput, total=False):
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: later messages belong to a later turn.
         round: The round being asked, from 0.
-        usages: What requests cost, and how they went.
+        usages: The tokens of requests, and how they were sampled.
         measured: The fields of the `Measurement`; None if nothing could be measured.
         verdict: What the policy decided, before it is carried out.
         strategy: How the round is asked; None for the first.
-        wishes: How the round's request to each agent differs from the first one, by name; None asks all agents as then.
+        wishes: How the round's request to each agent differs from the first one, by name; None repeats the first one.
         shows_answers: Whether the round shows the agents what was answered before it.
         trajectory: The outcome of each round so far.
         former_labels: The cluster of each text that led in the round before.

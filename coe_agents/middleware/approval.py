@@ -1,6 +1,6 @@
-"""Owns asking a person about calls that the group is uncertain about: the form, and reading the decisions.
+"""Owns the request to a person about calls that the group is uncertain about, and the reading of the decisions.
 
-The form is that of LangChain's `HumanInTheLoopMiddleware`, for which chat interfaces have buttons.
+The request has the format of LangChain's `HumanInTheLoopMiddleware`, which chat interfaces support.
 """
 
 import re
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from coe_agents.graph.human_input import Spoken, Text, ask
 from coe_agents.middleware.verdict import Verdict, call_as_json, in_words
 from coe_agents.policy.wording import decomposition
-from coe_agents.prompts import quoted, visible
+from coe_agents.prompts import quote, visible
 
 _ALLOWED: list[DecisionType] = ["approve", "edit", "reject", "respond"]
 
@@ -91,15 +91,15 @@ def _request(calls: Sequence[tuple[ToolCall, Verdict]], problem: str | None) -> 
 
 def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     """Returns the text for a person, as Markdown in which no text of a model is rendered."""
-    parts = [f"**Your last reply could not be used: {quoted(visible(problem))}**"] if problem else []
+    parts = [f"**Your last reply could not be used: {quote(visible(problem))}**"] if problem else []
     parts += [_fenced(f"{call['name']} {call_as_json(call['args'])}"), _fenced(in_words(verdict))]
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
     if coe is not None and aleatoric is not None and epistemic is not None:
         divergence = verdict.get("divergence") or "kl"
         numbers = decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic, divergence=divergence)
         parts.append(f"CoE {numbers}")
-    votes = [f"{quoted(name)}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
-    votes += [f"{quoted(name)}: no vote, {quoted(why)}" for name, why in verdict["failed_judges"].items()]
+    votes = [f"{quote(name)}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
+    votes += [f"{quote(name)}: no vote, {quote(why)}" for name, why in verdict["failed_judges"].items()]
     if votes:
         parts += ["Votes of the judges:", _fenced("\n".join(votes))]
     if verdict["question"] is not None:
@@ -108,7 +108,7 @@ def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
 
 
 def _vote(vote: dict[str, float]) -> str:
-    return ", ".join(f"{quoted(reply)} {share:.0%}" for reply, share in sorted(vote.items(), key=lambda one: -one[1]))
+    return ", ".join(f"{quote(reply)} {share:.0%}" for reply, share in sorted(vote.items(), key=lambda one: -one[1]))
 
 
 def _fenced(text: str) -> str:

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, Asks, OnError
-from coe_agents.middleware.verdict import Verdict, fingerprint, in_words, unmeasured, verdicts_of
+from coe_agents.middleware.verdict import Verdict, create_unmeasured, fingerprint, in_words, verdicts_of
 from coe_agents.middleware.verdicts import DUPLICATES, CoEVerdicts, Pending, VerdictState, last_reply
 
 OnUncertain = Literal["block", "interrupt"]
@@ -55,12 +55,12 @@ class CoEMiddleware(CoEVerdicts):
 
     The group judges each call before the tools are reached, one call after another, and its verdicts are kept in
     private state: a resumed run does not ask again. A call that is not approved is answered with an error that says
-    why, with the numbers. A verdict belongs to one call, by id, name and arguments: a call that is changed later (by a
-    `HumanInTheLoopMiddleware` before or behind this one, for example) is judged again when the tool is about to run.
-    These close the gate: a group that is uncertain; one that is certain and does not approve; replies that are not a
-    verdict; without `approves`, the ruling of anybody but a person, and a graph that does not apply the `choices` it is
-    given; a failure to ask it; a call without an id, or with the id of an earlier call of the same message; a call or
-    an answer that cannot be shown whole.
+    why, with the numbers. A verdict is valid for one call, by id, name and arguments: a call that is changed later (by
+    a `HumanInTheLoopMiddleware` listed before or after this one, for example) is judged again when the tool is about to
+    run. The gate stays closed if the group is uncertain, or is certain and does not approve; if the replies are not a
+    verdict; without `approves`, if anybody but the group or a person decided, or if the graph does not apply the
+    `choices` that it is given; if asking the group fails; if a call has no id, or the id of an earlier call of the same
+    message; and if a call or an answer is too long to be shown in full.
 
     Args:
         graph: See `CoEVerdicts`, as for `question`, `approves`, `include_results` and `name`.
@@ -73,11 +73,12 @@ class CoEMiddleware(CoEVerdicts):
             judged in turn. After a reply that does not fit, the person is asked again. This needs a checkpointer;
             without one the run ends there. Calls judged late, after they were changed elsewhere, are blocked.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
-        final_answer: Whether the final answer, text or structured, is judged too; a structured one beside calls after
-            those, with their results. One that is not approved is replaced in the state. So is what the group was not
-            shown whole, such as an answer with an image or the result of a `return_direct` tool that ends the run.
-            Calls that were made with it stay in the state, without their results. Streams show the model's text before
-            that, and the mode "messages" shows nothing else: give users the last state only.
+        final_answer: Whether the final answer, text or structured, is judged, too. A structured answer in the same
+            message as calls is judged after them, with their results. An answer that is not approved is replaced in the
+            state. So is one that the group could not be shown in full, such as an answer with an image or the result of
+            a `return_direct` tool that ends the run. Calls that were made with it stay in the state, without their
+            results. Streams show the model's text before it is replaced, and the mode "messages" shows only that text:
+            show users the last state only.
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
@@ -157,7 +158,7 @@ class CoEMiddleware(CoEVerdicts):
         return self._update_settled(state, pending, settled)
 
     def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Withholds the end of the run unless the group has approved exactly that."""
+        """Withholds the final answer unless the group has approved exactly this answer."""
         if (asks := self._about_end(state)) is None:
             return None
         return self._decide_answer(state, self._reviewer.ask(asks, get_config()), jump=False)
@@ -279,7 +280,7 @@ class CoEMiddleware(CoEVerdicts):
         if structured is not None and results <= ids and len(results) == len(after):
             return self._reviewer.about_answer(reply, structured, messages[:place], after)
         what = f"the result of {last.name}" if isinstance(last, ToolMessage) else f"a message of type {last.type!r}"
-        return lambda: unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
+        return lambda: create_unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
 
     def _decide_answer(self, state: VerdictState, verdict: Verdict, *, jump: bool = True) -> dict[str, Any]:
         """Gives the answer or withholds it, and records what was decided."""
@@ -327,9 +328,9 @@ class CoEMiddleware(CoEVerdicts):
             )
         call = request.tool_call
         if call["name"] in self._gated and not call["id"]:  # the tool would run, and its result would belong to no call
-            return _blocked(call, unmeasured("failed", "the call has no id"))
+            return _blocked(call, create_unmeasured("failed", "the call has no id"))
         if call["id"] in (request.state.get(DUPLICATES) or ()):
-            return _blocked(call, unmeasured("failed", "another call of the same message has its id"))
+            return _blocked(call, create_unmeasured("failed", "another call of the same message has its id"))
         return None
 
     def _judge(self, request: ToolCallRequest, call: ToolCall) -> ToolMessage | None:
@@ -346,7 +347,7 @@ class CoEMiddleware(CoEVerdicts):
 
     def _known(self, request: ToolCallRequest, call: ToolCall) -> Verdict | None:
         if not call["id"]:
-            return unmeasured("failed", "the call has no id")
+            return create_unmeasured("failed", "the call has no id")
         return verdicts_of(request.state, call).get(self.name)
 
     def _refusal(self, judged: ToolCallRequest, verdict: Verdict) -> ToolMessage | None:

@@ -15,7 +15,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from coe_agents.clustering import parse_choice
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.compiled import check_compiled
-from coe_agents.middleware.verdict import Verdict, call_as_json, read_verdict, too_long, unmeasured
+from coe_agents.middleware.verdict import Verdict, call_as_json, create_unmeasured, read_verdict, too_long
 from coe_agents.prompts import (
     MAX_REVIEWED,
     REVIEW_CHOICES,
@@ -106,7 +106,7 @@ class Reviewer:
             for message in shown:
                 if hidden := _hidden_blocks(message) or _hidden_extras(message):
                     what = "the answer" if message is reply else "a result beside the answer"
-                    return unmeasured("uncertain", f"{what} holds {hidden}, which the group is not shown")
+                    return create_unmeasured("uncertain", f"{what} holds {hidden}, which the group is not shown")
             answer = _whole_text(reply) if structured is None else f"{structured!r}\n{_as_json(structured)}"
             made = [
                 _made(call, replies[call["id"]], result=_whole_text(replies[call["id"]]))
@@ -154,7 +154,7 @@ class Reviewer:
             raise error
         logger.warning("the gate is closed: asking the group failed with %s", type(error).__name__)
         # only the type: the text of an error may reveal what the driving model must not read
-        return unmeasured("failed", f"asking it failed with {type(error).__name__}")
+        return create_unmeasured("failed", f"asking it failed with {type(error).__name__}")
 
 
 def _about_call(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from coe_agents.clustering import parse_choice
 from coe_agents.graph.human_input import faults
-from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES, quoted, visible
+from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES, quote, visible
 from coe_agents.types import DECIDERS, Regime
 
 Outcome = Literal["approved", "rejected", "uncertain", "failed"]
@@ -113,7 +113,7 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
         ) from error
     action, answer, reason, by = decision.action, decision.answer, decision.reason, decision.decided_by
     if action == "answer" and approves is None and by not in DECIDERS:
-        reason = f"{quoted(by)} decided, and only the group or a person may approve; {reason}"
+        reason = f"{quote(by)} decided, and only the group or a person may approve; {reason}"
         action, answer = "escalate", None
     approved = False
     if action == "answer":
@@ -129,7 +129,7 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
                 _check_responses(result)
     return Verdict(
         outcome="uncertain" if action != "answer" else "approved" if approved else "rejected",
-        reason=quoted(visible(reason)),
+        reason=quote(visible(reason)),
         answer=answer,
         decided_by=by,
         regime=decision.regime,
@@ -175,7 +175,7 @@ def _check_responses(result: Mapping[str, Any]) -> None:
         )
 
 
-def unmeasured(outcome: Outcome, reason: str) -> Verdict:
+def create_unmeasured(outcome: Outcome, reason: str) -> Verdict:
     """Returns a verdict without a measurement: the group was not, or could not be, asked."""
     return Verdict(
         outcome=outcome,
@@ -195,7 +195,7 @@ def unmeasured(outcome: Outcome, reason: str) -> Verdict:
 
 def too_long(n_chars: int) -> Verdict:
     """Returns the verdict on a text that is too long to be shown whole."""
-    return unmeasured("uncertain", f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown")
+    return create_unmeasured("uncertain", f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown")
 
 
 def in_words(verdict: Verdict) -> str:

@@ -45,16 +45,16 @@ class Decision:
 class Policy(Protocol):
     """Anything that decides. Optional hooks: `SettlingPolicy`, `RegimeThresholds`, `ReachableRegimes`.
 
-    A graph never answers where several answers share the lead (`measurement.tied`), unless by trust: it then does the
-    policy's `otherwise`, an action, or abstains where the policy has none, or has a table of `actions`. Thresholds in
-    nats are compared with `measurement.comparable_coe` and `measurement.comparable_epistemic`, which are `coe` and
-    `epistemic` under "kl".
+    If several answers tie for the lead (`measurement.tied`), a graph does not answer unless learned trust chose the
+    answer. Its action is then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
+    `actions`. Thresholds in nats are compared with `measurement.comparable_coe` and `measurement.comparable_epistemic`,
+    which are `coe` and `epistemic` under "kl".
     """
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the decision after `round` (from 0) of `max_rounds`.
 
-        It only computes: an asynchronous run calls it on the event loop.
+        It must not block: an asynchronous run calls it on the event loop.
         """
         ...
 
@@ -66,7 +66,7 @@ class SettlingPolicy(Protocol):
     def is_settled(self, measurement: Measurement) -> bool:
         """Returns whether no further response can be expected to change the decision.
 
-        `measurement.forecast` holds where the responses that are left may take the measurement.
+        `measurement.forecast` is the range of the measurement after the remaining responses.
         """
         ...
 

@@ -13,7 +13,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.policy.base import Decision, check_action
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
-from coe_agents.prompts import quoted
+from coe_agents.prompts import quote
 from coe_agents.types import Action
 from coe_agents.uncertainty.answers import TIE
 
@@ -45,7 +45,7 @@ class CalibratedAgent:
         ):
             raise ValueError(
                 'an agent must have 1 <= "min_responses" <= "max_responses" and a weighting; '
-                f"got {_shown([self.min_responses, self.max_responses, self.weighting])}. Calibrate anew"
+                f"got {_shown([self.min_responses, self.max_responses, self.weighting])}. Calibrate again"
             )
 
 
@@ -54,10 +54,10 @@ class Calibration:
     """What a policy was calibrated on, and the result.
 
     Attributes:
-        risk: The highest share of wrong answers among those given that was to be allowed, in (0, 1).
-        confidence: The probability, over calibration sets, with which it is kept, in (0, 1).
-        threshold: The highest uncertainty that is answered, at least 0 and finite; None if none keeps the risk, so that
-            nothing is answered.
+        risk: The highest allowed share of wrong answers among those given, in (0, 1).
+        confidence: The probability, over calibration sets, that the risk is kept, in (0, 1).
+        threshold: The highest uncertainty that is answered, at least 0 and finite; None if no threshold keeps the risk,
+            so that nothing is answered.
         n_questions: How many questions the threshold was chosen on.
         n_answered: How many of them the threshold answers.
         n_wrong: How many of these answers were wrong, shares of mixed labels added up and rounded up.
@@ -65,8 +65,8 @@ class Calibration:
         agents: The agents, by name.
         clusterer: The name of the clusterer.
         correctness: The name of the criterion of correctness.
-        date: When, in ISO 8601.
-        uncertainties: The uncertainty of each question, rising; what drift is measured against.
+        date: When it was calibrated, in ISO 8601.
+        uncertainties: The uncertainty of each question, in ascending order; drift is measured against them.
         gate: The learned gate that chooses the answer and whose probability of error is the uncertainty; None: the
             uncertainty is CoE.
         n_ties: How many of the questions had tied leading clusters, which are never answered.
@@ -134,7 +134,7 @@ class Calibration:
         """
         return measurement.coe if self.gate is None else self.gate.uncertainty(measurement)
 
-    def chosen(self, measurement: Measurement) -> int | None:
+    def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index in `representatives` of the cluster to answer with; None on a tie.
 
         A learned gate chooses the cluster that its trust in the agents favours, which may break a tie of the ensemble
@@ -144,7 +144,7 @@ class Calibration:
             KeyError: The learned gate needs an agent that was not measured.
         """
         if isinstance(self.gate, LearnedGate):
-            return self.gate.chosen(measurement)
+            return self.gate.choose_cluster(measurement)
         return None if measurement.tied else measurement.leading
 
     def answer(self, measurement: Measurement) -> str | None:
@@ -153,7 +153,7 @@ class Calibration:
         Raises:
             KeyError: The learned gate needs an agent that was not measured.
         """
-        chosen = self.chosen(measurement)
+        chosen = self.choose_cluster(measurement)
         if chosen is None:
             return None
         return measurement.answer if chosen == measurement.leading else measurement.representatives[chosen]
@@ -173,13 +173,13 @@ class Calibration:
 class CalibratedPolicy:
     """Answers where the uncertainty is at most the calibrated threshold, and does `otherwise` elsewhere.
 
-    The promise: for new questions of the same kind, put to the same agents, sampled and clustered alike, the share of
-    wrong answers among those given is at most `calibration.risk`, unless the calibration questions were unlucky, which
-    happens with a probability of at most 1 - `calibration.confidence`. For a learned gate that was fitted on all
-    questions (`calibration.fit` is "folds") that is a finding on real data, not a theorem: see
-    `coe_agents.evaluation.calibrate`. A group that differs from the calibrated one voids it: then each decision warns.
-    Where no threshold keeps the risk, nothing is answered; nor is a tie that learned weights do not break, or a
-    measurement of another divergence.
+    The guarantee: for new questions of the same kind, asked of the same agents with the same sampling and clustering,
+    the share of wrong answers among those given is at most `calibration.risk`, with a probability of at least
+    `calibration.confidence` over the choice of the calibration questions. For a learned gate that was fitted on all
+    questions (`calibration.fit` is "folds"), this was observed on real data but is not proved: see
+    `coe_agents.evaluation.calibrate`. It does not hold for a group that differs from the calibrated one: each decision
+    then warns. The policy does not answer if no threshold keeps the risk, on a tie that learned weights do not break,
+    or if CoE was measured with another divergence.
 
     Args:
         calibration: From `coe_agents.evaluation.calibrate`, or `load`.
@@ -255,12 +255,12 @@ class CalibratedPolicy:
         if uncertainty <= threshold + TIE:
             reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
             if measurement.tied or answer != measurement.answer:
-                reason = f'the agents\' learned weights favour "{quoted(answer, limit=80)}"; {reason}'
+                reason = f'the agents\' learned weights favour "{quote(answer, limit=80)}"; {reason}'
             return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
         return Decision(self.otherwise, None, f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
-        """Returns in what the agents measured differ from those of the calibration, a sentence each."""
+        """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
         found = [
             f"{name} is {problem}"
             for problem, names in (
@@ -339,7 +339,7 @@ def _gate_from_json(record: dict[str, Any]) -> LearnedGate | LinearGate:
         name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
     }
     if not isinstance(fields["agents"], tuple) or not all(isinstance(name, str) for name in fields["agents"]):
-        raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate anew')
+        raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate again')
     return LinearGate(**fields) if "means" in record else LearnedGate(**fields)
 
 
@@ -347,7 +347,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and is_finite(value) and value >= 0
 
 
-def _require(holds: bool, wanted: str, value: object, remedy: str = "Calibrate anew") -> None:
+def _require(holds: bool, wanted: str, value: object, remedy: str = "Calibrate again") -> None:
     if not holds:
         raise ValueError(f"{wanted}; got {_shown(value)}. {remedy}")
 

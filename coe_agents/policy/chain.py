@@ -19,8 +19,8 @@ class PassingPolicy(Protocol):
 class PolicyChain:
     """Asks its policies in turn; the first decision counts. Where all pass, it abstains.
 
-    A tie is not answered: the policy that would answer it does its `otherwise`. The regime is that of the first policy
-    that has thresholds (`RegimeThresholds`).
+    It does not answer a tie: the policy that would answer takes its action `otherwise` instead. The regime is that of
+    the first policy that has thresholds (`RegimeThresholds`).
 
     Args:
         policies: At least one.

@@ -10,12 +10,12 @@ from coe_agents.types import Action
 class FalseConsensusGuard:
     """Refuses a consensus by conformity alone; passes otherwise. A link of a `PolicyChain`.
 
-    By conformity alone means: the regime is "consensus" now, it was so in no round before the first debate, and more
-    than a share `max_conformity` of the agents changed to the leading answer in debates. The regime is that of the
-    chain's thresholds; a `ThresholdPolicy` after the guard may still answer outside "consensus".
+    A consensus is by conformity alone if the regime is "consensus" now, was not in any round before the first debate,
+    and more than a share `max_conformity` of the agents changed to the leading answer in debates. The regime is that of
+    the chain's thresholds; a `ThresholdPolicy` after the guard may still answer outside "consensus".
 
     Args:
-        max_conformity: The share of agents in [0, 1] up to which such changes count as conviction; 0 refuses any.
+        max_conformity: The largest share of agents in [0, 1] that may have changed so; 0 allows none.
         otherwise: "abstain", "escalate" or "another_round".
 
     Raises:

@@ -27,7 +27,7 @@ def are_finite(values: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LearnedGate:
-    """A logistic regression of "the answer is wrong", of the answer that trust in the agents chooses.
+    """A logistic regression of whether the answer that trust in the agents chooses is wrong.
 
     With p = sum_i w_i p_i the trust-weighted mean, c its leading cluster, H_3 = -log(sum_c p(c)^3) / 2 its Renyi
     entropy of order 3 in nats, and s_i = p_i(c) the agents' support of c:
@@ -50,16 +50,18 @@ class LearnedGate:
 
     def __post_init__(self) -> None:
         if not are_finite([*self.weights, *self.deviations, self.slope, self.intercept]):
-            raise ValueError("a gate must hold finite numbers; got others. Calibrate anew")
+            raise ValueError("a gate must hold finite numbers; got others. Calibrate again")
         if not self.agents or {len(self.weights), len(self.deviations)} != {len(self.agents)}:
             raise ValueError(
                 f"a gate over {len(self.agents)} agents must have as many weights and deviations, at least one; "
-                f"got {len(self.weights)} and {len(self.deviations)}. Calibrate anew"
+                f"got {len(self.weights)} and {len(self.deviations)}. Calibrate again"
             )
         if min(self.weights) < 0.0 or abs(sum(self.weights) - 1.0) > 1e-6:
-            raise ValueError(f'"weights" of a gate must be at least 0 and sum to 1; got {self.weights}. Calibrate anew')
+            raise ValueError(
+                f'"weights" of a gate must be at least 0 and sum to 1; got {self.weights}. Calibrate again'
+            )
 
-    def chosen(self, measurement: Measurement) -> int | None:
+    def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index of the trusted cluster in `representatives`; None where clusters tie under the weights.
 
         Raises:
@@ -99,7 +101,7 @@ def distributions_of(measurement: Measurement, agents: Sequence[str]) -> np.ndar
 
 
 def gate_features(distributions: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """What a `LearnedGate` reads: log(1 + H_3) of the weighted mean, and each agent's deviation of support.
+    """The features of a `LearnedGate`: log(1 + H_3) of the weighted mean, and each agent's deviation of support.
 
     Args:
         distributions: Shape `(n_agents, n_clusters)`.
@@ -127,7 +129,7 @@ FEATURES = ("coe", "aleatoric", "epistemic", "surprisal", "margin", "n_clusters"
 
 
 def features(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
-    """What the gate of version 0.1 reads of a measurement.
+    """The features of a measurement that the gate of version 0.1 uses.
 
     Args:
         measurement: Of the agents named, at least.
@@ -184,10 +186,10 @@ class LinearGate:
         if {len(self.means), len(self.scales), len(self.coefficients)} != {n_features}:
             raise ValueError(
                 f"a gate over {len(self.agents)} agents must have {n_features} means, scales and coefficients; "
-                f"got {len(self.means)}, {len(self.scales)} and {len(self.coefficients)}. Calibrate it anew"
+                f"got {len(self.means)}, {len(self.scales)} and {len(self.coefficients)}. Calibrate again"
             )
         if not are_finite(numbers) or min(self.scales) <= 0.0:
-            raise ValueError("a gate must hold finite numbers and scales above 0; got others. Calibrate it anew")
+            raise ValueError("a gate must hold finite numbers and scales above 0; got others. Calibrate again")
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns the estimated probability of a wrong answer, in [0, 1]; higher = less sure.

@@ -36,7 +36,7 @@ DEFAULT_EPISTEMIC_THRESHOLD = 0.3
 
 @dataclass(frozen=True, slots=True)
 class AgentMeasurement:
-    """What one agent says.
+    """The measurement of one agent.
 
     Attributes:
         n_responses: How many responses it gave.
@@ -68,19 +68,21 @@ class Measurement:
         n_agents: How many agents were measured.
         support: The ensemble mean of each cluster.
         representatives: The most probable response of each cluster.
-        answer: The most probable response of the leading cluster; of clusters that share the lead, the first by text.
+        answer: The most probable response of the leading cluster; if several clusters share the lead, the first by
+            text.
         answer_kind: "answer", or "refusal" or "empty", which cannot be answered.
         tied: The representatives of the clusters that share the lead; () without a tie.
         surprisal: -log of the leading cluster's support, in nats.
         coordinated_coe: CoE after Algorithm 1; None without coordination.
-        agents: What each agent says, by name.
+        agents: The measurement of each agent, by name.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.conformity`; None without a debate.
         history: The rounds before this one, in order.
-        forecast: Where the remaining responses may take the measurement, for `is_settled` of a policy; else None. Its
-            parts are on the scale of the comparable ones.
+        forecast: The range of the measurement after the remaining responses, for `is_settled` of a policy; else None.
+            Its parts are on the scale of the comparable ones.
         divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
-        epistemic_scale: The factor from `epistemic` to thresholds' scale: `coe_agents.uncertainty.epistemic_scale`.
+        epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
+            `coe_agents.uncertainty.epistemic_scale`.
     """
 
     coe: float

@@ -7,13 +7,13 @@ from coe_agents.types import Action
 
 
 class ThresholdPolicy:
-    """Answers when CoE is at most `max_coe`, and does `otherwise` when it is not, or when several answers tie.
+    """Answers if CoE is at most `max_coe`; if it is higher, or several answers tie, the action is `otherwise`.
 
     Args:
         max_coe: The threshold in nats, compared with `comparable_coe` of the measurement: under a divergence other than
-            "kl" the epistemic part is rescaled first. At 0 all responses of all agents must be in one cluster; with
-            uniform weights CoE is at most log(n_clusters), so the log of the number of all responses answers all but
-            ties.
+            "kl" the epistemic part is rescaled first. With 0, all responses of all agents must be in one cluster. With
+            uniform weights CoE is at most log(n_clusters), so the log of the number of responses answers everything
+            except ties.
         otherwise: "abstain", "escalate" or "another_round".
 
     Example:

@@ -1,4 +1,4 @@
-"""Owns the words for a measurement: who says what, and Collaborative Entropy next to its threshold.
+"""Owns the description of a measurement in words: who says what, and Collaborative Entropy next to its threshold.
 
 Texts of models are untrusted: each is shortened to one line in double quotes, without such quotes inside, and without
 characters that control a terminal or make a link.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.prompts import quoted
+from coe_agents.prompts import quote
 from coe_agents.uncertainty.answers import TIE
 from coe_agents.uncertainty.divergences import unit_of
 
@@ -182,7 +182,7 @@ def _number(n: int) -> str:
 
 def _quote(text: str) -> str:
     # a link or an image of Markdown needs "](" on one line: chat interfaces would fetch an image at once
-    line = quoted(text.replace('"', "'"), limit=_MAX_CHARS).replace("](", "] (")
+    line = quote(text.replace('"', "'"), limit=_MAX_CHARS).replace("](", "] (")
     return f'"{_clean(line.rstrip(" .") or line)}"'
 
 

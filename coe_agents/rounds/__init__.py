@@ -9,7 +9,7 @@ from coe_agents.rounds.debate import Debate
 from coe_agents.rounds.diversify import Diversify
 from coe_agents.rounds.resample import Resample
 from coe_agents.rounds.strategies import CLARIFY, Strategies
-from coe_agents.rounds.strategy import MOST_SAMPLES, RoundContext, RoundPlan, Strategy, Wishes, check_plan, rephrased
+from coe_agents.rounds.strategy import MOST_SAMPLES, RoundContext, RoundPlan, Strategy, Wishes, check_plan, rephrase
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "conformity",
     "former_answers",
     "leading_answers",
-    "rephrased",
+    "rephrase",
     "round_data",
 ]
 

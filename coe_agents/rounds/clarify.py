@@ -1,4 +1,4 @@
-"""Owns `Clarify`: the user is asked what the question means, not the agents."""
+"""Owns `Clarify`: the user, not the agents, is asked what the question means."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from coe_agents.rounds.strategy import RoundContext, RoundPlan
 
 @dataclass(frozen=True, slots=True)
 class Clarify:
-    """Asks the user what is meant; the next round starts afresh on the question with the reply.
+    """Asks the user to clarify the question; the next round starts afresh with the question and the reply.
 
     The run stops at an `interrupt` that shows a `coe_agents.graph.PersonRequest`; the reply is text. So the graph needs
     a checkpointer; without one a run is refused before any agent is asked. The new responses replace the former ones.

@@ -52,7 +52,7 @@ class Debate:
         """Returns the plan: `prompt` with the question and the answers, in place of the question."""
         shown = shown_answers(context.measurement, most=self.most)
         wishes = {
-            agent: Wishes(messages=context.rephrased(self._text(context, shown, agent))) if shown else Wishes()
+            agent: Wishes(messages=context.rephrase(self._text(context, shown, agent))) if shown else Wishes()
             for agent in context.n_responses
         }
         return RoundPlan(wishes, replaces=True, shows_answers=bool(shown))

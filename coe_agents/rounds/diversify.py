@@ -70,7 +70,7 @@ class Diversify:
         wording = self.wording(context.question, round=context.round)
         wishes = Wishes()
         if wording != context.question:
-            wishes["messages"] = context.rephrased(wording)
+            wishes["messages"] = context.rephrase(wording)
         if self.temperature is not None:
             wishes["temperature"] = self.temperature
         return RoundPlan(dict.fromkeys(context.n_responses, wishes))

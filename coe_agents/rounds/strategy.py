@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypedDict
 
+from coe_agents import _deprecated
 from coe_agents.policy import Measurement
 
 MOST_SAMPLES = 500
@@ -37,9 +38,14 @@ class RoundContext:
     measurement: Measurement
     n_responses: Mapping[str, int]
 
-    def rephrased(self, text: str) -> list[dict[str, Any]]:
+    def rephrase(self, text: str) -> list[dict[str, Any]]:
         """Returns the conversation with `text` in place of the user's last text; its pictures stay."""
-        return rephrased(self.messages, text)
+        return rephrase(self.messages, text)
+
+    def rephrased(self, text: str) -> list[dict[str, Any]]:
+        """Returns what `rephrase` returns: the old name, until 0.3."""
+        _deprecated.warn("RoundContext.rephrased", "RoundContext.rephrase", stacklevel=3)
+        return self.rephrase(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +96,8 @@ def check_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
     return plan
 
 
-def rephrased(conversation: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
-    """Returns the conversation with `text` in place of the user's last text, or behind it; its pictures stay."""
+def rephrase(conversation: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+    """Returns the conversation with `text` in place of the user's last text, or appended to it; its pictures stay."""
     messages = [dict(message) for message in conversation]
     asking = next((message for message in reversed(messages) if _asks(message)), None)
     if asking is None:

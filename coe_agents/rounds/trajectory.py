@@ -1,4 +1,4 @@
-"""Owns the account of a round: whose leading answer changed, and whether towards the group's."""
+"""Owns the record of a round: which agents changed their leading answer, and whether to the group's."""
 
 from collections.abc import Mapping, Sequence
 
@@ -50,14 +50,14 @@ def round_data(
     tokens: int,
     n_responses: int,
 ) -> RoundData:
-    """Returns the account of a round.
+    """Returns the record of a round.
 
     Args:
         measurement: Its measurement; None if nothing was measured.
         round: The round, from 0.
         strategy: How it was asked.
         shows_answers: Whether the agents saw the answers of the former round.
-        former: The account of the round before; None for the first.
+        former: The record of the previous round; None for the first.
         former_labels: The cluster, among those of `measurement`, of each text of `former_answers`.
         tokens: Its cost, input and output.
         n_responses: How many responses it added.

@@ -149,7 +149,7 @@ class FailingAgentContract:
 
 
 def _check_reply(agent: Agent, reply: AgentReply, *, round: int) -> None:
-    """Raises `AssertionError` unless the reply is whole and of that agent and round."""
+    """Raises `AssertionError` unless the reply is complete and of that agent and round."""
     responses = reply["responses"]
     _expect(responses, "an agent must give at least one response, or raise")
     indices = [response["index"] for response in responses]

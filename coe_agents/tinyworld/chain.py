@@ -1,7 +1,7 @@
 """Owns chains of questions in tinyworld: walks along the periodic table.
 
-No answer of its eight relations is a subject of another one, so a table is between an answer and the next question,
-as a tool would: it knows which element has a symbol or an atomic number, and does not know the question.
+No answer of its eight relations is a subject of another one. So a table links an answer to the next question, as a tool
+would: it knows which element has a symbol or an atomic number, and does not know the question.
 """
 
 import functools

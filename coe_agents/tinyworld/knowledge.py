@@ -36,7 +36,7 @@ _SEED = "tinyworld knowledge"
 
 @functools.cache
 def kinds() -> Mapping[str, Kind]:
-    """Returns the kind of every fact by its id; the shares are met exactly, but for rounding."""
+    """Returns the kind of every fact by its id; the shares are exact, up to rounding."""
     free = [fact.id for fact in load_facts() if fact.id not in _FIXED]
     random.Random(_SEED).shuffle(free)
     drawn: dict[str, Kind] = {}

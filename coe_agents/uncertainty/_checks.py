@@ -1,4 +1,4 @@
-"""Owns the checks of what callers pass: valid arrays are returned ready to compute with; an error says what to do."""
+"""Owns the checks of arguments: valid arrays are returned ready to compute with; an error says what to do."""
 
 from typing import Any, TypeAlias
 
@@ -28,12 +28,12 @@ def numbers(values: npt.ArrayLike, name: str) -> FloatArray:
         array = np.asarray(values)
     except ValueError as error:
         raise ValueError(
-            f'"{name}" must be an array; its rows differ in length. Pad every row to one length'
+            f'"{name}" must be an array; got rows of different lengths. Pad every row to one length'
         ) from error
     if array.dtype.kind not in "biuf":
         raise TypeError(f'"{name}" must hold real numbers; got {array.dtype}. Convert it to floats')
     if array.size == 0:
-        raise ValueError(f'"{name}" must not be empty; got shape {array.shape}. Leave out what has no responses')
+        raise ValueError(f'"{name}" must not be empty; got shape {array.shape}. Omit whatever has no responses')
     return array.astype(np.float64, copy=False)
 
 
@@ -46,7 +46,7 @@ def integers(values: npt.ArrayLike, name: str, *, upper: int | None = None, uppe
     if (array < 0).any():
         raise ValueError(
             f'every value of "{name}" must be at least 0; {place(array < 0, "position")} holds {array[array < 0][0]}. '
-            "Number from 0, and leave out responses without a number"
+            "Number from 0, and omit responses without a number"
         )
     if upper is not None and (array >= upper).any():
         raise ValueError(
@@ -96,7 +96,7 @@ def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
     if not fits or array.shape[-1] != n_agents:
         raise ValueError(
             f'"weights" must hold one weight for each of the {n_agents} agents of "distributions"; '
-            f"got shape {array.shape}. Drop the weights of agents that gave no responses and renormalise"
+            f"got shape {array.shape}. Omit the weights of agents that gave no responses and renormalise"
         )
     # summed in rising order, so that the order of the agents changes no bit
     return normalise(array, "weights", np.sort(array, axis=-1), hint="Divide them by their sum")

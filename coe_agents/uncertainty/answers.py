@@ -103,10 +103,10 @@ def answer_surprisal(
 
 
 def shares_lead(p: FloatArray) -> BoolArray:
-    """Whether each value is the highest of the last axis but for rounding."""
+    """Whether each value is the highest of the last axis, up to rounding errors."""
     return np.asarray(p > p.max(axis=-1, keepdims=True) - TIE)
 
 
 def first_highest(p: FloatArray) -> IntArray:
-    """The first index over the last axis whose value is the highest but for rounding."""
+    """The first index over the last axis whose value is the highest, up to rounding errors."""
     return np.asarray(np.argmax(shares_lead(p), axis=-1))

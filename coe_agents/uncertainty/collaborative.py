@@ -63,7 +63,7 @@ def collaborative_entropy(
             do not fit, or the divergence is not known.
         CoEError: A linear program of "wasserstein" with a ground metric could not be solved.
 
-    Doubt inside the agents and dispute between them can amount to the same CoE:
+    Doubt within the agents and disagreement between them can give the same CoE:
 
         >>> split = collaborative_entropy([[1.0, 0.0], [0.0, 1.0]])
         >>> round(split.total, 4), round(split.aleatoric, 4), round(split.epistemic, 4)

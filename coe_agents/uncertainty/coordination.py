@@ -52,8 +52,8 @@ def coordinate(
     Iteration 0 is the initial state. Iteration t sharpens every agent's distribution of t - 1 (step 2a, the solver),
     then multiplies each weight by a factor of its agent's new semantic entropy and renormalises (step 2b), then
     computes CoE; it stops when CoE moved by less than `epsilon`. Convergence means that CoE no longer changes, not that
-    it is low, and it may have *risen*: an agent that only leans to its cluster disputes more once it is sharp (the last
-    example).
+    it is low, and it may have *risen*: an agent with a slight preference disagrees more once its distribution is sharp
+    (the last example).
 
     | solver     | step 2a                                             | factor in step 2b            |
     |------------|-----------------------------------------------------|------------------------------|
@@ -144,7 +144,7 @@ def _step(rows: FloatArray, step: Solver) -> FloatArray:
     stepped = _checks.rows(step(rows.copy()), "solver(distributions)", min_ndim=2)
     if stepped.shape != rows.shape:
         raise ValueError(
-            f"a solver must return distributions of shape {rows.shape}; it returned shape {stepped.shape}. "
+            f"a solver must return distributions of shape {rows.shape}; got shape {stepped.shape}. "
             "Return one row per agent over the same clusters"
         )
     return stepped

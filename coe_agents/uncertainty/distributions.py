@@ -1,4 +1,4 @@
-"""Owns the way from cluster labels to cluster distributions (equation 8)."""
+"""Owns the step from cluster labels to cluster distributions (equation 8)."""
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +66,7 @@ def cluster_distributions(
     per_agent = np.bincount(agent_array, minlength=n_rows)
     if (per_agent == 0).any():
         raise ValueError(
-            f"every agent must have at least one response; agent {np.argmin(per_agent)} has none. "
+            f"every agent must have at least one response; got none from agent {np.argmin(per_agent)}. "
             "Omit it, number the others from 0, and renormalise the weights"
         )
     relative = None if log_probs is None else _relative(log_probs, label_array.shape, agent_array)

@@ -115,7 +115,7 @@ def miller_madow_correction(n_observed_clusters: npt.ArrayLike, n_responses: npt
     if (observed < 1).any() or (observed > responses).any():
         raise ValueError(
             '"n_observed_clusters" must be at least 1 and at most "n_responses"; '
-            f"it reaches from {observed.min()} to {observed.max()}. Count the clusters that have a response"
+            f"got values from {observed.min()} to {observed.max()}. Count the clusters that have a response"
         )
     return _checks.plain(np.asarray((observed - 1) / (2.0 * responses)))
 

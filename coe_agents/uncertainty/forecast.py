@@ -26,8 +26,8 @@ class CoEForecast:
         total: Of CoE, as (low, high).
         aleatoric: Of U_A.
         epistemic: Of U_E.
-        lead: The probability that the cluster that leads now leads then, alone; 0 where several share the lead now,
-            since no cluster leads.
+        lead: The probability that the cluster that leads now will still lead, alone; 0 if several clusters share the
+            lead now.
         confidence: The probability inside each interval.
     """
 
@@ -60,16 +60,15 @@ def coe_forecast(
 ) -> CoEForecast:
     """Forecasts CoE, U_A and U_E (equations 3 to 5) as they will be with `n_more` responses of each agent.
 
-    The responses that are left are simulated. With n_i(c) the responses of agent i in cluster c,
+    The remaining responses are simulated. With n_i(c) the number of responses of agent i in cluster c,
 
         g ~ Dirichlet(sum_i n_i, new),    p_i ~ Dirichlet(n_i + own * g),    those left ~ Multinomial(n_more_i, p_i)
 
     where the unseen clusters share the mass `new`. So the next response of an agent repeats one of its own, repeats
     one of another agent, or is new; a new one is the less likely, the more responses agree: nine equal responses of
-    three agents are better evidence than three of one. Unlike a bootstrap, which takes three equal responses for
-    proof, the intervals have a width there; and they close as the responses run out, since nothing but the
-    measurement is forecast, not the agents' true entropy. The ends are the (1 - confidence) / 2 and (1 +
-    confidence) / 2 quantiles.
+    three agents are better evidence than three of one. A bootstrap treats three equal responses as certainty; these
+    intervals have a width there. They narrow as fewer responses remain, because they forecast the measurement, not the
+    agents' true entropy. The ends are the (1 - confidence) / 2 and (1 + confidence) / 2 quantiles.
 
     Args:
         labels: Shape `(n_responses,)`: the cluster of each response, from 0.
@@ -81,8 +80,8 @@ def coe_forecast(
         divergence: As in `collaborative_entropy`; no ground metric, since new clusters may appear that it does not
             cover.
         confidence: In (0, 1).
-        own: How many responses of its own an agent's doubt about itself is worth, above 0.
-        new: How many responses the unseen clusters are worth together, above 0.
+        own: The weight of g in an agent's distribution, as a number of responses, above 0.
+        new: The weight of all unseen clusters together, as a number of responses, above 0.
         epistemic_scale: The factor of U_E, in CoE too, finite and above 0; see the function of that name.
         n_simulations: At least 1.
         seed: An integer, which gives the same forecast again, or a generator. The draws do not depend on the order of
@@ -100,7 +99,7 @@ def coe_forecast(
         >>> one.total[1] > three.total[1] > 0
         True
 
-    Nothing is open where none is left:
+    Without remaining responses, the forecast is the measurement:
 
         >>> coe_forecast([0, 1], [0, 0], [0]).total == (np.log(2), np.log(2))
         True

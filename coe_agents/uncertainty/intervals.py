@@ -1,4 +1,4 @@
-"""Owns the interval of Collaborative Entropy: where the agents' true value may lie, of whom few responses are known."""
+"""Owns the interval of Collaborative Entropy: the range of the agents' true value, given few responses."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -69,10 +69,10 @@ def coe_interval(
 ) -> CoEInterval:
     """Interval of the true CoE, U_A and U_E (equations 3 to 5) of the agents on one question.
 
-    True are the values at infinitely many responses. From few of them CoE is biased low, since rare answers are
-    missing, and five equal responses do not prove certainty. The method "hull" is the smallest interval that holds
-    the estimate and two others; n_i(c) is the number of responses of agent i in cluster c, n_i their sum, and m the
-    number of clusters that hold a response:
+    The true values are those of infinitely many responses. With few responses CoE is biased low, since rare answers are
+    missing, and five equal responses do not prove certainty. The method "hull" returns the smallest interval that
+    contains the estimate and the following two intervals. Here n_i(c) is the number of responses of agent i in cluster
+    c, n_i their sum, and m the number of clusters that have a response:
 
     - A basic interval of a parametric bootstrap. Agent i draws n_i responses from the smoothed distribution
       p_i(c) = (n_i(c) + 1/2) / (n_i + (m + 1) / 2), which has one unseen cluster. With q the quantiles
@@ -82,16 +82,16 @@ def coe_interval(
       a is one of .03, .06, .12, .25, .5, 1, each with the probability of the responses under it (the marginal
       likelihood) as its weight. Its ends are quantiles of the values of such rows.
 
-    U_E is also cut off at what it can be at most: at agents without a common cluster. The method "percentile" gives the
-    quantiles of a bootstrap that draws each agent's responses anew, with replacement. It shows how much the figure
-    depends on the responses drawn; it does not cover the true value: unanimous responses have no width, and the
-    interval lies too low.
+    U_E is also cut off at its maximum, which it has if no two agents share a cluster. The method "percentile" returns
+    the quantiles of a bootstrap that resamples each agent's responses with replacement. It shows how much the figure
+    depends on the responses drawn; it does not cover the true value: with unanimous responses the interval has no
+    width, and in general it is too low.
 
-    How often an interval of confidence .95 holds the true CoE of three agents in made-up worlds,
-    `benchmarks/interval_coverage.py` prints: with 5 or 10 responses each, the hull in .99 or more where agents are sure
-    and agree, are torn in two, disagree, or are moderately unsure, and the percentiles in .00 to .94. Where the answers
-    have a long tail the hull falls short, too: .61 with 5 responses, .85 with 10 (percentiles: .02 and .15); with real
-    answers to questions of mathematics .74 and .87 (.21 and .37).
+    `benchmarks/interval_coverage.py` prints how often an interval of confidence .95 contains the true CoE of three
+    agents in made-up worlds. With 5 or 10 responses each, the hull does so in .99 or more of the cases where agents are
+    sure and agree, hesitate between two answers, disagree, or are moderately unsure; the percentiles do so in .00 to
+    .94. With long-tailed answers the coverage of the hull is too low as well: .61 with 5 responses, .85 with 10
+    (percentiles: .02 and .15); with real answers to questions of mathematics .74 and .87 (.21 and .37).
 
     Args:
         labels: Shape `(n_responses,)`: the cluster of each response, from 0.
@@ -112,8 +112,8 @@ def coe_interval(
             responses or agents: any order gives the same ends to the last bit. The numbering of the clusters changes
             nothing either, unless different agents hold several clusters in the same way.
         correction: "miller-madow" adds (m_i - 1) / (2 n_i) to the entropy of an agent with m_i clusters, in the
-            estimate and in every resample, and so to U_A and the total; U_E and the posterior stay. It takes the bias
-            of first order out of U_A. The total, in which the errors of U_A and U_E largely cancel, then errs high, and
+            estimate and in every resample, and so to U_A and the total; U_E and the posterior stay. It removes the
+            first-order bias of U_A. The total, in which the errors of U_A and U_E largely cancel, then errs high, and
             may exceed log(n_clusters). With `log_probs` it is a rule of thumb, as its derivation is for frequencies.
         method: "hull" or "percentile".
 

@@ -109,7 +109,7 @@ def solver_named(name: str) -> Solver:
     known = [*BUILT_IN, *(entry.name for entry in find_registered("solver"))]
     valid = ", ".join(f'"{each}"' for each in known)
     near = did_you_mean(name, known)
-    hint = ', install it with  pip install "coe-agents[bayesian]"' if name == "bayesian" else ", pass a callable"
+    hint = ', install it with: pip install "coe-agents[bayesian]"' if name == "bayesian" else ", pass a callable"
     raise ValueError(
         f'"solver" must be a known name, "package.module:name" or a callable; got {name!r}. '
         f"{f'{near} ' if near else ''}Choose one of {valid}{hint}"

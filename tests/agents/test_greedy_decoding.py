@@ -1,4 +1,4 @@
-"""Responses that are copies, because the temperature has no effect: how that is found out, and what follows."""
+"""Responses that are copies, because the temperature has no effect: how this is detected, and what follows."""
 
 import asyncio
 import gc

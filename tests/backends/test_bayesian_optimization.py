@@ -28,5 +28,5 @@ def test_coordinate_takes_it():
 
 def test_says_which_extra_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "bayes_opt", None)
-    with pytest.raises(ConfigurationError, match=r'Install it with  pip install "coe-agents\[bayesian\]"'):
+    with pytest.raises(ConfigurationError, match=r'Install it with: pip install "coe-agents\[bayesian\]"'):
         bayesian_step(LEANING)

@@ -25,7 +25,7 @@ def test_what_the_work_raises_is_raised_and_a_part_that_ends_its_process_is_give
     assert no_folder == "OSError: [Errno 2] No such file or directory: '/none/of/this'"
     assert odd == "StoreError: TypeError: can't concat int to bytes. Finished parts are kept"
     assert no_key == "ConfigurationError: no key. Export it"
-    assert ended.startswith("StoreError: part 0 ended 3 processes. See Ray's logs")
+    assert ended.startswith("StoreError: part 0 failed: 3 processes ended while they worked on it. See Ray's logs")
 
 
 def test_a_cluster_of_our_own_listens_on_loopback_only_and_leaves_nothing(tmp_path):

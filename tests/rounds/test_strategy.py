@@ -14,21 +14,21 @@ def test_a_rephrased_conversation_keeps_all_but_the_last_question():
         {"role": "user", "content": "And of Germany?"},
     ]
     asked = context(messages=messages)
-    assert asked.rephrased("New?") == [*messages[:3], {"role": "user", "content": "New?"}]
+    assert asked.rephrase("New?") == [*messages[:3], {"role": "user", "content": "New?"}]
     assert messages[3]["content"] == "And of Germany?"  # untouched
 
 
 def test_a_rephrased_question_keeps_its_pictures():
     content = [{"type": "text", "text": "What is this?"}, PICTURE]
     asked = context(messages=[{"role": "user", "content": content}])
-    assert asked.rephrased("New?")[0]["content"] == [PICTURE, {"type": "text", "text": "New?"}]
-    assert context(messages=[{"role": "user", "content": content[:1]}]).rephrased("New?")[0]["content"] == "New?"
+    assert asked.rephrase("New?")[0]["content"] == [PICTURE, {"type": "text", "text": "New?"}]
+    assert context(messages=[{"role": "user", "content": content[:1]}]).rephrase("New?")[0]["content"] == "New?"
 
 
 def test_the_last_text_of_the_user_is_the_question_whatever_follows():
     messages = [{"role": "user", "content": "Q?"}, {"role": "user", "content": [PICTURE]}, {"role": "assistant"}]
-    assert context(messages=messages).rephrased("New?") == [{"role": "user", "content": "New?"}, *messages[1:]]
-    assert context(messages=[]).rephrased("New?") == [{"role": "user", "content": "New?"}]
+    assert context(messages=messages).rephrase("New?") == [{"role": "user", "content": "New?"}, *messages[1:]]
+    assert context(messages=[]).rephrase("New?") == [{"role": "user", "content": "New?"}]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_single_precision_and_integers_pass():
         (["0.5", "0.5"], TypeError, r'"p" must hold real numbers; got <U3'),
         ([None, 1.0], TypeError, r"must hold real numbers; got object"),
         ([1.0 + 0j], TypeError, r"must hold real numbers; got complex128"),
-        ([[1.0], [0.5, 0.5]], ValueError, r"its rows differ in length"),
+        ([[1.0], [0.5, 0.5]], ValueError, r"got rows of different lengths"),
     ],
 )
 def test_refuses(p, error, message):
@@ -102,7 +102,7 @@ def test_miller_madow_removes_most_of_the_bias():
     ("m", "n", "error", "message"),
     [
         (0, 5, ValueError, '"n_observed_clusters" must be at least 1'),
-        (6, 5, ValueError, 'at most "n_responses"; it reaches from 6 to 6'),
+        (6, 5, ValueError, 'at most "n_responses"; got values from 6 to 6'),
         (1.5, 5, TypeError, '"n_observed_clusters" must hold integers; got float64'),
     ],
 )

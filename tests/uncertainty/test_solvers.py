@@ -124,5 +124,5 @@ def test_unknown_names(monkeypatch):
     with pytest.raises(ValueError, match=r"got 'sofmax'\. Did you mean \"softmax\""):
         solver_named("sofmax")
     monkeypatch.setattr("coe_agents.extensions.entry_points", lambda group: [])
-    with pytest.raises(ValueError, match=r'install it with  pip install "coe-agents\[bayesian\]"'):
+    with pytest.raises(ValueError, match=r'install it with: pip install "coe-agents\[bayesian\]"'):
         solver_named("bayesian")

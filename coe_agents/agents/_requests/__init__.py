@@ -1,1 +1,1 @@
-"""Owns how a model is asked: its servers, limits, retries and deadlines, what it takes, and how a reply is read."""
+"""Owns requests to models: servers, limits, retries, deadlines, capabilities, and the parsing of replies."""

@@ -1,4 +1,4 @@
-"""Owns what a model takes, found out by asking it: several responses a request or one, and which options."""
+"""Owns the detection of what a model supports: several responses per request or one, and which options."""
 
 import math
 import threading
@@ -116,7 +116,7 @@ class Ladder:
         return ModelCall(settings, options, timeout, n, offset, refusable)
 
     def refuse(self, option: str) -> None:
-        """Notes that the model does not take an option, and omits it from now on."""
+        """Notes that the model does not accept an option, and omits it from now on."""
         with self._lock:
             if option not in self.refused:
                 self.refused.append(option)

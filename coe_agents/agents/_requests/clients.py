@@ -1,4 +1,4 @@
-"""Owns the preparation of chat models: which are refused, their settings, and the address of their server."""
+"""Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,12 +24,12 @@ def check_models(models: Sequence[object], model_options: Mapping[str, Any]) -> 
     if len(models) > 1 and (len({type(model) for model in models}) > 1 or isinstance(models[0], str)):
         raise TypeError(
             'the servers of one "model" in ModelAgent must be chat models of one class; '
-            f"got {', '.join(type(model).__name__ for model in models)}. Make an agent of each other model"
+            f"got {', '.join(type(model).__name__ for model in models)}. Create an agent for each model"
         )
     if len(names := {_name_of(model) for model in models}) > 1:
         raise ValueError(
             'the servers of one "model" in ModelAgent must have the same model; '
-            f"got {', '.join(sorted(map(str, names)))}. Make an agent of each"
+            f"got {', '.join(sorted(map(str, names)))}. Create an agent for each"
         )
     addresses = [address_of(model) for model in models if isinstance(model, BaseChatModel)]
     twice = [address for place, address in enumerate(addresses) if address and address in addresses[:place]]

@@ -1,4 +1,4 @@
-"""Owns the servers of a model: which is asked, how many requests it takes, and when it is set aside."""
+"""Owns the servers of a model: which is asked, how many requests it gets, and when it is not used for a while."""
 
 import asyncio
 import threading
@@ -23,10 +23,10 @@ _LOCK = threading.Lock()
 
 
 class Outage:
-    """Whether an endpoint is set aside, so that requests go to another one instead.
+    """Whether an endpoint is avoided after failures, so that requests go to another one instead.
 
-    It is set aside for a second after a failure, and for twice as long after each further one, a minute at most. Then
-    one request tries it, and the others avoid it until that one is answered.
+    It is avoided for a second after a failure, and for twice as long after each further one, a minute at most. Then one
+    request tries it, and the others avoid it until that one is answered.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Places:
 
     @property
     def load(self) -> int:
-        """How many requests are under way or wait."""
+        """How many requests are in flight or wait."""
         return self._n_taken + len(self._waiting)
 
     def queue(self) -> Future[None]:
@@ -215,7 +215,7 @@ class Visit:
 
 
 class Replicas:
-    """The servers of one model, at least one; a single one is asked even while it is set aside."""
+    """The servers of one model, at least one; a single one is asked even after failures."""
 
     def __init__(self, replicas: Sequence[Replica]) -> None:
         self.all = tuple(replicas)
@@ -233,7 +233,7 @@ class Replicas:
             AgentTimeoutError: If none is free in time.
         """
         while True:
-            seconds = deadline.left()
+            seconds = deadline.seconds_left()
             visit = self._choose(failed)
             with visit.replica.places.take(seconds, visit.turn):
                 if not (visit.is_outdated and self._is_any_in_service()):
@@ -244,7 +244,7 @@ class Replicas:
     async def atake(self, deadline: Deadline, failed: Collection[Replica]) -> AsyncIterator[Visit]:
         """Takes a place at a server for as long as the context lasts; see `take`."""
         while True:
-            seconds = deadline.left()
+            seconds = deadline.seconds_left()
             visit = self._choose(failed)
             async with visit.replica.places.atake(seconds, visit.turn):
                 if not (visit.is_outdated and self._is_any_in_service()):

@@ -38,7 +38,7 @@ class Deadline:
         self.setting = setting
         self._end = None if seconds is None else time.monotonic() + seconds
 
-    def left(self, most: float | None = None) -> float | None:
+    def seconds_left(self, most: float | None = None) -> float | None:
         """Returns the seconds left, `most` at most; None for no limit.
 
         Raises:

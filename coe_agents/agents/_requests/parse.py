@@ -1,4 +1,4 @@
-"""Owns the step from a model's generations to our responses: text, log-probability, usage, and what was odd."""
+"""Owns the step from a model's generations to our responses: text, log-probability, usage, and anomalies."""
 
 import hashlib
 import math

@@ -85,7 +85,7 @@ class Asker:
     def try_(
         self, send: Callable[[BaseChatModel, float | None], _T], deadline: Deadline, options: Collection[str] = ()
     ) -> _T:
-        """Calls `send` with a server's model and the seconds that an attempt has; again after a failure that may pass.
+        """Calls `send` with a server's model and the seconds that an attempt has; repeats it after a transient failure.
 
         Raises:
             CoEError: What went wrong in the end.
@@ -94,7 +94,7 @@ class Asker:
 
         def attempt() -> _T:
             with self.replicas.take(deadline, failed) as visit:
-                seconds = deadline.left(self.request_timeout)
+                seconds = deadline.seconds_left(self.request_timeout)
                 try:
                     result = call_within(seconds, lambda: send(visit.replica.model, seconds))
                 except Exception as error:
@@ -122,7 +122,7 @@ class Asker:
 
         async def attempt() -> _T:
             async with self.replicas.atake(deadline, failed) as visit:
-                seconds = deadline.left(self.request_timeout)
+                seconds = deadline.seconds_left(self.request_timeout)
                 try:
                     async with asyncio.timeout(seconds):
                         result = await send(visit.replica.model, seconds)
@@ -151,7 +151,7 @@ class Asker:
             if state.attempt_number > self.retries:
                 return True
             try:
-                left = deadline.left()
+                left = deadline.seconds_left()
             except AgentError:
                 return True
             return left is not None and state.upcoming_sleep >= left
@@ -160,7 +160,9 @@ class Asker:
 
     def _check_generations(self, result: LLMResult) -> LLMResult:
         if not result.generations or not result.generations[0]:
-            raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint="Ask it directly")
+            raise InvalidReplyError(
+                f'the model of "{self.name}" gave no response', hint="Call the model directly to see why"
+            )
         return result
 
     def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Owns the two forms of what is written once: a generator without I/O yields steps, which are done sync or async."""
+"""Owns sync and async execution of the same code: a generator without I/O yields steps, which are run either way."""
 
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar

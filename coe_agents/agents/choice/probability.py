@@ -39,9 +39,9 @@ class ChoiceProbabilities:
         method: How they were obtained; see `choice_probability`.
         mass: The share of all the model's replies that are one of the choices, in [0, 1]; where it is small, the
             model mostly replies something else. None for "constrained", which allows nothing else.
-        unseen: The choices that no listed token began; they have the most that they can have.
+        unseen: The choices that no listed token begins; their probabilities are upper bounds.
         n_samples: The replies that were counted, for "sampled"; else 0.
-        input_tokens: What the request that settled it cost; 0 for "exact" and "sampled".
+        input_tokens: The tokens of the request that gave the result; 0 for "exact" and "sampled".
         output_tokens: See `input_tokens`.
     """
 
@@ -74,25 +74,26 @@ def choice_probability(
 ) -> ChoiceProbabilities:
     """Returns how likely a model is to reply with each of a few short choices, P(choice | the reply is a choice).
 
-    The first of these methods that the model offers and that is precise enough:
+    It uses the first of these methods that the model supports and that is precise enough:
 
     - "exact": the choice's tokens are scored at the assistant's place, whatever their number, as they are spelled:
       log P(choice) = sum_t log p(token_t | messages, tokens before t). For models with `choice_log_probabilities`.
     - "top_logprobs": the likeliest 20 first tokens, for models with the fields `logprobs` and `top_logprobs`, such as
-      `ChatOpenAI`. Each counts for the one choice that it begins, in its own case or another. A choice that none begins
-      gets the most that it can have, the least listed probability or what is left of 1; where that could be more than
-      1 % of what the seen ones have, the next method is used.
+      `ChatOpenAI`. Each token counts for the choice that it begins, ignoring case. A choice that no token begins gets
+      its upper bound, the least listed probability or what remains of 1. If this may exceed 1 % of the probability of
+      the other choices, the next method is used.
     - "constrained": the same, with the reply held to the choices by the server (vLLM's `structured_outputs`), for
       models with a field `extra_body`. A server that does not know the option is recognised.
     - "sampled": the frequency among `n_samples` replies that state one choice and no other; one reply where the
       model's temperature is 0, since all would be the same.
 
-    What a server refuses leads to the next method; other errors of the model pass through.
+    If a server rejects a method, the next one is used; other errors of the model are raised.
 
     Args:
         model: Any chat model. Its temperature is left as it is; servers give log-probabilities before temperature.
         messages: The conversation; the last message asks for one of the choices.
-        choices: At least two. None may begin another, in any case, and none should begin like another usual reply.
+        choices: At least two. None may be the beginning of another, ignoring case, or should be that of another usual
+            reply.
         n_samples: How many replies "sampled" asks for.
         methods: Which methods may be used.
         config: LangChain's `RunnableConfig`, passed through for callbacks, tags and metadata.
@@ -253,7 +254,9 @@ def _sample(
             many = False
             continue
         if not (received := _flat(result)):
-            raise AgentError(f"{type(model).__name__} gave no reply", hint="Ask it directly to see why", retryable=True)
+            raise AgentError(
+                f"{type(model).__name__} gave no reply", hint="Call the model directly to see why", retryable=True
+            )
         replies += received[:missing]
     read = [read_choice(text_of(reply), choices) for reply in replies]
     n_clear = sum(choice is not None for choice in read)

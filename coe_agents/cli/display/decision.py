@@ -19,7 +19,7 @@ _WIDE = 100
 _BARS = {True: 24, False: 12}
 _SHOWN = 4
 _MOST_CHARS = 300
-"""A longer answer is shortened beside its bar; the head shows the answer of the group whole."""
+"""A longer answer is shortened next to its bar; the head shows the answer of the group in full."""
 _HEADS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold magenta"}
 _REGIMES = {
     "consensus": "little doubt within the agents, little disagreement between them",

@@ -41,7 +41,7 @@ class Judged:
 
     def verdict(self, policy: Calibration) -> float | None:
         """Returns whether the answer that a calibrated policy chooses is right; None on a tie or if not known."""
-        chosen = policy.chosen(self.measurement)
+        chosen = policy.choose_cluster(self.measurement)
         if chosen is None:
             return None
         if self.verdicts:
@@ -97,16 +97,17 @@ def calibrate(
     """Calibrates a policy on judged questions.
 
     A group that declines or says nothing abstains whatever its uncertainty, and so does a tie that no learned weights
-    break: such questions count as not answered, and are no part of the risk.
+    break: such questions count as not answered, and do not enter the risk.
 
     The learned gate chooses the answer by learned trust in the agents and estimates the probability that it is wrong.
     With `halves`, it is fitted on one half of the questions (by a hash of their ids) and its threshold chosen on the
-    other, so that the promise holds for it as for a threshold on CoE; `n_questions` counts the other half. Without, it
-    is fitted on all. The threshold then comes from five gates, each fitted on four folds: the uncertainty of a question
-    is the share of all questions that the gate of the other folds finds at most as uncertain, and what passes the tests
-    as a share becomes a threshold of the final gate. `n_answered`, `n_wrong` and `bound` are of these held-out shares.
-    That promise is empirical, since five gates are not the final one: on random halves of real data the realised risk
-    seldom exceeded the stated one by more than sampling error. README and `benchmarks/calibration.py` have the figures.
+    other, so that the guarantee holds for it as for a threshold on CoE; `n_questions` counts the other half. Without,
+    it is fitted on all. The threshold then comes from five gates, each fitted on four folds: the uncertainty of a
+    question is the share of all questions that the gate of the other folds finds at most as uncertain. The share that
+    passes the tests is converted to a threshold of the final gate. `n_answered`, `n_wrong` and `bound` are of these
+    held-out shares. The guarantee is then empirical, since the five gates are not the final one: on random halves of
+    real data the realised risk seldom exceeded the stated one by more than sampling error. `docs/results.md` has the
+    figures.
 
     Args:
         rows: From `judge_samples`, with `every_cluster` for a learned gate; those without a verdict are left out.
@@ -197,7 +198,7 @@ def _complete_record(
         n_questions=len(rows),
         agents=_agents(row.measurement for row in rows),
         uncertainties=tuple(np.sort(scores).tolist()),
-        n_ties=sum(record.chosen(row.measurement) is None for row in rows),
+        n_ties=sum(record.choose_cluster(row.measurement) is None for row in rows),
     )
 
 

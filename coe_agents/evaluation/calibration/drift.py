@@ -22,14 +22,14 @@ class Drift:
         n_questions: The new questions that could be measured as the policy needs it.
         n_unmeasurable: Those that could not, since an agent of a learned gate is missing.
         ks_statistic: The largest distance between the two distribution functions of the uncertainty, in [0, 1].
-        p_value: Of the two-sample Kolmogorov-Smirnov test; ties make it too high, so it accuses too seldom.
-        scores_changed: Whether it is below 0.05.
+        p_value: Of the two-sample Kolmogorov-Smirnov test; ties make it too high, so changes are detected too seldom.
+        scores_changed: Whether `p_value` is below 0.05.
         coverage: The share of the new questions that the policy answers.
         n_judged: The answers among them whose correctness is known.
         n_wrong: Those that are wrong, shares of mixed labels added up and rounded up.
         risk_interval: One-sided 95 % Clopper-Pearson bounds of the new risk; None where no answer was judged.
         risk: "kept" if the upper bound is at most the stated risk, "broken" if the lower bound exceeds it, else "open".
-        mismatches: In what agents, responses, divergence or clusterer differ from the calibration.
+        mismatches: How agents, responses, divergence or clusterer differ from the calibration.
         n_ties: The new questions whose leading answers tie, which are never answered.
     """
 
@@ -48,7 +48,7 @@ class Drift:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing speaks against the calibration."""
+        """Whether nothing found here contradicts the calibration."""
         return not self.scores_changed and self.risk != "broken" and not self.mismatches
 
 
@@ -106,7 +106,7 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
         risk_interval=interval,
         risk=_verdict(interval, calibration.risk),
         mismatches=tuple(mismatches),
-        n_ties=sum(calibration.chosen(row.measurement) is None for row in usable),
+        n_ties=sum(calibration.choose_cluster(row.measurement) is None for row in usable),
     )
 
 

@@ -52,7 +52,7 @@ def judge_clusters(
 def fit_trust(
     distributions: Sequence[FloatArray], correct: Sequence[FloatArray], *, penalty: float = TRUST_PENALTY
 ) -> FloatArray:
-    """Learns how far each agent is to be trusted: the weights of the ensemble mean that chooses the answer.
+    """Learns how far to trust each agent: the weights of the ensemble mean that chooses the answer.
 
     A conditional logistic regression (McFadden, 1974): of a question's clusters c, the right one is c with probability
     softmax_c(sum_i b_i p_i(c)), where agent i's slope b_i = common slope + deviation_i is at least 0, and
@@ -179,7 +179,7 @@ def _ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[
         import sklearn
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
-        raise ImportError("A learned gate needs scikit-learn. Install: pip install 'coe-agents[evaluation]'") from error
+        raise ImportError('a learned gate needs scikit-learn; pip install "coe-agents[evaluation]"') from error
     stretch = np.ones(features.shape[1])
     stretch[0] = np.sqrt(penalty / _FREE)
     rows, weights = np.vstack([features, features]) * stretch, np.concatenate([wrong, 1.0 - wrong])

@@ -80,7 +80,7 @@ def first_count(n: int, *, risk: float, confidence: float) -> int | None:
 def choose_threshold(
     *, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float, confidence: float
 ) -> ThresholdChoice:
-    """Chooses the highest threshold whose risk is shown to be at most `risk`, testing so that the choice is paid for.
+    """Chooses the highest threshold whose risk is shown to be at most `risk`, by tests that allow for the choice.
 
     Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021) over numbers of answered questions: the k
     least uncertain questions are tested at level 1 - confidence by `risk_bound`, for k from `first_count` in steps of
@@ -130,7 +130,7 @@ def choose_threshold(
 
 
 def round_up(n_wrong: float) -> int:
-    """Returns a sum of shares as a whole number of errors, never below the sum but for rounding errors."""
+    """Returns a sum of shares as a whole number of errors, never below the sum except by rounding errors."""
     return math.ceil(n_wrong - 1e-9)
 
 

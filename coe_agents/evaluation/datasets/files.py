@@ -32,7 +32,9 @@ def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError) as error:
-        raise DatasetError(f"{path} cannot be read: {error}", hint="Check the path, and that it is whole") from error
+        raise DatasetError(
+            f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
+        ) from error
     yield from reader(path, content)
 
 
@@ -88,7 +90,7 @@ def _document(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
         held = inside(value, *location)
         if not isinstance(held, list):
             raise DatasetError(
-                f'{place(*location)}: "{location[-1]}" must be a list', hint="Check that the file is whole"
+                f'{place(*location)}: "{location[-1]}" must be a list', hint="Check that the file is complete"
             )
         return (((*location, number), item) for number, item in enumerate(held))
 
@@ -115,7 +117,7 @@ def _table(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
             yield partial("{}:{}".format, path, before + 1), row
             before = rows.line_num
     except (csv.Error, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path} is not CSV: {error}", hint="Check that it is whole") from error
+        raise DatasetError(f"{path} is not CSV: {error}", hint="Check that the file is complete") from error
 
 
 def _parse(path: Path, content: bytes, line: int = 1) -> Any:
@@ -123,4 +125,4 @@ def _parse(path: Path, content: bytes, line: int = 1) -> Any:
         return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         at = line + getattr(error, "lineno", 1) - 1
-        raise DatasetError(f"{path}:{at}: this is not JSON: {error}", hint="It may have been cut off") from error
+        raise DatasetError(f"{path}:{at}: this is not JSON: {error}", hint="Check that the file is complete") from error

@@ -78,7 +78,7 @@ def _questions(records: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Ki
         try:
             kind, question = to_question(record)
         except MalformedError as error:
-            raise DatasetError(f"{place()}: {error}", hint="Correct the record, or take it out") from error
+            raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
         yield place, kind, question
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets.question import Kind, Question
-from coe_agents.prompts import quoted
+from coe_agents.prompts import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Prompt:
             raise ConfigurationError(
                 f"{lacking} has no passage", hint='Omit "--with-context", or pass a dataset and a prompt with one'
             )
-        passage = quoted(question.context, limit=len(question.context))
+        passage = quote(question.context, limit=len(question.context))
         return self.with_context.format(question=question.question, context=passage)
 
 

@@ -18,8 +18,8 @@ class Question:
     Attributes:
         id: Its id in the dataset; derived from its text where the dataset has none.
         question: What is asked.
-        references: The accepted answers, the main one first; empty where it has none, or none is known.
-        context: The passage that holds the answer; None where none is known.
+        references: The accepted answers, the main one first; empty if there are none, or they are not known.
+        context: The passage that holds the answer; None if it is not known.
         answerable: False where the passage does not hold the answer (SQuAD 2.0).
     """
 
@@ -70,7 +70,7 @@ def to_set(source: str, records: Iterable[tuple[Place, Kind, Question]]) -> Ques
             )
         found[question.id] = replace(known, references=without_repeats([*known.references, *question.references]))
     if not kinds:
-        raise DatasetError(f"{source} holds no record", hint="Check that it is whole")
+        raise DatasetError(f"{source} holds no record", hint="Check that the file is complete")
     return QuestionSet(kind=kinds[0], source=source, questions=tuple(found.values()), n_records=len(kinds))
 
 

@@ -1,4 +1,4 @@
-"""Owns the evaluation as one web page, which needs nothing but itself."""
+"""Owns the evaluation as one self-contained web page."""
 
 from coe_agents.evaluation.html.create import create_page
 

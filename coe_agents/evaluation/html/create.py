@@ -1,4 +1,4 @@
-"""Owns the page as a whole: what it is made of, and what it may do in a browser.
+"""Owns the page as a whole: its parts, and what it may do in a browser.
 
 Responses are untrusted. They are in the page as base64 of gzip, so no text of theirs is ever parsed as HTML, and are
 shown as text nodes; names are escaped by the template. The page's policy lets only its own script run, by its hash,

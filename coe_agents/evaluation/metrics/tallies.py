@@ -111,7 +111,7 @@ def _harmonic_numbers(n: int) -> FloatArray:
 
 
 def join_ties(values: npt.ArrayLike) -> FloatArray:
-    """Makes values that are equal but for rounding equal, so that the noise of a summation ranks nothing.
+    """Makes values equal that differ only by rounding errors, so that these do not affect the ranking.
 
     Sorted values that lie less than 1e-9 apart are one group, and so are those that others between them connect: no
     order matters, and no grid splits neighbours. Each value becomes the lowest of its group, to ten decimals, so that

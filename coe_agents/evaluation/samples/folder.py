@@ -1,4 +1,4 @@
-"""Owns what every run's folder has: its settings, its lock, and files that are whole or not there."""
+"""Owns the folder of a run: its settings, its lock, and files that are written completely or not at all."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iter
     Args:
         folder: Created if it does not exist.
         settings: All that the run's results depend on, as JSON has it; without keys.
-        holds: The name of what must not be there without settings beside it.
+        holds: The name of the file that must not exist without settings.
 
     Raises:
         ConfigurationError: If the folder holds a run with other settings; the message names them.
@@ -61,7 +61,7 @@ def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> No
                 hint = f"Choose another folder, or continue with coe-agents {release}, which wrote it"
             raise ConfigurationError("\n".join([f"{folder} holds a run with other settings:", *plain]), hint=hint)
     elif held.exists():
-        raise StoreError(f"{held} is there without {SETTINGS}", hint="Choose another folder")
+        raise StoreError(f"{held} exists without {SETTINGS}", hint="Choose another folder")
     else:
         text = json.dumps(settings, indent=2, ensure_ascii=False)
         write(path, f"{text}\n".encode(errors="replace"))

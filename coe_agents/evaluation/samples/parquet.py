@@ -1,7 +1,7 @@
 """Owns rows as Parquet: the same as in a file of JSON Lines, with the same types.
 
-A text may hold half a surrogate pair, for which UTF-8 has no place, and so Parquet has none. The columns then show
-a question mark there, and `exact` holds the row as JSON, from which it is read again.
+A text may contain an unpaired surrogate, which UTF-8, and so Parquet, cannot store. The columns then show a question
+mark there, and `exact` holds the row as JSON, from which it is read again.
 """
 
 import json

@@ -56,10 +56,10 @@ class SampledQuestion:
 class Samples:
     """The samples of one or more files, read question by question.
 
-    The files are gone through once, to check every line and to note where each question's lines are; iterating then
-    reads one question at a time, by id. So memory holds a few numbers a question, questions may be spread over lines
-    and files (an agent a file, say), and the order of lines changes nothing. Use it as a context manager: a compressed
-    file, or a Parquet one, is unpacked to a temporary one until then.
+    The files are read once to check every line and to note where each question's lines are; iterating then reads one
+    question at a time, by id. So memory holds a few numbers a question, questions may be spread over lines and files
+    (an agent a file, say), and the order of lines changes nothing. Use it as a context manager: a compressed file, or a
+    Parquet one, is unpacked to a temporary one until then.
 
     Args:
         paths: `*.samples.jsonl` files; those that end in ".gz" are compressed, those in ".parquet" are Parquet, where a
@@ -255,7 +255,7 @@ def _sample(raw: bytes, path: Path, line: int) -> Sample:
         ) from error
     if not isinstance(record, dict):
         raise SamplesError(
-            f"{path}:{line}: this is not a JSON object", hint='Every line is {"id": ..., "agent": ..., ...}'
+            f"{path}:{line}: this is not a JSON object", hint='Write every line as {"id": ..., "agent": ..., ...}'
         )
     for field, (is_valid, expected, default) in _FIELDS.items():
         if field not in record and default is not _REQUIRED:

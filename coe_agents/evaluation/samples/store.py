@@ -1,9 +1,9 @@
 """Owns the samples of a run in this process, kept as they arrive.
 
 One agent's responses to one question are a unit. A unit is appended as a whole and is on the disk before the next is
-asked for, so a process that is killed loses what was in flight. It may leave its last unit torn: a line that does not
-end, or lines too few. Opening the store drops that, and the units that failed, so that they are asked again; the file
-holds every response once at all times.
+asked for, so a process that is killed loses only what was in flight. Its last unit may be incomplete: a line that does
+not end, or lines too few. Opening the store drops that, and the units that failed, so that they are asked again; the
+file holds every response once at all times.
 """
 
 import json
@@ -40,9 +40,9 @@ class Store:
         >>> import tempfile
         >>> row = {"id": "1", "agent": "a", "index": 0, "text": "Paris", "error": None}
         >>> with tempfile.TemporaryDirectory() as folder, Store(Path(folder), {}, {("1", "a"): 1}) as store:
-        ...     before = store.pending()
+        ...     before = store.pending_units()
         ...     store.append(("1", "a"), [row])
-        ...     before, store.pending()
+        ...     before, store.pending_units()
         ([('1', 'a')], [])
     """
 
@@ -66,7 +66,7 @@ class Store:
         os.close(self._file)
         self._stack.close()
 
-    def pending(self) -> list[Unit]:
+    def pending_units(self) -> list[Unit]:
         """Returns the units that are not kept yet, in order."""
         return [unit for unit in self._units if unit not in self._kept]
 
@@ -81,7 +81,7 @@ class Store:
         if unit not in self._units or unit in self._kept or not is_whole(self._units.get(unit, 0), rows):
             raise ValueError(
                 f'"rows" must be {self._units.get(unit)} of a pending unit, or end in a failure; got '
-                f"{len(rows)} of {unit}. Ask for what `pending` returns"
+                f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
             )
         lines = b"".join(_line(row) for row in rows)
         size, left = os.fstat(self._file).st_size, memoryview(lines)
@@ -154,5 +154,5 @@ def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _line(row: Mapping[str, Any]) -> bytes:
-    # ASCII, so that half a surrogate pair from a model is kept, too
+    # ASCII, so that an unpaired surrogate from a model is kept, too
     return json.dumps(row, allow_nan=False).encode() + b"\n"

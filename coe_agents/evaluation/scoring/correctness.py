@@ -1,7 +1,7 @@
 """Owns the criteria by which a group's answer counts as right. Every report names the one it used.
 
 A verdict is a number in [0, 1]. True and False are 1 and 0; a cluster whose labels differ is right by the share of them
-that says so. A question whose lead several clusters share is right by the mean over these clusters.
+that says so. If several clusters tie for the lead, the verdict of the question is the mean over them.
 """
 
 from collections import Counter
@@ -99,7 +99,7 @@ def by_rouge_l(prediction: Prediction) -> bool | None:
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
-        raise ImportError("ROUGE-L needs rouge-score. Install it: pip install 'coe-agents[evaluation]'") from error
+        raise ImportError('ROUGE-L needs rouge-score; pip install "coe-agents[evaluation]"') from error
     scorer = RougeScorer(["rougeL"], use_stemmer=False)
     return _any(
         scorer.score(reference, prediction.answer)["rougeL"].fmeasure > 0.3 for reference in prediction.references
@@ -214,12 +214,12 @@ def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Ite
 
 
 def mean_verdict(verdicts: Sequence[float | None]) -> float | None:
-    """The mean of the verdicts that are known; None if none is."""
+    """The mean of the known verdicts; None if no verdict is known."""
     known = [verdict for verdict in verdicts if verdict is not None]
     return fmean(known) if len(known) > 1 else next(iter(known), None)
 
 
 def _any(matches: Iterable[bool]) -> bool | None:
-    """Whether any reference matches; None if there is none."""
+    """Whether any reference matches; None without references."""
     found = list(matches)
     return any(found) if found else None

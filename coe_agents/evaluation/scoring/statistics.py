@@ -113,7 +113,7 @@ def iter_statistics(
 ) -> Iterator[Statistics]:
     """Yields the statistics of each question that has a response; a few questions are held at a time.
 
-    What is compared of a response is its `answer`, else the canonical answer of its text.
+    Responses are compared by their `answer`, else by the canonical answer of their text.
 
     Args:
         questions: As `Samples` gives them.

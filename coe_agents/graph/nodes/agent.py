@@ -14,7 +14,7 @@ from coe_agents.errors import AgentError, AgentTimeoutError, IgnoredTemperatureE
 from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, AskedRequest
-from coe_agents.redaction import prints_secret, redacted, secrets_of
+from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response
 
 _GRACE = 0.5
@@ -39,7 +39,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
     def to_failure(request: AskedRequest, error: Exception) -> dict[str, Any]:
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
         secrets = secrets_of(agent)
-        message = redacted(f"{type(error).__name__}: {error}", secrets)
+        message = redact(f"{type(error).__name__}: {error}", secrets)
         if may_retry and _attempt() < attempts:
             if prints_secret(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes
                 raise AgentError(message, retryable=True) from None
@@ -64,7 +64,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
         try:
             request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
-            return to_update(asked, agent.sample(request, unstreamed(config)))
+            return to_update(asked, agent.sample(request, disable_streaming(config)))
         except Exception as error:
             if is_control_flow(error):
                 raise
@@ -74,7 +74,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         try:
             request, seconds = in_time(asked, graded=graded)
             async with nullcontext() if seconds is None else cut_off(seconds):
-                return to_update(asked, await agent.asample(request, unstreamed(config)))
+                return to_update(asked, await agent.asample(request, disable_streaming(config)))
         except Exception as error:
             if is_control_flow(error):
                 raise
@@ -116,7 +116,7 @@ async def cut_off(seconds: float) -> AsyncIterator[None]:
         raise _past_deadline() from error
 
 
-def unstreamed(config: RunnableConfig) -> RunnableConfig:
+def disable_streaming(config: RunnableConfig) -> RunnableConfig:
     """Keeps an agent's samples out of `stream_mode="messages"`: nothing is shown before the gate."""
     return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}
 

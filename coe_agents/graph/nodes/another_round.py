@@ -1,4 +1,4 @@
-"""Owns the node that has a strategy plan another round, and opens it."""
+"""Owns the node that starts another round, as planned by its strategy."""
 
 import asyncio
 import inspect
@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langgraph.types import Overwrite
 
-from coe_agents.graph.nodes.agent import unstreamed
+from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import new_responses
 from coe_agents.graph.runnables import TwoForms
@@ -50,7 +50,7 @@ def another_round_node(names: Sequence[str], strategies: Strategies) -> TwoForms
     def another_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
         started = time.time()
         name, strategy, round_context = choose(state)
-        with set_config_context(unstreamed(config)) as context:  # a strategy may ask a model
+        with set_config_context(disable_streaming(config)) as context:  # a strategy may ask a model
             plan = context.run(strategy, round_context)
         if inspect.iscoroutine(plan):
             plan.close()
@@ -63,7 +63,7 @@ def another_round_node(names: Sequence[str], strategies: Strategies) -> TwoForms
     async def aanother_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
         started = time.time()
         name, strategy, round_context = choose(state)
-        with set_config_context(unstreamed(config)) as context:
+        with set_config_context(disable_streaming(config)) as context:
             plan = await asyncio.to_thread(context.run, strategy, round_context)
             if inspect.isawaitable(plan):
                 plan = await asyncio.create_task(_resolve(plan), context=context)

@@ -1,4 +1,4 @@
-"""Owns the node that asks the user what is meant; the next round starts afresh on the clarified question."""
+"""Owns the node that asks the user to clarify the question; the next round starts afresh with the reply."""
 
 import time
 import uuid
@@ -13,7 +13,7 @@ from coe_agents.graph.human_input import Spoken, ask, person_request
 from coe_agents.graph.nodes.escalation import case_of
 from coe_agents.graph.runnables import StateNode
 from coe_agents.graph.state import CoEState
-from coe_agents.rounds import CLARIFY, rephrased
+from coe_agents.rounds import CLARIFY, rephrase
 
 _REPLY: TypeAdapter[str] = TypeAdapter(Spoken)
 
@@ -30,7 +30,7 @@ def clarify_node(max_question_chars: int) -> StateNode:
         asked = prompts.clarification(case["question"], answers)
 
         def read(reply: str) -> tuple[str, str]:
-            question = prompts.clarified(case["question"], reply)
+            question = prompts.clarify(case["question"], reply)
             if len(question) > max_question_chars:
                 raise ValueError(
                     f"with it the question has {len(question)} characters; {max_question_chars} are allowed"
@@ -41,7 +41,7 @@ def clarify_node(max_question_chars: int) -> StateNode:
         answered = HumanMessage(reply, id=str(uuid.uuid4()))
         return {
             "asked": question,
-            "conversation": rephrased(state["conversation"], question),
+            "conversation": rephrase(state["conversation"], question),
             "messages": [AIMessage(asked), answered],
             "last_seen": answered.id,
             "round": state["round"] + 1,

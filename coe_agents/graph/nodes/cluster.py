@@ -15,7 +15,7 @@ from coe_agents.graph.rounds import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
-from coe_agents.redaction import prints_secret, redacted, secrets_of
+from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import former_answers
 from coe_agents.types import Response, in_canonical_order, usable
 
@@ -104,7 +104,7 @@ def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
     is_secret = prints_secret(error, secrets)
     of_a_model = isinstance(error, AgentError)
     if is_secret or of_a_model or not isinstance(error, CoEError | ValueError | TypeError | ImportError | OSError):
-        message = redacted(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
+        message = redact(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
         hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
         raise ClusteringError(message, hint=hint) from None if is_secret else error
 

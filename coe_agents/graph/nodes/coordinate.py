@@ -1,4 +1,4 @@
-"""Owns the node that decides: by the policy, within what no policy can overrule."""
+"""Owns the node that decides: it applies the policy, and the rules that no policy can overrule."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -12,7 +12,7 @@ from coe_agents.clustering import answer_kind
 from coe_agents.graph import events
 from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.human_input import faults
-from coe_agents.graph.nodes.agent import unstreamed
+from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, CoEState
 from coe_agents.policy.weighting import rank_texts
@@ -90,10 +90,12 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
         )
 
     def settle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(state, decider.invoke(case_of(state), unstreamed(config)), name, is_person=is_person)
+        return _settled(state, decider.invoke(case_of(state), disable_streaming(config)), name, is_person=is_person)
 
     async def asettle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(state, await decider.ainvoke(case_of(state), unstreamed(config)), name, is_person=is_person)
+        return _settled(
+            state, await decider.ainvoke(case_of(state), disable_streaming(config)), name, is_person=is_person
+        )
 
     return TwoForms(settle, asettle, name="escalation")
 

@@ -1,4 +1,4 @@
-"""The ladder: what a model takes is found out by asking it, remembered, and told. Real clients, servers on loopback."""
+"""What a model supports is detected at the first requests, remembered, and reported. Real clients, local servers."""
 
 import asyncio
 from typing import ClassVar

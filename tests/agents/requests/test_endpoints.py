@@ -312,8 +312,8 @@ def chat(model: str = "m", host: str = "a") -> ChatOpenAI:
     [
         ([], ValueError, "got none"),
         (["openai:m", "openai:m"], TypeError, "of one class; got str, str"),
-        ([chat(), CountingModel()], TypeError, "got ChatOpenAI, CountingModel. Make an agent of each"),
-        ([chat("llama"), chat("qwen", "b")], ValueError, "the same model; got llama, qwen. Make an agent of each"),
+        ([chat(), CountingModel()], TypeError, "got ChatOpenAI, CountingModel. Create an agent for each"),
+        ([chat("llama"), chat("qwen", "b")], ValueError, "the same model; got llama, qwen. Create an agent for each"),
         ([chat(), chat()], ValueError, "got http://a/v1 twice"),
     ],
 )

@@ -16,14 +16,14 @@ from tests.servers import served
 
 
 def test_a_deadline_passes():
-    assert Deadline(None).left() is None
-    assert Deadline(None).left(3) == 3
-    assert Deadline(10).left(3) == 3
-    assert 9 < Deadline(10).left() <= 10
+    assert Deadline(None).seconds_left() is None
+    assert Deadline(None).seconds_left(3) == 3
+    assert Deadline(10).seconds_left(3) == 3
+    assert 9 < Deadline(10).seconds_left() <= 10
     passed = Deadline(0.001)
     time.sleep(0.002)
     with pytest.raises(AgentTimeoutError, match=r"no answer within 0\.001 s\. Raise `timeout`"):
-        passed.left()
+        passed.seconds_left()
 
 
 def test_places_are_shared_by_threads_and_event_loops():

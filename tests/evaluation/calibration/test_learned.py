@@ -112,7 +112,9 @@ def test_unequal_agents_have_unequal_weights(tmp_path):
     assert gate.agents == ("strong", "weak")
     assert gate.weights[0] > 0.6
     assert fit(data, trust=False).weights == (0.5, 0.5)
-    right = np.mean([each.verdicts[chosen] for each in data if (chosen := gate.chosen(each.measurement)) is not None])
+    right = np.mean(
+        [each.verdicts[chosen] for each in data if (chosen := gate.choose_cluster(each.measurement)) is not None]
+    )
     assert right == pytest.approx(0.85, abs=0.03)  # the strong agent's own
     assert right - np.mean([each.correct for each in data]) > 0.15
 

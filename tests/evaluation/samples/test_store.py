@@ -30,13 +30,13 @@ def filled(folder, units=ORDER):
     with Store(folder, {"seed": 0}, UNITS) as store:
         for unit in units:
             store.append(unit, rows(unit))
-        if not store.pending():
+        if not store.pending_units():
             store.finish()
 
 
 def test_a_unit_is_on_the_disk_when_it_is_kept_and_at_the_end_all_are_in_order(tmp_path):
     with Store(tmp_path, {}, UNITS) as store:
-        assert store.pending() == list(UNITS)
+        assert store.pending_units() == list(UNITS)
         store.append(ORDER[0], rows(ORDER[0]))
         assert kept(tmp_path) == [("2", "b", 0), ("2", "b", 1)]
         for unit in ORDER[1:]:
@@ -60,9 +60,9 @@ def test_a_run_cut_anywhere_goes_on_to_the_same_file(tmp_path):
         os.truncate(folder / SAMPLES, cut)
         with Store(folder, {"seed": 0}, UNITS) as store:
             # no unit that was whole is asked again, and no other is taken for whole
-            assert len(store.pending()) == 4 - sum(end <= cut for end in ends)
+            assert len(store.pending_units()) == 4 - sum(end <= cut for end in ends)
             assert (folder / SAMPLES).read_bytes() == written[: max([end for end in ends if end <= cut], default=0)]
-            for unit in store.pending():
+            for unit in store.pending_units():
                 store.append(unit, rows(unit))
             store.finish()
         assert (folder / SAMPLES).read_bytes() == whole
@@ -78,7 +78,7 @@ def test_what_failed_is_kept_until_it_is_asked_again(tmp_path, error_at):
         assert store.errors == {("2", "a"): "it fell"}
     assert ("2", "a", error_at) in kept(tmp_path)
     with Store(tmp_path, {}, UNITS) as store:
-        assert store.pending() == [("2", "a")]
+        assert store.pending_units() == [("2", "a")]
         assert store.errors == {}
         assert all(row[:2] != ("2", "a") for row in kept(tmp_path))  # the new rows will stand alone
         store.append(("2", "a"), rows(("2", "a")))
@@ -148,7 +148,7 @@ def test_samples_of_unknown_settings_are_refused(tmp_path):
     with pytest.raises(StoreError, match="is not JSON"):
         filled(tmp_path)
     (tmp_path / SETTINGS).unlink()
-    with pytest.raises(StoreError, match=r"is there without settings\.json"):
+    with pytest.raises(StoreError, match=r"exists without settings\.json"):
         filled(tmp_path)
 
 

@@ -202,7 +202,7 @@ def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():
 
     def only_c(context):
         seen.append(context)
-        return RoundPlan({"c": {"messages": context.rephrased("Really?"), "n_samples": 7, "temperature": 0.5}})
+        return RoundPlan({"c": {"messages": context.rephrase("Really?"), "n_samples": 7, "temperature": 0.5}})
 
     agents = three(c=["Paris"])
     decision = both(graph(*agents, strategies={"conflict": only_c}), {"question": "Q?"})["decision"]

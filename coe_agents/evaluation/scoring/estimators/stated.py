@@ -9,8 +9,8 @@ from coe_agents.evaluation.scoring.statistics import Statistics
 def p_false(statistics: Statistics) -> float | None:
     """The mean over agents of the mean of the samples' field `p_false`, in [0, 1]; higher = less sure.
 
-    It is an agent's probability that its response is false (Kadavath et al., 2022). Agents without one are left out,
-    as is what is not a probability; None if no agent has one.
+    It is an agent's probability that its response is false (Kadavath et al., 2022). Agents without one are omitted, and
+    so are values that are not probabilities; None if no agent has one.
     """
     return _mean_of_field(statistics, "p_false")
 

@@ -31,6 +31,9 @@ MEASURED = Measurement(
 def test_the_features_of_version_0_1_by_hand():
     # the margin is 5/8 - 2/8; the agents are read in the order asked for
     assert features(MEASURED, ("b", "a")).tolist() == [0.75, 0.5, 0.25, 0.47, 0.375, math.log(3), 0.25, 1.0]
+    # of two clusters: 5/8 - 3/8
+    two = replace(MEASURED, support=(0.625, 0.375), representatives=("B", "C"))
+    assert features(two, ("b",)).tolist() == [0.75, 0.5, 0.25, 0.47, 0.25, math.log(2), 0.25]
     alone = replace(MEASURED, support=(1.0,), representatives=("A",))
     # there is no second cluster, and "a" did not say "A"
     assert features(alone, ("a",)).tolist() == [0.75, 0.5, 0.25, 0.47, 1.0, 0.0, 0.0]

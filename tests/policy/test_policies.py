@@ -319,6 +319,10 @@ def test_a_chain_passes_on_what_it_is_given():
 def test_a_chain_names_each_unreachable_regime_once_in_order():
     chain = PolicyChain(RegimePolicy(0.5, 0.7), Passing(), RegimePolicy(0.5, 0.7))
     assert chain.unreachable(n_agents=2) == ("conflict", "unknown")
+    assert PolicyChain(RegimePolicy(0.5, 0.7), RegimePolicy(0.5, 0.1)).unreachable(n_agents=2) == (
+        "conflict",
+        "unknown",
+    )
     assert PolicyChain(Passing()).unreachable(n_agents=2) == ()
     assert repr(chain.policies[0]) in repr(chain)
     assert repr(PolicyChain(ThresholdPolicy(1), ThresholdPolicy(2))) == (

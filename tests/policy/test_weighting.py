@@ -73,3 +73,5 @@ def test_repetitions_of_a_text_count_together():
 def test_places_are_those_of_the_sorted_names():
     assert places_of(["b", "c", "a"]).tolist() == [1, 2, 0]
     assert places_of(["x" * 5, "x"]).tolist() == [1, 0]
+    assert places_of(["x\0", "x"]).tolist() == [1, 0]
+    assert places_of(["y", "x"] * 20).tolist() == [place // 2 + 20 * (place % 2 == 0) for place in range(40)]

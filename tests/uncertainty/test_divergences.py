@@ -151,6 +151,7 @@ def test_refuses(measure, p, q, message):
     [
         ([0.0, 1.0], r'"ground_metric" must have shape \(2, 2\).*got shape \(2,\)'),
         ([[0.0, math.nan], [1.0, 0.0]], r"must hold finite numbers; entry \(0, 1\) is nan"),
+        ([[0.0, math.inf], [math.inf, 0.0]], r"must hold finite numbers; entry \(0, 1\) is inf"),  # without a warning
         ([[0.0, -1.0], [-1.0, 0.0]], r"must not be negative; entry \(0, 1\) is -1"),
         ([[0.0, 1.0], [2.0, 0.0]], r"must be symmetric; entry \(0, 1\) is 1"),
         ([[1.0, 0.0], [0.0, 1.0]], r"must have a zero diagonal; entry \(0, 0\) is 1"),

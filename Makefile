@@ -53,9 +53,11 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 		--editable '.[bayesian,evaluation,langchain,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
-mutation: $(READY) ## Change `uncertainty` and `policy` in small ways, and list the changes that no test notices (hours)
+# MUTANTS='coe_agents.policy.gate.* coe_agents.policy.chain.*' restricts it; results are kept in ./mutants, so a run that
+# was interrupted is resumed by the same command
+mutation: $(READY) ## Change `uncertainty` and `policy` in small ways, and list the changes that no test notices (over an hour)
 	$(BIN)/pip install --quiet --constraint constraints.txt --group mutation
-	OMP_NUM_THREADS=1 $(BIN)/mutmut run
+	OMP_NUM_THREADS=1 $(BIN)/mutmut run $(foreach pattern,$(MUTANTS),'$(pattern)')
 	$(BIN)/mutmut results
 
 $(DOCS_READY): $(READY)

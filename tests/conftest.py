@@ -13,6 +13,10 @@ os.environ["LANGSMITH_TRACING"] = "false"
 
 # how long an example takes depends on who shares the machine
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `make mutation` runs each test thousands of times, and must find the same on each run
+settings.register_profile(
+    "mutation", settings.get_profile("unhurried"), max_examples=15, derandomize=True, database=None
+)
 settings.load_profile("unhurried")
 
 

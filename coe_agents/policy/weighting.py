@@ -98,7 +98,7 @@ def most_probable(texts: Sequence[str | None], response_shares: np.ndarray) -> s
 
 
 def places_of(names: Sequence[str]) -> np.ndarray:
-    """Returns the place of each name in sorted order.
+    """Returns the place of each name in sorted order; equal names stay in the order given.
 
     Clusters numbered by the places of their representatives enter sums and random draws in an order that depends on
     texts alone.
@@ -107,4 +107,4 @@ def places_of(names: Sequence[str]) -> np.ndarray:
         >>> places_of(["Paris", "Lyon", "Nice"]).tolist()
         [2, 0, 1]
     """
-    return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"), kind="stable")
+    return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"))

@@ -134,10 +134,12 @@ def ground_metric(values: npt.ArrayLike, n_clusters: int) -> FloatArray:
             f'"ground_metric" must have shape {(n_clusters, n_clusters)}, one row and column per cluster; '
             f"got shape {array.shape}. Pass the distance between every two clusters"
         )
+    with np.errstate(invalid="ignore"):  # inf - inf is refused below, as not finite
+        skewed = np.abs(array - array.T) > 1e-9
     faults = (
         (~np.isfinite(array), "hold finite numbers", "Cap distances that are not known"),
         (array < 0.0, "not be negative", "Pass distances, not similarities"),
-        (np.abs(array - array.T) > 1e-9, "be symmetric", "Pass (matrix + matrix.T) / 2"),
+        (skewed, "be symmetric", "Pass (matrix + matrix.T) / 2"),
         ((array != 0.0) & np.eye(n_clusters, dtype=bool), "have a zero diagonal", "Pass distances, not similarities"),
     )
     for wrong, must, hint in faults:

@@ -283,7 +283,6 @@ def _cheapest_plan(p: FloatArray, q: FloatArray, ground: FloatArray) -> float:
         ground[np.ix_(sources, targets)].ravel(),
         A_eq=np.vstack([row_sums, column_sums]),
         b_eq=np.concatenate([p[sources], q[targets]]),
-        method="highs",
     )
     if solution.status != 0:
         raise CoEError(

@@ -137,4 +137,4 @@ def renyi(p: FloatArray, order: float) -> FloatArray:
         return np.asarray(least)
     masses = np.where(p > 0.0, (p / highest[..., None]) ** order, 0.0)  # relative, so that no order makes all underflow
     values = np.log(masses.sum(axis=-1)) / (1.0 - order) + least * (order / (order - 1.0))
-    return np.asarray(np.clip(values, least, np.log(p.shape[-1])) + 0.0)  # only rounding leaves the bounds
+    return np.asarray(np.clip(values, least, np.log(p.shape[-1])))  # only rounding leaves the bounds

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from dataclasses import asdict, replace
 
 import pytest
@@ -303,6 +304,174 @@ def test_otherwise_must_be_another_action():
     for otherwise in ("answer", "guess"):
         with pytest.raises(ValueError, match='"otherwise" of CalibratedPolicy must be'):
             CalibratedPolicy(CALIBRATION, otherwise=otherwise)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ((0, 4, "frequency"), r"got \[0, 4, 'frequency'\]\. Calibrate anew"),
+        ((5, 4, "frequency"), r"got \[5, 4, 'frequency'\]"),
+        ((3, 4, "auto"), r"got \[3, 4, 'auto'\]"),
+        ((3, 4.0, "mixed"), r"got \[3, 4\.0, 'mixed'\]"),
+    ],
+)
+def test_an_agent_is_refused(fields, message):
+    for passes in ((1, 1, "frequency"), (1, 2, "probability"), (3, 3, "mixed")):
+        CalibratedAgent(*passes)
+    with pytest.raises(ValueError, match=f'^an agent must have 1 <= "min_responses" .*; {message}'):
+        CalibratedAgent(*fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"risk": 0.0}, '"risk" must be above 0 and below 1; got 0.0. Pass a share such as 0.1'),
+        ({"risk": 1.0}, '"risk" must be above 0 and below 1; got 1.0'),
+        ({"confidence": 1}, '"confidence" must be above 0 and below 1; got 1. Pass a share'),
+        ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0 or null; got -1e-09. Calibrate anew'),
+        ({"bound": 1.001}, '"bound" must be in [0, 1] or null; got 1.001. Calibrate anew'),
+        (
+            {"n_wrong": 21},
+            '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]. Cal',
+        ),
+        ({"n_answered": -1}, '"n_answered" must be an integer of at least 0; got -1'),
+        ({"uncertainties": (0.1, math.inf)}, '"uncertainties" must be a list of finite numbers; got (0.1, inf)'),
+        ({"clusterer": None}, '"clusterer" must be a string; got None'),
+        ({"correctness": 1}, '"correctness" must be a string; got 1'),
+        ({"date": 2026}, '"date" must be a string; got 2026'),
+        ({"fit": "thirds"}, '"fit" must be "folds", "halves" or null; got \'thirds\''),
+        ({"clusterer": ["x" * 56]}, "got ['" + "x" * 56 + "']. Calibrate anew"),  # 60 characters are shown
+        ({"clusterer": ["x" * 57]}, "got ['" + "x" * 57 + "'.... Calibrate anew"),
+        ({"risk": 10**5000}, '"risk" must be above 0 and below 1; got a huge number. Pass a share'),
+    ],
+)
+def test_a_calibration_is_refused(fields, message):
+    for passes in (
+        {"threshold": 0.0, "bound": 0.0},
+        {"bound": 1.0},
+        {"n_wrong": 0, "n_answered": 0, "n_questions": 0},
+        {"n_wrong": 50, "n_answered": 50},
+        {"fit": "halves"},
+    ):
+        replace(CALIBRATION, **passes)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        replace(CALIBRATION, **fields)
+
+
+def consistent(tmp_path, **fields):
+    path = tmp_path / "policy.json"
+    CalibratedPolicy(replace(CALIBRATION, **fields)).save(path)
+    return CalibratedPolicy.load(path).calibration
+
+
+def test_the_bounds_of_a_saved_calibration_are_allowed(tmp_path):
+    for fields in (
+        {"uncertainties": (0.3, 0.3)},
+        {"threshold": 1.25},
+        {"threshold": 1.25 + 1e-10},
+        {"threshold": None, "bound": None, "uncertainties": ()},
+        {"n_ties": 50},
+    ):
+        assert consistent(tmp_path, **fields) == replace(CALIBRATION, **fields)
+    with pytest.raises(ConfigurationError, match='"threshold" must be at most the highest'):
+        consistent(tmp_path, threshold=1.25 + 1e-8)
+    with pytest.raises(ConfigurationError, match=r'"bound" belongs to a "threshold"; got 0\.18'):
+        consistent(tmp_path, threshold=None)
+    with pytest.raises(ConfigurationError, match=r'"uncertainties" must rise; got \(0\.5, 0\.4, 0\.6, 0\.7, 0\.8\)'):
+        consistent(tmp_path, uncertainties=(0.5, 0.4, 0.6, 0.7, 0.8, 0.9))
+
+
+def test_a_file_of_version_0_1_need_not_be_consistent(tmp_path):
+    path = tmp_path / "policy.json"
+    CalibratedPolicy(replace(CALIBRATION, threshold=9.0)).save(path)
+    path.write_text(path.read_text().replace("calibrated policy 2", "calibrated policy 1"))
+    assert CalibratedPolicy.load(path).calibration.threshold == 9.0
+
+
+def test_what_is_no_answer_cannot_be_answered():
+    assert CALIBRATION.can_answer(measurement(0.1))
+    for kind in ("refusal", "empty"):
+        assert not CALIBRATION.can_answer(replace(measurement(0.1), answer_kind=kind))
+    assert not CALIBRATION.can_answer(divided(a=1.0, b=0.0))
+    # Rome leads, but the weights favour what is no answer
+    refusing = replace(divided(a=0.8, b=0.0), representatives=("I don't know.", "Rome"))
+    refusing = replace(
+        refusing,
+        agents={
+            name: AgentMeasurement(3, "frequency", 0.0, {"I don't know.": p, "Rome": 1 - p})
+            for name, p in (("a", 0.8), ("b", 0.0))
+        },
+    )
+    assert trusting(0.7, 0.3).answer(refusing) == "I don't know."
+    assert not trusting(0.7, 0.3).can_answer(refusing)
+    assert trusting(0.3, 0.7).can_answer(refusing)
+
+
+def test_the_answer_of_the_leading_cluster_is_its_text_without_a_number():
+    numbered = replace(divided(a=0.2, b=0.3), representatives=("Rome", "Rome (1)"), answer="Rome")
+    assert CALIBRATION.answer(numbered) == "Rome"
+
+
+def test_uncertainties_are_equal_within_rounding_only():
+    assert decide(CALIBRATION, measurement(0.3 + 1e-10)).action == "answer"
+    assert decide(CALIBRATION, measurement(0.3 + 1e-8)).action == "abstain"
+
+
+def test_a_tie_under_the_weights_alone_names_nobody():
+    decision = decide(trusting(0.25, 0.75), divided(a=0.8, b=0.4))
+    assert decision.reason == "the leading answers tie"
+
+
+def test_an_answer_of_the_weights_is_named_and_cut():
+    long = "x" * 200
+    measured = divided(a=0.8, b=0.0)
+    agents = {
+        name: AgentMeasurement(3, "frequency", 0.0, {long: own.distribution["Paris"], "Rome": own.distribution["Rome"]})
+        for name, own in measured.agents.items()
+    }
+    measured = replace(measured, representatives=(long, "Rome"), agents=agents)
+    decision = decide(trusting(0.7, 0.3), measured)
+    assert decision.answer == long
+    named = decision.reason.removeprefix("the agents' learned weights favour \"").partition('"')[0]
+    assert len(named) == 80
+    # both the mean and the weights favour Rome
+    assert decide(trusting(0.5, 0.5), measured).reason.startswith("gate score ")
+
+
+def test_all_differences_of_a_group_are_listed_in_order():
+    def agent(n_responses, weighting="frequency"):
+        return AgentMeasurement(n_responses, weighting, 0.0, {"Paris": 1.0})
+
+    calibration = replace(CALIBRATION, agents=dict.fromkeys("abcd", CalibratedAgent(3, 4, "frequency")))
+    policy = CalibratedPolicy(calibration)
+    measured = replace(
+        measurement(0.0),
+        agents={"z": agent(3), "y": agent(3), "d": agent(2), "c": agent(5, "probability")},
+        support=(0.9,),
+    )
+    assert policy.mismatches(measured) == [
+        "a is missing",
+        "b is missing",
+        "y is new",
+        "z is new",
+        "c gave 5 responses, and 3 to 4 when calibrated",
+        "c's responses count by probability, and by frequency when calibrated",
+        "d gave 2 responses, and 3 to 4 when calibrated",
+        "the agents do not count equally (by their weights, or coordinated), and did when calibrated",
+    ]
+    with pytest.warns(UserWarning, match="does not hold: a is missing; b is missing; y is new"):
+        policy.decide(measured, round=0, max_rounds=1)
+    for n_responses in (3, 4):
+        fits = replace(measured, agents=dict.fromkeys("abcd", agent(n_responses)), support=(1.0 - 9e-7,))
+        assert policy.mismatches(fits) == []
+    assert len(policy.mismatches(replace(fits, support=(1.0 - 1.1e-6,)))) == 1
+
+
+def test_a_policy_says_what_it_compares():
+    assert repr(CalibratedPolicy(CALIBRATION)) == "CalibratedPolicy(CoE <= 0.3, otherwise='abstain')"
+    assert repr(CalibratedPolicy(LEARNED, otherwise="escalate")) == (
+        "CalibratedPolicy(learned gate <= 0.3, otherwise='escalate')"
+    )
 
 
 def test_a_gate_has_as_many_numbers_as_features():

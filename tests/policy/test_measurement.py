@@ -1,8 +1,10 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from coe_agents.policy import Measurement, measure
+from coe_agents.uncertainty import coe_interval
 from tests.doubles import response
 
 LN2 = math.log(2)
@@ -94,6 +96,75 @@ def test_one_text_in_two_clusters_keeps_both():
     assert measurement.agents["a"].distribution == {"x": 0.5, "x (1)": 0.5}
 
 
+def test_texts_of_several_clusters_are_numbered_until_they_differ():
+    said = [response("a", text, index=i) for i, text in enumerate(("x", "x (2)", "x", "x"))]
+    assert measure(said, [0, 1, 2, 3], n_resamples=0).representatives == ("x", "x (2)", "x (2) (2)", "x (3)")
+
+
+def test_a_label_that_is_left_out_has_no_support():
+    found = measure([response("a", "y"), response("b", "x")], [2, 0], n_resamples=0)
+    assert found.representatives == ("x", "", "y")
+    assert found.support == (0.5, 0.0, 0.5)
+    assert found.tied == ("x", "y")
+
+
+def test_each_agent_by_hand():
+    said = [response("b", "x"), response("a", "x"), response("b", "y", index=1), response("b", "y", index=2)]
+    found = measure(said, [1, 1, 0, 0], n_resamples=0)
+    assert list(found.agents) == ["b", "a"]
+    assert found.n_agents == 2
+    assert [agent.n_responses for agent in found.agents.values()] == [3, 1]
+    # of (1/3, 2/3): log 3 - 2/3 log 2
+    assert [agent.entropy for agent in found.agents.values()] == pytest.approx([math.log(3) - 2 / 3 * LN2, 0.0])
+    assert found.agents["b"].distribution == pytest.approx({"x": 1 / 3, "y": 2 / 3})
+    assert found.agents["a"].distribution == {"x": 1.0}
+    # x: (1/3 + 1) / 2
+    assert dict(zip(found.representatives, found.support, strict=True)) == pytest.approx({"y": 1 / 3, "x": 2 / 3})
+    assert (found.answer, found.leading, found.tied) == ("x", 1, ())
+    assert found.surprisal == pytest.approx(math.log(3 / 2))
+
+
+def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
+    # (1/2, 1/2) and (1, 0): U_A is log(2) / 2 = 0.347, the mean (3/4, 1/4)
+    said = [response("a", "x"), response("a", "y", index=1), response("b", "x")]
+    regimes = {
+        (low_a, low_e): measure(
+            said, [0, 1, 0], n_resamples=0, aleatoric_threshold=low_a, epistemic_threshold=low_e
+        ).regime
+        for low_a in (0.34, 0.35)
+        for low_e in (0.21, 0.22)  # U_E is H(3/4) - U_A = 0.562 - 0.347 = 0.216
+    }
+    assert regimes == {
+        (0.34, 0.21): "unknown",
+        (0.34, 0.22): "ambiguous",
+        (0.35, 0.21): "conflict",
+        (0.35, 0.22): "consensus",
+    }
+    opposite = [response("a", "x"), response("b", "y")]
+    found = measure(opposite, [0, 1], divergence="wasserstein", n_resamples=0, epistemic_threshold=0.69)
+    # U_E is 1/2 as it is, and log 2 on the scale of "kl"
+    assert (found.epistemic, found.regime, found.divergence) == (0.5, "conflict", "total_variation")
+    assert found.epistemic_scale == pytest.approx(2 * LN2)
+    assert found.comparable_epistemic == found.comparable_coe == pytest.approx(LN2)
+    within = measure(opposite, [0, 1], divergence="wasserstein", n_resamples=0, epistemic_threshold=0.7)
+    assert within.regime == "consensus"
+
+
+def test_the_interval_is_that_of_the_same_responses():
+    said = [response(name, text, index=i) for name in "ab" for i, text in enumerate("xyx")]
+    weights, labels = {"a": 1.0, "b": 3.0}, [0, 1, 0] * 2
+    found = measure(said, labels, weights=weights, divergence="js")
+    own = coe_interval(labels, [0] * 3 + [1] * 3, weights=[0.25, 0.75], divergence="js", n_resamples=200)
+    assert found.interval == pytest.approx(own.total)
+    assert found.coe == pytest.approx(own.estimate.total)
+
+
+def test_on_a_tie_the_first_by_text_leads():
+    found = measure([response("a", "b"), response("b", "a")], [0, 1], n_resamples=0)
+    assert (found.tied, found.leading, found.answer) == (("a", "b"), 1, "a")
+    assert replace(found, tied=()).leading == 0
+
+
 def test_the_interval_surrounds_the_estimate_of_a_torn_agent():
     said = [response("a", "xy"[i % 2], index=i) for i in range(10)]
     low, high = measure(said, [i % 2 for i in range(10)]).interval
@@ -103,7 +174,8 @@ def test_the_interval_surrounds_the_estimate_of_a_torn_agent():
 
 @pytest.mark.parametrize(("said", "labels"), [([], []), ([response("a", "x")], [0, 1])])
 def test_labels_must_fit(said, labels):
-    with pytest.raises(ValueError, match="one label for each"):
+    message = f"one label for each of at least one response; got {len(labels)} for {len(said)}. Get them from"
+    with pytest.raises(ValueError, match=message):
         measure(said, labels)
 
 

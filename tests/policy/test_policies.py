@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from coe_agents.policy import (
     SettlingPolicy,
     ThresholdPolicy,
 )
+from coe_agents.policy.base import quorum, without_tie
 from coe_agents.uncertainty import CoEForecast
 
 
@@ -48,10 +50,98 @@ def test_threshold_answers_up_to_the_threshold_and_says_the_numbers():
 
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
 def test_thresholds_must_be_nats(value):
-    with pytest.raises(ValueError, match="at least 0"):
+    wanted = f"must be a number of nats of at least 0; got {value}. Choose it on labelled questions"
+    with pytest.raises(ValueError, match=f'^"max_coe" of ThresholdPolicy {wanted}'):
         ThresholdPolicy(value)
-    with pytest.raises(ValueError, match="at least 0"):
+    with pytest.raises(ValueError, match=f'^"aleatoric_threshold" of RegimePolicy {wanted}'):
+        RegimePolicy(value, 0.3)
+    with pytest.raises(ValueError, match=f'^"epistemic_threshold" of RegimePolicy {wanted}'):
         RegimePolicy(0.5, value)
+
+
+def test_a_threshold_may_be_0_and_is_a_float():
+    assert repr(ThresholdPolicy(0)) == "ThresholdPolicy(0.0, otherwise='abstain')"
+    assert decide(ThresholdPolicy(0), measurement()).action == "answer"
+    assert decide(RegimePolicy(0, 0), measurement()).action == "answer"
+
+
+def under_js(*, aleatoric, epistemic, scale=4.0, **options):
+    return replace(
+        measurement(aleatoric=aleatoric, epistemic=epistemic, **options), divergence="js", epistemic_scale=scale
+    )
+
+
+def test_under_another_divergence_the_rescaled_value_is_compared():
+    # 0.25 + 4 * 0.125 = 0.75
+    measured = under_js(aleatoric=0.25, epistemic=0.125)
+    assert decide(ThresholdPolicy(0.75), measured) == Decision(
+        "answer", "Paris", "CoE 0.375 under js, rescaled to 0.750, is at most 0.75"
+    )
+    assert decide(ThresholdPolicy(0.5), measured) == Decision(
+        "abstain", None, "CoE 0.375 (aleatoric 0.250, epistemic 0.125 under js), rescaled to 0.750, exceeds 0.5"
+    )
+    assert decide(RegimePolicy(0.25, 0.4), replace(measured, regime="conflict")).reason == (
+        "conflict: aleatoric 0.250 is at most 0.25, epistemic 0.125 under js, rescaled to 0.500, exceeds 0.4"
+    )
+
+
+def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
+    policy = RegimePolicy(0.5, 0.25)
+    assert decide(policy, measurement(aleatoric=0.5, epistemic=0.25)) == Decision(
+        "answer", "Paris", "aleatoric 0.500 is at most 0.5 nats, epistemic 0.250 is at most 0.25 nats"
+    )
+    assert decide(policy, measurement(aleatoric=0.51, epistemic=0.26, regime="unknown")) == Decision(
+        "abstain", None, "unknown: aleatoric 0.510 exceeds 0.5 nats, epistemic 0.260 exceeds 0.25 nats"
+    )
+
+
+TIED = ("Paris", "Rome")
+
+
+@pytest.mark.parametrize(
+    ("policy", "action"),
+    [
+        (ThresholdPolicy(0.5, otherwise="escalate"), "escalate"),
+        (RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"}), "abstain"),
+    ],
+)
+def test_a_tie_is_not_answered(policy, action):
+    decision = decide(policy, replace(measurement(), tied=TIED))
+    assert (decision.action, decision.answer) == (action, None)
+    assert decision.reason.startswith("2 answers share the lead, and a tie is never answered; ")
+    assert decision.reason.endswith("nats")
+
+
+class Otherwise:
+    def __init__(self, otherwise):
+        self.otherwise = otherwise
+
+
+@pytest.mark.parametrize(
+    ("policy", "action"),
+    [
+        (Otherwise("another_round"), "another_round"),
+        (Otherwise("answer"), "abstain"),
+        (Otherwise("guess"), "abstain"),
+        (Otherwise(["escalate"]), "abstain"),
+        (object(), "abstain"),
+        (type("Table", (Otherwise,), {"actions": {}})("escalate"), "abstain"),
+    ],
+)
+def test_an_answered_tie_becomes_the_otherwise_of_the_policy(policy, action):
+    tied = replace(measurement(), tied=TIED)
+    expected = Decision(action, None, "2 answers share the lead, and a tie is never answered")
+    assert without_tie(Decision("answer", "Paris"), tied, policy) == expected
+    for untouched in (Decision("escalate", None, "why"), Decision("answer", "Paris", trusted_answer=True)):
+        assert without_tie(untouched, tied, policy) is untouched
+    answered = Decision("answer", "Paris")
+    assert without_tie(answered, measurement(), policy) is answered
+
+
+@pytest.mark.parametrize(("n_agents", "least"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
+def test_the_quorum_is_a_majority_unless_given(n_agents, least):
+    assert quorum(n_agents, None) == least
+    assert quorum(n_agents, 1) == 1
 
 
 def test_regime_table_has_safe_defaults():
@@ -64,19 +154,37 @@ def test_regime_says_which_thresholds_it_can_never_reach():
     # the epistemic part of K agents is at most log K: log 2 = 0.693
     assert RegimePolicy(0.5, 0.7).unreachable(n_agents=2) == ("conflict", "unknown")
     assert RegimePolicy(0.5, 0.7).unreachable(n_agents=3) == ()
+    assert RegimePolicy(0.5, math.log(2)).unreachable(n_agents=2) == ("conflict", "unknown")
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ThresholdPolicy(0.5, otherwise="guess"), "must be one of"),
-        (lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}), "at 'conflict' must be one of"),
-        (lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}), 'keys of "actions"'),
-        (lambda: Decision("guess"), '"action" of a Decision'),
+        (
+            lambda: ThresholdPolicy(0.5, otherwise="guess"),
+            "^\"otherwise\" of ThresholdPolicy must be one of answer, abstain, escalate, another_round; got 'guess'",
+        ),
+        (lambda: ThresholdPolicy(0.5, otherwise="answer"), "another action than"),
+        (
+            lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}),
+            "^\"actions\" of RegimePolicy at 'conflict' must be one of answer, abstain",
+        ),
+        (
+            lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}),
+            "keys of \"actions\" must be among consensus, conflict, ambiguous, unknown; got 'panic'",
+        ),
+        (
+            lambda: Decision("guess"),
+            "\"action\" of a Decision must be one of answer, abstain, escalate, another_round; got 'guess'",
+        ),
         (PolicyChain, "must hold at least one"),
         (lambda: FalseConsensusGuard(max_conformity=1.1), r"must be a share in \[0, 1\]"),
         (lambda: FalseConsensusGuard(max_conformity=float("nan")), "must be a share"),
-        (lambda: FalseConsensusGuard(max_conformity=0, otherwise="guess"), "must be one of"),
+        (lambda: FalseConsensusGuard(max_conformity=-0.1), "must be a share"),
+        (
+            lambda: FalseConsensusGuard(max_conformity=0, otherwise="guess"),
+            '^"otherwise" of FalseConsensusGuard must be one of',
+        ),
         (lambda: FalseConsensusGuard(max_conformity=0, otherwise="answer"), "another action than"),
     ],
 )
@@ -149,7 +257,7 @@ def test_half_of_the_thresholds_is_refused():
 
 
 def test_a_chain_says_which_policy_returned_nonsense():
-    with pytest.raises(TypeError, match="got str from Passing"):
+    with pytest.raises(TypeError, match=r"got str from Passing\. Return coe_agents.policy.Decision"):
         decide(PolicyChain(Passing("answer")), measurement())
 
 
@@ -178,8 +286,48 @@ def test_the_guard_refuses_an_agreement_that_is_conformity_alone(measured, refus
     decision = decide(FalseConsensusGuard(max_conformity=0.4, otherwise="escalate"), measurement(**measured))
     assert (decision is not None) == refused
     if refused:
-        assert (decision.action, decision.answer) == ("escalate", None)
-        assert "50% of the agents" in decision.reason
+        assert decision == Decision(
+            "escalate",
+            None,
+            "false consensus: 50% of the agents changed to the leading answer in a debate, more than 40%, and they did "
+            "not agree before (CoE 0.000 now)",
+        )
+
+
+def test_the_guard_may_refuse_any_change_and_none():
+    changed = {"history": (CONFLICT,), "conformity": 0.01}
+    assert decide(FalseConsensusGuard(max_conformity=0), measurement(**changed)).action == "abstain"
+    assert decide(FalseConsensusGuard(max_conformity=1), measurement(**changed | {"conformity": 1.0})) is None
+
+
+def test_in_a_chain_a_tie_becomes_the_otherwise_of_the_policy_that_answers():
+    chain = PolicyChain(Passing(), ThresholdPolicy(0.5, otherwise="escalate"))
+    assert decide(chain, replace(measurement(), tied=TIED)).action == "escalate"
+
+
+class Counting:
+    """Decides "answer" with the numbers of the round that it was given."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer", f"{measurement.answer} {round} {max_rounds}")
+
+
+def test_a_chain_passes_on_what_it_is_given():
+    assert PolicyChain(Counting()).decide(measurement(), round=2, max_rounds=3).answer == "Paris 2 3"
+
+
+def test_a_chain_names_each_unreachable_regime_once_in_order():
+    chain = PolicyChain(RegimePolicy(0.5, 0.7), Passing(), RegimePolicy(0.5, 0.7))
+    assert chain.unreachable(n_agents=2) == ("conflict", "unknown")
+    assert PolicyChain(RegimePolicy(0.5, 0.7), RegimePolicy(0.5, 0.1)).unreachable(n_agents=2) == (
+        "conflict",
+        "unknown",
+    )
+    assert PolicyChain(Passing()).unreachable(n_agents=2) == ()
+    assert repr(chain.policies[0]) in repr(chain)
+    assert repr(PolicyChain(ThresholdPolicy(1), ThresholdPolicy(2))) == (
+        "PolicyChain(ThresholdPolicy(1.0, otherwise='abstain'), ThresholdPolicy(2.0, otherwise='abstain'))"
+    )
 
 
 def test_both_are_policies():
@@ -207,6 +355,9 @@ def test_a_threshold_is_settled_on_either_side_and_below_it_only_with_its_answer
     assert settled(policy, total=(0.0, 0.2), lead=0.9)
     assert not settled(policy, total=(0.0, 0.2), lead=0.89)
     assert settled(policy, total=(0.6, 0.9), lead=0.1)  # it is not answered anyway
+    tied = replace(measurement(), tied=TIED)
+    assert not policy.is_settled(replace(tied, forecast=forecast(total=(0.0, 0.2))))
+    assert policy.is_settled(replace(tied, forecast=forecast(total=(0.6, 0.9))))
 
 
 def test_regimes_are_settled_where_all_in_reach_have_one_action():
@@ -220,6 +371,8 @@ def test_regimes_are_settled_where_all_in_reach_have_one_action():
     again = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "unknown"), "another_round"))
     assert not settled(again, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6))  # the strategy depends on the regime
     assert settled(again, aleatoric=(0.0, 0.4), epistemic=(0.4, 0.6))
+    assert not policy.is_settled(replace(measurement(), tied=TIED, forecast=forecast()))
+    assert policy.is_settled(replace(measurement(), tied=TIED, forecast=forecast(epistemic=(0.4, 0.6))))
 
 
 def test_a_chain_is_settled_where_each_policy_is():

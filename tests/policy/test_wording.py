@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.policy import Measurement, measure
-from coe_agents.policy.wording import who_says_what
+from coe_agents.policy.wording import coe_in_words, decomposition, who_says_what
 from coe_agents.testing import create_response
 
 
@@ -73,6 +75,45 @@ def test_what_leads_is_named_where_the_number_of_agents_does_not_show_it():
     assert who_says_what(trusted) == 'one of two agents says "Paris", one says "Lyon"; "Paris" leads with 75%'
     outweighed = measured(a=["Paris"], b=["Lyon"], c=["Lyon"], weights={"a": 3.0, "b": 1.0, "c": 1.0})
     assert who_says_what(outweighed) == 'two of three agents say "Lyon", one says "Paris"; "Paris" leads with 60%'
+
+
+@pytest.mark.parametrize(
+    ("divergence", "ending"),
+    [("kl", " nats"), ("js", " nats (js)"), ("hellinger", " (hellinger)"), ("total_variation", " (total_variation)")],
+)
+def test_the_sum_has_its_unit_and_its_divergence(divergence, ending):
+    found = decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25, divergence=divergence)
+    assert found == f"0.750 = aleatoric 0.500 + epistemic 0.250{ending}"
+
+
+def test_coe_in_words():
+    said = measured(a=["x", "y"], b=["x"])
+    # U_A = log(2) / 2, H(3/4, 1/4) = 0.562
+    assert coe_in_words(said) == "CoE 0.562"
+    assert coe_in_words(said, with_parts=True) == "CoE 0.562 (aleatoric 0.347, epistemic 0.216)"
+    other = replace(said, divergence="js", epistemic_scale=2.0)
+    assert coe_in_words(other) == "CoE 0.562 under js, rescaled to 0.778,"
+    assert coe_in_words(other, with_parts=True) == (
+        "CoE 0.562 (aleatoric 0.347, epistemic 0.216 under js), rescaled to 0.778,"
+    )
+
+
+def test_an_agent_mostly_says_what_nine_of_ten_responses_say():
+    assert who_says_what(measured(a=["Paris"] * 8 + ["Lyon"] * 2, b=["Paris"])) == (
+        'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
+    )
+    assert who_says_what(measured(a=["I don't know."] * 9 + ["Lyon"], b=[""] * 9 + ["Lyon"])).startswith(
+        "one of two agents mostly says nothing, one mostly declines to answer"
+    )
+
+
+def test_a_lead_is_named_only_where_the_numbers_hide_it():
+    # two say Lyon, and as many Paris, which is trusted more
+    weights = {"a": 2.0, "b": 2.0, "c": 1.0, "d": 1.0}
+    trusted = measured(a=["Paris"], b=["Paris"], c=["Lyon"], d=["Lyon"], weights=weights)
+    assert who_says_what(trusted) == 'two of four agents say "Paris", two say "Lyon"; "Paris" leads with 67%'
+    plain = measured(a=["Paris"], b=["Paris"], c=["Lyon"])
+    assert who_says_what(plain) == 'two of three agents say "Paris", one says "Lyon"'
 
 
 def test_a_measurement_without_agents_says_nothing():

@@ -144,7 +144,7 @@ def test_a_solver_cannot_change_what_the_caller_passed():
         (lambda p: p * 2, r'every row of "solver\(distributions\)" must sum to 1; row 0 sums to 2'),
         (lambda p: p * math.nan, r"must be a finite number; row 0 holds nan"),
         (lambda p: p[:1], r"must return distributions of shape \(2, 3\); got shape \(1, 3\)"),
-        ("annealing", r'"solver" must be a known name, "package.module:name" or a callable; got \'annealing\''),
+        ("annealing", r'"solver" must be a known name, "package\.module:name" or a callable; got \'annealing\''),
     ],
 )
 def test_refuses_a_solver(solver, message):

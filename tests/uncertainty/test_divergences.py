@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from coe_agents.errors import CoEError
 from coe_agents.uncertainty import (
+    collaborative_entropy,
     hellinger_distance,
     jensen_shannon_divergence,
     kl_divergence,
     total_variation_distance,
     wasserstein_distance,
 )
+from coe_agents.uncertainty.divergences import check_divergence, divergence_name, unit_of
 from tests.uncertainty.strategies import row
 
 LOG_2 = math.log(2)
@@ -149,6 +151,7 @@ def test_refuses(measure, p, q, message):
     [
         ([0.0, 1.0], r'"ground_metric" must have shape \(2, 2\).*got shape \(2,\)'),
         ([[0.0, math.nan], [1.0, 0.0]], r"must hold finite numbers; entry \(0, 1\) is nan"),
+        ([[0.0, math.inf], [math.inf, 0.0]], r"must hold finite numbers; entry \(0, 1\) is inf"),  # without a warning
         ([[0.0, -1.0], [-1.0, 0.0]], r"must not be negative; entry \(0, 1\) is -1"),
         ([[0.0, 1.0], [2.0, 0.0]], r"must be symmetric; entry \(0, 1\) is 1"),
         ([[1.0, 0.0], [0.0, 1.0]], r"must have a zero diagonal; entry \(0, 0\) is 1"),
@@ -164,3 +167,79 @@ def test_unsolved_transport_is_an_error(monkeypatch):
     monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: failed)
     with pytest.raises(CoEError, match="could not be computed: numerical difficulties"):
         wasserstein_distance([0.5, 0.5], [1.0, 0.0], ground_metric=[[0.0, 1.0], [1.0, 0.0]])
+
+
+def squared(p, q):
+    return float(np.square(p - q).sum())
+
+
+def test_a_function_by_hand():
+    # the mean is (3/4, 1/4): 2/16 and 18/16 of the two agents, 3/4 * 1/8 + 1/4 * 9/8 = 3/8
+    opposite, weights = [[1.0, 0.0], [0.0, 1.0]], [0.75, 0.25]
+    assert collaborative_entropy(opposite, weights=weights, divergence=squared).epistemic == pytest.approx(0.375)
+    many = collaborative_entropy([[opposite] * 2] * 3, weights=weights, divergence=squared).epistemic
+    assert many == pytest.approx(np.full((3, 2), 0.375))
+    # the agent's row comes first, the mean second
+    by_name, by_function = (collaborative_entropy(opposite, divergence=one) for one in ("kl", kl_divergence))
+    assert by_function == by_name
+
+
+def test_rounding_of_a_function_is_no_negative_divergence():
+    assert collaborative_entropy([[1.0], [1.0]], divergence=lambda p, q: -1e-9).epistemic == 0.0
+    with pytest.raises(ValueError, match=r"at least 0; got -1\.1e-09 from '<lambda>'\. Correct it"):
+        collaborative_entropy([[1.0], [1.0]], divergence=lambda p, q: -1.1e-9)
+
+
+@pytest.mark.parametrize(
+    ("divergence", "error", "message"),
+    [
+        (lambda p, q: math.inf, ValueError, "must return a finite value of at least 0; got inf from '<lambda>'"),
+        (lambda p, q: "far", TypeError, "must return a number; got str from '<lambda>'. Return one float"),
+        (3, ValueError, "must be a known name; got 3"),
+    ],
+)
+def test_refuses_a_function(divergence, error, message):
+    with pytest.raises(error, match=message):
+        collaborative_entropy([[1.0, 0.0], [0.0, 1.0]], divergence=divergence)
+
+
+def test_a_ground_metric_goes_with_wasserstein_only():
+    for divergence, name in ((squared, "squared"), ("js", "js")):
+        with pytest.raises(ValueError, match=f'with divergence "wasserstein"; got divergence "{name}". Omit it'):
+            collaborative_entropy([[1.0, 0.0]], divergence=divergence, ground_metric=1 - np.eye(2))
+
+
+def kl(p, q):
+    return squared(p, q)
+
+
+# the mean of the check is (1/2, 1/2, 0), the agents are certain of the first two clusters
+@pytest.mark.parametrize(
+    ("divergence", "message"),
+    [
+        (lambda p, q: squared(p, q) + 1.1e-9, "must return 0 for equal rows; got more from '<lambda>'. Correct it"),
+        (lambda p, q: 1.0 - p.max() + squared(p, q), "must return 0 for equal rows"),  # of the mean it is 1/2
+        (lambda p, q: max(p[0] - q[0], 0.0), "must return more than 0 for rows that differ; got 0 from '<lambda>'"),
+        (kl, "must not have a built-in name; got 'kl'. Rename the function"),
+        ("tv", "must be a known name; got 'tv'"),
+    ],
+)
+def test_the_check_refuses(divergence, message):
+    with pytest.raises(ValueError, match=message):
+        check_divergence(divergence)
+
+
+def test_the_check_passes_what_is_a_divergence():
+    # the functions refuse a row that does not sum to 1, and kl_divergence is infinite of a cluster the mean lacks
+    for divergence in ("kl", "js", "hellinger", "wasserstein", "total_variation", squared, *ALL):
+        check_divergence(divergence)
+    check_divergence(lambda p, q: squared(p, q) + 1e-9 * (p == q).all())  # the rounding that is allowed
+
+
+def test_names_and_units():
+    units = {name: unit_of(name) for name in ("kl", "js", "hellinger", "wasserstein", "total_variation", "squared")}
+    assert {name for name, unit in units.items() if unit == "nats"} == {"kl", "js"}
+    assert {unit for name, unit in units.items() if name not in ("kl", "js")} == {""}
+    assert divergence_name("wasserstein") == "total_variation"
+    assert divergence_name(squared) == "squared"
+    assert divergence_name(type("Own", (), {"__call__": squared})()) == "Own"

@@ -83,9 +83,16 @@ def test_semantic_entropy_of_one_row_is_a_float():
     assert isinstance(semantic_entropy([0.5, 0.5]), float)
 
 
+def test_semantic_entropy_refuses():
+    with pytest.raises(ValueError, match=r'every row of "distributions" must sum to 1; row 1 sums to 0\.9'):
+        semantic_entropy([[0.5, 0.5], [0.5, 0.4]])
+
+
 def test_miller_madow_by_hand():
     # (3 - 1) / (2 * 5), (1 - 1) / (2 * 5)
     assert miller_madow_correction([3, 1], 5) == pytest.approx([0.2, 0.0])
+    # each response in a cluster of its own: (5 - 1) / (2 * 5)
+    assert miller_madow_correction(5, 5) == 0.4
 
 
 def test_miller_madow_removes_most_of_the_bias():
@@ -104,6 +111,7 @@ def test_miller_madow_removes_most_of_the_bias():
         (0, 5, ValueError, '"n_observed_clusters" must be at least 1'),
         (6, 5, ValueError, 'at most "n_responses"; got values from 6 to 6'),
         (1.5, 5, TypeError, '"n_observed_clusters" must hold integers; got float64'),
+        (1, 5.0, TypeError, '"n_responses" must hold integers; got float64'),
     ],
 )
 def test_miller_madow_refuses(m, n, error, message):
@@ -139,6 +147,14 @@ def test_renyi_of_certain_and_of_uniform(order):
     assert renyi_entropy(np.full((2, 3, 5), 0.2), order=order) == pytest.approx(np.full((2, 3), math.log(5)))
 
 
+@pytest.mark.parametrize("order", [0.3, 3, 7])
+def test_rounding_takes_renyi_out_of_no_bound(order):
+    # unclipped, order 3 falls below the min-entropy at 2, 3, 5 and 7 outcomes, orders 0.3 and 7 rise above log n
+    for n in range(2, 11):
+        uniform = np.full(n, 1 / n)
+        assert renyi_entropy(uniform, order=math.inf) <= renyi_entropy(uniform, order=order) <= math.log(n)
+
+
 @given(row(5))
 @settings(max_examples=50)
 def test_renyi_never_rises_with_the_order(p):
@@ -152,7 +168,7 @@ def test_renyi_never_rises_with_the_order(p):
     ("p", "order", "error", "message"),
     [
         ([0.5, 0.4], 3, ValueError, '"p" must sum to 1'),
-        ([1.0], -1, ValueError, '"order" must be a number of at least 0; got -1'),
+        ([1.0], -1, ValueError, '"order" must be a number of at least 0; got -1. 1.0 is Shannon\'s entropy'),
         ([1.0], math.nan, ValueError, '"order" must be a number of at least 0; got nan'),
         ([1.0], "2", TypeError, '"order" must hold real numbers'),
     ],

@@ -34,19 +34,27 @@ def test_an_infinite_threshold_is_always_low():
     assert regime(9.0, 9.0, aleatoric_threshold=math.inf, epistemic_threshold=0.3) == "conflict"
 
 
-@pytest.mark.parametrize("name", ["aleatoric", "epistemic", "aleatoric_threshold", "epistemic_threshold"])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("aleatoric", 'Pass what "collaborative_entropy" returned'),
+        ("epistemic", 'Pass what "collaborative_entropy" returned'),
+        ("aleatoric_threshold", "Pass nats, such as 0.5"),
+        ("epistemic_threshold", "Pass nats, such as 0.3"),
+    ],
+)
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (math.nan, ValueError, "must be a number of at least 0; got nan"),
-        (-0.1, ValueError, "must be a number of at least 0; got -0.1"),
+        (math.nan, ValueError, "must be a number of at least 0; got nan. {hint}$"),
+        (-0.1, ValueError, "must be a number of at least 0; got -0.1. {hint}$"),
         ([0.1, 0.2], ValueError, r"must be one number; got shape \(2,\). Call once per question"),
         (None, TypeError, "must hold real numbers"),
     ],
 )
-def test_refuses(name, value, error, message):
+def test_refuses(name, hint, value, error, message):
     arguments = {"aleatoric": 0.1, "epistemic": 0.1, **THRESHOLDS, name: value}
-    with pytest.raises(error, match=f'"{name}" {message}'):
+    with pytest.raises(error, match=f'^"{name}" {message.replace("{hint}", hint)}'):
         regime(arguments.pop("aleatoric"), arguments.pop("epistemic"), **arguments)
 
 

@@ -1,0 +1,131 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from coe_agents.policy import AgentMeasurement, Measurement
+from coe_agents.policy.gate import FEATURES, LearnedGate, LinearGate, are_finite, features, gate_features, is_finite
+
+
+def agent(**distribution):
+    return AgentMeasurement(4, "frequency", 0.0, distribution)
+
+
+# no agent's distribution names what it did not say
+MEASURED = Measurement(
+    coe=0.75,
+    aleatoric=0.5,
+    epistemic=0.25,
+    regime="consensus",
+    n_agents=2,
+    support=(0.125, 0.625, 0.25),
+    representatives=("A", "B", "C"),
+    answer="B",
+    answer_kind="answer",
+    surprisal=0.47,
+    agents={"a": agent(B=1.0), "b": agent(A=0.25, B=0.25, C=0.5)},
+)
+
+
+def test_the_features_of_version_0_1_by_hand():
+    # the margin is 5/8 - 2/8; the agents are read in the order asked for
+    assert features(MEASURED, ("b", "a")).tolist() == [0.75, 0.5, 0.25, 0.47, 0.375, math.log(3), 0.25, 1.0]
+    # of two clusters: 5/8 - 3/8
+    two = replace(MEASURED, support=(0.625, 0.375), representatives=("B", "C"))
+    assert features(two, ("b",)).tolist() == [0.75, 0.5, 0.25, 0.47, 0.25, math.log(2), 0.25]
+    alone = replace(MEASURED, support=(1.0,), representatives=("A",))
+    # there is no second cluster, and "a" did not say "A"
+    assert features(alone, ("a",)).tolist() == [0.75, 0.5, 0.25, 0.47, 1.0, 0.0, 0.0]
+    with pytest.raises(KeyError):
+        features(MEASURED, ("z",))
+
+
+def test_the_gate_of_version_0_1_by_hand():
+    gate = LinearGate(
+        ("a",), (0.5, 0, 0, 0, 0.125, 0, 0), (0.25, 1, 1, 1, 0.5, 1, 1), (2.0, 0, 0, 0, -1.0, 0, 0.5), -1.0
+    )
+    # -1 + 2 (0.75 - 0.5) / 0.25 - (0.375 - 0.125) / 0.5 + 0.5 * 1.0 = 1
+    assert gate.uncertainty(MEASURED) == pytest.approx(1 / (1 + math.exp(-1)))
+
+
+def test_the_log_odds_overflow_nothing():
+    wide = LinearGate((), (0.0,) * 6, (1.0,) * 6, (1e9,) + (0.0,) * 5, 0.0)
+    assert wide.uncertainty(MEASURED) == 1.0
+    assert wide.uncertainty(replace(MEASURED, coe=-0.75)) == 1 / (1 + math.exp(500))
+
+
+def test_what_was_not_said_has_no_support():
+    # the mean is (1/8, 5/8, 2/8), and B leads: 1 and 1/4, 3/8 to either side of their mean
+    gate = LearnedGate(("a", "b"), (0.5, 0.5), 0.0, (1.0, -1.0), 0.0)
+    assert gate.chosen(MEASURED) == 1
+    assert gate.uncertainty(MEASURED) == pytest.approx(1 / (1 + math.exp(-0.75)))
+
+
+def test_tied_clusters_share_the_support():
+    # both lead: "a" supports them by (1 + 0) / 2 on average, "b" by (0 + 1) / 2, "c" by (1/4 + 1/4) / 2
+    rows = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]])
+    log_entropy, deviations = gate_features(rows, np.array([0.4, 0.4, 0.2]))
+    # the mean is (0.45, 0.45, 0.1)
+    assert log_entropy == pytest.approx(math.log(1 - math.log(2 * 0.45**3 + 0.1**3) / 2))
+    assert deviations == pytest.approx([1 / 12, 1 / 12, -1 / 6])
+
+
+@pytest.mark.parametrize(
+    ("value", "finite"),
+    [(0, True), (-1.5, True), (True, False), (math.nan, False), (-math.inf, False), (10**400, False), ("1", False)],
+)
+def test_finite_numbers(value, finite):
+    assert is_finite(value) is finite
+    assert are_finite([0.0, value]) is are_finite((value,)) is finite
+
+
+def test_only_lists_and_tuples_hold_numbers():
+    assert are_finite([])
+    assert not are_finite({1: 2})
+    assert not are_finite(1.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"agents": (), "weights": (), "deviations": ()}, "a gate over 0 agents must have as many weights"),
+        (
+            {"weights": (1.0,)},
+            "a gate over 2 agents must have as many weights and deviations, at least one; got 1 and 2. Calibrate anew",
+        ),
+        ({"deviations": (1.0, 2.0, 3.0)}, "at least one; got 2 and 3. Calibrate anew"),
+        ({"weights": (0.5, 0.5 + 1.1e-6)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
+        ({"weights": (0.5, 0.5 - 1.1e-6)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
+        ({"weights": (1.1, -0.1)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
+        ({"slope": math.nan}, "a gate must hold finite numbers; got others. Calibrate anew"),
+        ({"intercept": True}, "a gate must hold finite numbers"),
+        ({"deviations": (0.0, math.inf)}, "a gate must hold finite numbers"),
+    ],
+)
+def test_refuses(fields, message):
+    good = {"agents": ("a", "b"), "weights": (0.5, 0.5), "slope": 1.0, "deviations": (0.0, 0.0), "intercept": 0.0}
+    for passes in ({}, {"weights": (1.0, 0.0)}, {"weights": (0.5, 0.5 + 9e-7)}, {"weights": (0.5, 0.5 - 9e-7)}):
+        LearnedGate(**good | passes)
+    with pytest.raises(ValueError, match=f"^.*{message}"):
+        LearnedGate(**good | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"means": (0.0,)}, "a gate over 2 agents must have 8 means, scales and coefficients; got 1, 8 and 8. Calib"),
+        ({"scales": (1.0,) * 9}, "got 8, 9 and 8"),
+        ({"coefficients": ()}, "got 8, 8 and 0"),
+        ({"scales": (1.0,) * 7 + (0.0,)}, "a gate must hold finite numbers and scales above 0; got others"),
+        ({"coefficients": (math.nan,) * 8}, "finite numbers and scales above 0"),
+        ({"means": (math.inf,) * 8}, "finite numbers and scales above 0"),
+        ({"intercept": math.inf}, "finite numbers and scales above 0"),
+    ],
+)
+def test_the_gate_of_version_0_1_refuses(fields, message):
+    n = len(FEATURES) + 2
+    good = {"agents": ("a", "b"), "means": (0.0,) * n, "scales": (0.5,) * n, "coefficients": (0.0,) * n, "intercept": 0}
+    LinearGate(**good)
+    with pytest.raises(ValueError, match=message):
+        LinearGate(**good | fields)

@@ -1,0 +1,112 @@
+import math
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+
+from coe_agents.uncertainty import _checks
+
+LABELS = partial(_checks.integers, name="labels", upper=3, upper_name="n_clusters")
+ROWS = partial(_checks.rows, name="p", min_ndim=1)
+AGENT_ROWS = partial(_checks.rows, name="p", min_ndim=2)
+WEIGHTS = partial(_checks.weights, shape=(2, 3))
+METRIC = partial(_checks.ground_metric, n_clusters=2)
+SHARE = partial(_checks.share, name="confidence")
+POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "error", "message"),
+    [
+        (
+            LABELS,
+            [0, 3, 4],
+            ValueError,
+            'below "n_clusters", 3; position 1 holds 3. Number from 0, or raise "n_clusters"',
+        ),
+        (
+            LABELS,
+            [0, -1, -2],
+            ValueError,
+            "position 1 holds -1. Number from 0, and leave out responses without a number",
+        ),
+        (LABELS, [0.0], TypeError, '"labels" must hold integers; got float64. Number from 0'),
+        (partial(_checks.count, name="n"), True, TypeError, '"n" must be an integer; got True. Pass a count such as 3'),
+        (partial(_checks.count, name="n"), 0, ValueError, '"n" must be at least 1; got 0. Pass a count such as 3'),
+        (ROWS, 1.0, ValueError, "shape (..., n_clusters); got shape (). For one agent, pass its row"),
+        (AGENT_ROWS, [1.0], ValueError, "shape (..., n_agents, n_clusters); got shape (1,). For one agent, pass [row]"),
+        (ROWS, [1.0, -0.5, 0.5], ValueError, '"p" must be at least 0; it holds -0.5. Pass probabilities, not log-prob'),
+        (ROWS, [[1.0, 0.0], [2.0, -1.0]], ValueError, '"p" must be at least 0; row 1 holds -1. Pass'),
+        (
+            ROWS,
+            [0.5, 0.5 - 1.1e-6],
+            ValueError,
+            '"p" must sum to 1; got a sum of 0.9999989. To turn cluster labels into',
+        ),
+        (ROWS, [[1.0], [0.5]], ValueError, 'every row of "p" must sum to 1; row 1 sums to 0.5. To turn cluster labels'),
+        (
+            WEIGHTS,
+            [0.5],
+            ValueError,
+            "got shape (1,). Drop the weights of agents that gave no responses and renormalise",
+        ),
+        (WEIGHTS, [0.5, 0.6], ValueError, '"weights" must sum to 1; got a sum of 1.1. Divide them by their sum'),
+        (
+            METRIC,
+            [[0.0]],
+            ValueError,
+            "shape (2, 2), one row and column per cluster; got shape (1, 1). Pass the distance",
+        ),
+        (
+            METRIC,
+            [[0, math.inf]] * 2,
+            ValueError,
+            "finite numbers; entry (0, 1) is inf. Cap distances that are not known",
+        ),
+        (
+            METRIC,
+            [[0, -1], [-1, 0]],
+            ValueError,
+            "not be negative; entry (0, 1) is -1. Pass distances, not similarities",
+        ),
+        (METRIC, [[0, 1], [2, 0]], ValueError, "be symmetric; entry (0, 1) is 1. Pass (matrix + matrix.T) / 2"),
+        (METRIC, [[0, 1], [1, 2]], ValueError, "a zero diagonal; entry (1, 1) is 2. Pass distances, not similarities"),
+        (METRIC, [[0, 1], [1 + 2e-9, 0]], ValueError, "be symmetric"),
+        (SHARE, 0.0, ValueError, '"confidence" must be above 0 and below 1; got 0. Pass a share such as 0.95'),
+        (SHARE, 1.0, ValueError, '"confidence" must be above 0 and below 1; got 1. Pass a share such as 0.95'),
+        (SHARE, -1.0, ValueError, '"confidence" must be a number of at least 0; got -1. Pass a share such as 0.95'),
+        (POSITIVE, 0.0, ValueError, '"epsilon" must be above 0 and finite; got 0.0. Pass more'),
+        (POSITIVE, math.inf, ValueError, '"epsilon" must be above 0 and finite; got inf. Pass more'),
+        (POSITIVE, -1, ValueError, '"epsilon" must be a number of at least 0; got -1. Pass more'),
+        (POSITIVE, [1.0], ValueError, '"epsilon" must be one number; got shape (1,). Call once per question'),
+    ],
+)
+def test_an_error_says_what_must_hold_where_what_it_got_and_what_to_do(check, value, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        check(value)
+
+
+def test_what_is_on_a_bound_passes():
+    assert LABELS([0, 2]).tolist() == [0, 2]
+    assert LABELS(np.array([2], dtype=np.uint8)).dtype == np.int64
+    assert _checks.count(np.int32(1), "n") == 1
+    assert type(_checks.count(np.int32(1), "n")) is int
+    assert _checks.amount(0, "order", hint="") == 0.0
+    assert _checks.amount(math.inf, "order", hint="") == math.inf
+    assert METRIC([[0.0, 1.0], [1.0 + 9e-10, 0.0]]).shape == (2, 2)
+    assert METRIC([[0.0, 0.0], [0.0, 0.0]]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_the_rounding_of_a_sum_is_divided_out():
+    # 0.5 + 0.5 - 9e-7
+    assert ROWS([0.5, 0.5 - 9e-7]).sum() == 1.0
+    assert ROWS([[0.5, 0.5], [0.5, 0.5 + 9e-7]]).sum(axis=1).tolist() == [1.0, 1.0]
+    assert WEIGHTS(None).tolist() == [0.5, 0.5]
+    assert WEIGHTS([1.0, 0.0]).tolist() == [1.0, 0.0]
+
+
+def test_a_place_is_named_by_all_its_indices_but_a_single_one():
+    assert _checks.place([False, True, True], "row") == "row 1"
+    assert _checks.place([[False, False], [False, True]], "row") == "row (1, 1)"
+    assert _checks.place(True, "row") == "row 0"

@@ -309,7 +309,7 @@ def test_otherwise_must_be_another_action():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ((0, 4, "frequency"), r"got \[0, 4, 'frequency'\]\. Calibrate anew"),
+        ((0, 4, "frequency"), r"got \[0, 4, 'frequency'\]\. Calibrate again"),
         ((5, 4, "frequency"), r"got \[5, 4, 'frequency'\]"),
         ((3, 4, "auto"), r"got \[3, 4, 'auto'\]"),
         ((3, 4.0, "mixed"), r"got \[3, 4\.0, 'mixed'\]"),
@@ -328,8 +328,8 @@ def test_an_agent_is_refused(fields, message):
         ({"risk": 0.0}, '"risk" must be above 0 and below 1; got 0.0. Pass a share such as 0.1'),
         ({"risk": 1.0}, '"risk" must be above 0 and below 1; got 1.0'),
         ({"confidence": 1}, '"confidence" must be above 0 and below 1; got 1. Pass a share'),
-        ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0 or null; got -1e-09. Calibrate anew'),
-        ({"bound": 1.001}, '"bound" must be in [0, 1] or null; got 1.001. Calibrate anew'),
+        ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0 or null; got -1e-09. Calibrate again'),
+        ({"bound": 1.001}, '"bound" must be in [0, 1] or null; got 1.001. Calibrate again'),
         (
             {"n_wrong": 21},
             '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]. Cal',
@@ -340,8 +340,8 @@ def test_an_agent_is_refused(fields, message):
         ({"correctness": 1}, '"correctness" must be a string; got 1'),
         ({"date": 2026}, '"date" must be a string; got 2026'),
         ({"fit": "thirds"}, '"fit" must be "folds", "halves" or null; got \'thirds\''),
-        ({"clusterer": ["x" * 56]}, "got ['" + "x" * 56 + "']. Calibrate anew"),  # 60 characters are shown
-        ({"clusterer": ["x" * 57]}, "got ['" + "x" * 57 + "'.... Calibrate anew"),
+        ({"clusterer": ["x" * 56]}, "got ['" + "x" * 56 + "']. Calibrate again"),  # 60 characters are shown
+        ({"clusterer": ["x" * 57]}, "got ['" + "x" * 57 + "'.... Calibrate again"),
         ({"risk": 10**5000}, '"risk" must be above 0 and below 1; got a huge number. Pass a share'),
     ],
 )

@@ -58,7 +58,7 @@ def test_the_log_odds_overflow_nothing():
 def test_what_was_not_said_has_no_support():
     # the mean is (1/8, 5/8, 2/8), and B leads: 1 and 1/4, 3/8 to either side of their mean
     gate = LearnedGate(("a", "b"), (0.5, 0.5), 0.0, (1.0, -1.0), 0.0)
-    assert gate.chosen(MEASURED) == 1
+    assert gate.choose_cluster(MEASURED) == 1
     assert gate.uncertainty(MEASURED) == pytest.approx(1 / (1 + math.exp(-0.75)))
 
 
@@ -92,13 +92,13 @@ def test_only_lists_and_tuples_hold_numbers():
         ({"agents": (), "weights": (), "deviations": ()}, "a gate over 0 agents must have as many weights"),
         (
             {"weights": (1.0,)},
-            "a gate over 2 agents must have as many weights and deviations, at least one; got 1 and 2. Calibrate anew",
+            "a gate over 2 agents must have as many weights and deviations, at least one; got 1 and 2. Calibrate again",
         ),
-        ({"deviations": (1.0, 2.0, 3.0)}, "at least one; got 2 and 3. Calibrate anew"),
+        ({"deviations": (1.0, 2.0, 3.0)}, "at least one; got 2 and 3. Calibrate again"),
         ({"weights": (0.5, 0.5 + 1.1e-6)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
         ({"weights": (0.5, 0.5 - 1.1e-6)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
         ({"weights": (1.1, -0.1)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
-        ({"slope": math.nan}, "a gate must hold finite numbers; got others. Calibrate anew"),
+        ({"slope": math.nan}, "a gate must hold finite numbers; got others. Calibrate again"),
         ({"intercept": True}, "a gate must hold finite numbers"),
         ({"deviations": (0.0, math.inf)}, "a gate must hold finite numbers"),
     ],

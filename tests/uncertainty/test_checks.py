@@ -29,7 +29,7 @@ POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
             LABELS,
             [0, -1, -2],
             ValueError,
-            "position 1 holds -1. Number from 0, and leave out responses without a number",
+            "position 1 holds -1. Number from 0, and omit responses without a number",
         ),
         (LABELS, [0.0], TypeError, '"labels" must hold integers; got float64. Number from 0'),
         (partial(_checks.count, name="n"), True, TypeError, '"n" must be an integer; got True. Pass a count such as 3'),
@@ -49,7 +49,7 @@ POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
             WEIGHTS,
             [0.5],
             ValueError,
-            "got shape (1,). Drop the weights of agents that gave no responses and renormalise",
+            "got shape (1,). Omit the weights of agents that gave no responses and renormalise",
         ),
         (WEIGHTS, [0.5, 0.6], ValueError, '"weights" must sum to 1; got a sum of 1.1. Divide them by their sum'),
         (

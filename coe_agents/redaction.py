@@ -69,7 +69,7 @@ def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:
         for item in value:
             yield from _walk(item, name=name, depth=depth + 1)
     elif hasattr(type(value), "model_fields") or type(value).__module__.startswith("coe_agents."):
-        # other objects are not looked into
+        # other objects are not searched
         yield from _walk(getattr(value, "__dict__", {}), name=name, depth=depth)
 
 

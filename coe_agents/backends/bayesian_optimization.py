@@ -61,7 +61,7 @@ def bayesian_step(distributions: FloatArray, *, n_initial: int = 4, n_guided: in
                 n_known = len(optimiser.space)
                 optimiser.probe(optimiser.suggest(), lazy=False)
                 if len(optimiser.space) == n_known:
-                    break  # it suggests a known point: there is nothing better to be found
+                    break  # it suggests a known point: it expects no better one
         best = optimiser.max
         return np.array([best["params"][name] for name in names]) if best else np.zeros(n_dimensions)
 

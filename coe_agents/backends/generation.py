@@ -67,7 +67,7 @@ class SeededSampler(LogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         scores = scores.float()
         logprobs = scores.log_softmax(-1)
-        if logprobs[:, 0].isnan().any():  # then the whole row is
+        if logprobs[:, 0].isnan().any():  # if one value is NaN, the whole row is
             raise InvalidReplyError("the model's logits are not numbers", hint='Load it with dtype="float32"')
         tokens = self._draw(scores)[:, None]
         chosen = logprobs.gather(1, tokens)[:, 0].tolist()
@@ -294,7 +294,7 @@ class CutRow(NamedTuple):
         text = tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)
         if not any(string in text for string in stop):
             return cls(text, tokens, "length" if end is None else "stop")
-        # the row may have continued beside longer ones: keep the fewest tokens that hold a stop string
+        # the row may have continued with longer ones: keep the fewest tokens that contain a stop string
         kept = next(
             count
             for count in range(1, len(tokens) + 1)

@@ -66,7 +66,7 @@ def load(auto_class: Any, name: str, *, device: str | None, dtype: str | None, r
         if (found := _loaded.get(key)) is not None:
             return found
         try:
-            # "main" lets the hub's own conversion to safetensors stand in where a repository holds pickled weights only
+            # "main" allows the hub's own conversion to safetensors for a repository with pickled weights only
             safe: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
             config = AutoConfig.from_pretrained(name, **safe)
             tokenizer = AutoTokenizer.from_pretrained(name, **safe)

@@ -47,7 +47,7 @@ _CLAUSE_BREAK = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])\s")
-# A refusal is short. Beyond this, a response is taken for an answer without further checks.
+# A refusal is short. A longer response is treated as an answer without further checks.
 _MAX_CHARACTERS = 4_000
 
 

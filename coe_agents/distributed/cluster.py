@@ -106,7 +106,7 @@ def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) 
         fn_constructor_args=(create, attempts.remote()),
         batch_size=1,
         batch_format="pyarrow",
-        # one at a time, or a part would wait behind another while an actor has nothing to do
+        # one at a time, or a part would wait for another one while an actor is idle
         compute=ray_data.ActorPoolStrategy(size=pool.n_actors, max_tasks_in_flight_per_actor=1),
         num_cpus=1,
         num_gpus=pool.n_gpus or None,

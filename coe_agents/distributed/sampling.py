@@ -187,7 +187,7 @@ class _Asking:
     def __init__(self, create: Callable[[Mapping[str, str]], Group], *, runner: asyncio.Runner | None = None) -> None:
         self._prompts: dict[str, str] = {}
         self._group = create(self._prompts)
-        self._runner = runner or asyncio.Runner()  # one loop for all parts: clients cling to theirs
+        self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 
     def __call__(self, content: bytes) -> bytes:
         part = json.loads(zlib.decompress(content))

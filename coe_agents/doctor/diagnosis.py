@@ -216,7 +216,7 @@ def _notes(part: str, result: Any) -> Iterator[str]:
         return
     if isinstance(result, EntailmentReport):
         if not result.n_unclear and result.contradicted.label == "neutral":
-            yield f"{part}: an obvious contradiction counts as neutral; the two answers are separated all the same"
+            yield f"{part}: an obvious contradiction counts as neutral; the two answers are still separated"
         return
     if result.n_returned < result.n_asked:
         yield f"{part}: returned {result.n_returned} of {result.n_asked} responses"

@@ -279,7 +279,9 @@ class CalibratedPolicy:
             if agent.weighting not in ("mixed", now.weighting):
                 found.append(f"{name}'s responses count by {now.weighting}, and by {agent.weighting} when calibrated")
         if measurement.agents and not _counts_agents_equally(measurement):
-            found.append("the agents do not count equally (by their weights, or coordinated), and did when calibrated")
+            found.append(
+                "the agents have unequal weights (set, or by coordination), but had equal ones when calibrated"
+            )
         return found
 
     def __repr__(self) -> str:
@@ -298,7 +300,7 @@ def _counts_agents_equally(measurement: Measurement) -> bool:
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
-    _require(len(record) == len(pairs), "each field must stand once", [name for name, _ in pairs])
+    _require(len(record) == len(pairs), "each field must appear once", [name for name, _ in pairs])
     return record
 
 

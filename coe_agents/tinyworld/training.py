@@ -103,7 +103,7 @@ def train_entailment_model(name: str, folder: Path, *, progress: Progress, steps
     special: dict[str, Any] = {
         f"{name}_token_id": tokenizer.convert_tokens_to_ids(f"[{name.upper()}]") for name in ("pad", "cls", "sep")
     }
-    # rotary positions: names are compared wherever they stand, which learned positions took far longer to do
+    # rotary positions: names are compared at any position; with learned positions, training took far longer
     model = ModernBertForSequenceClassification(
         ModernBertConfig(
             vocab_size=len(tokenizer),

@@ -104,7 +104,7 @@ def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
 
 def normalise(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> FloatArray:
     """Returns `array` with the rounding in the sums of `terms` divided out; a sum that is off by more is refused."""
-    with np.errstate(invalid="ignore"):  # inf - inf is refused below
+    with np.errstate(invalid="ignore"):  # inf - inf is rejected below
         sums = terms.sum(axis=-1)
     off = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE)
     if off.any() or array.min() < 0.0:

@@ -547,7 +547,7 @@ def test_a_group_of_such_agents_abstains_where_it_would_have_answered(form):
         once = decided(*[agent(server, name=name, on_greedy="count_once") for name in "abc"])["decision"]
     assert (trusted["action"], trusted["answer"], trusted["coe"]) == ("answer", "Quito", 0.0)
     assert (decision["action"], decision["answer"], decision["coe"]) == ("abstain", None, None)
-    assert "0 of 3 agents answered and 2 must; missing: a (its temperature has no effect), b" in decision["reason"]
+    assert "0 of 3 agents answered, but 2 must; missing: a (its temperature has no effect), b" in decision["reason"]
     assert set(decision["failed_agents"]) == {"a", "b", "c"}
     for reason in decision["failed_agents"].values():
         assert reason.startswith("IgnoredTemperatureError: the temperature of 1 has no effect")

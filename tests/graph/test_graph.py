@@ -124,7 +124,7 @@ def test_fewer_agents_than_needed_abstain_however_sure():
     agents = [trio()[0], ScriptedAgent("b", OSError("gone")), ScriptedAgent("c", OSError("gone"))]
     decision = both(graph(*agents, retries=0), {"question": "Q?"})["decision"]
     assert decision["action"] == "abstain"
-    assert decision["reason"] == "1 of 3 agents answered and 2 must; missing: b, c"
+    assert decision["reason"] == "1 of 3 agents answered, but 2 must; missing: b, c"
     alone = graph(*agents, retries=0, min_agents=1).compile().invoke({"question": "Q?"})["decision"]
     assert alone["action"] == "answer"
 

@@ -77,7 +77,7 @@ async def test_the_deadline_cuts_off_an_agent_that_does_not_mind_it(clock):
         "a": "AgentTimeoutError: the deadline of the question has passed. Raise `deadline` of the graph"
     }
     assert decision["reason"] == (
-        "1 of 2 agents answered and 2 must; missing: a; no time is left: 10.00 s are used of a deadline of 0.1 s"
+        "1 of 2 agents answered, but 2 must; missing: a; no time is left: 10.00 s are used of a deadline of 0.1 s"
     )
 
 

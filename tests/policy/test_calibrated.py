@@ -281,7 +281,7 @@ def test_a_repeated_field_is_refused(tmp_path):
     path = tmp_path / "policy.json"
     CalibratedPolicy(CALIBRATION).save(path)
     path.write_text(path.read_text().replace('"threshold": 0.3', '"threshold": 0.3, "threshold": 1.0'))
-    with pytest.raises(ConfigurationError, match="each field must stand once"):
+    with pytest.raises(ConfigurationError, match="each field must appear once"):
         CalibratedPolicy.load(path)
 
 

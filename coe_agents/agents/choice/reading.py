@@ -85,7 +85,7 @@ def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstTok
         return None
     top = [_read_entry(entry) for entry in content[0]["top_logprobs"]]
     drawn = _read_entry(content[0])
-    # the drawn token is added to the list where it is not among the likeliest
+    # servers add the drawn token to the list if it is not among the likeliest
     listed = top if drawn[0] in dict(top) else [*top, drawn]
     if any(probability is None for _, probability in listed):
         return None

@@ -99,7 +99,7 @@ def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]
             rows = datasets.load_dataset("parquet", data_files={split: published.path}, split=split)
         else:
             rows = datasets.load_dataset(published.path, published.config, split=split)
-    except Exception as error:  # its own, those of the hub's client and of pyarrow have no base of their own
+    except Exception as error:  # errors of `datasets`, the hub's client and pyarrow have no common base
         raise DatasetError(
             f"{name} cannot be loaded: {type(error).__name__}: {error}",
             hint="Check the split and the connection, or pass the dataset's official file",

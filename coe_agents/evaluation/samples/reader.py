@@ -202,7 +202,7 @@ def _lines_of_gzip(path: Path) -> Iterator[bytes]:
 
 def _lines_of_parquet(path: Path) -> Iterator[bytes]:
     for row in rows_of(path):
-        yield json.dumps(row, default=str).encode() + b"\n"  # a date, say, in a field of others
+        yield json.dumps(row, default=str).encode() + b"\n"  # for example a date in an unknown field
 
 
 _UNPACK: Mapping[str, Callable[[Path], Iterator[bytes]]] = {".gz": _lines_of_gzip, ".parquet": _lines_of_parquet}

@@ -90,7 +90,7 @@ class Store:
                 left = left[os.write(self._file, left) :]
             os.fsync(self._file)
         except BaseException:
-            os.ftruncate(self._file, size)  # the next unit must not follow a torn one
+            os.ftruncate(self._file, size)  # the next unit must not follow an incomplete one
             raise
         self._keep(unit, rows, lines)
 
@@ -112,7 +112,7 @@ class Store:
     def _read(self) -> None:
         """Reads what is kept, and drops from the file a unit that is torn, and those that failed."""
         content = self.path.read_bytes() if self.path.exists() else b""
-        whole, _, _ = content.rpartition(b"\n")  # what follows the last line end is torn
+        whole, _, _ = content.rpartition(b"\n")  # what follows the last line end is incomplete
         lines = whole.split(b"\n") if whole else []
         rows = [self._parse(line, number) for number, line in enumerate(lines, start=1)]
         grouped = [

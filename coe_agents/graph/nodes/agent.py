@@ -56,7 +56,7 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         )
         if (
             isinstance(error, IgnoredTemperatureError) and error.usage is not None
-        ):  # it did respond, and what that cost counts
+        ):  # it did respond, and its tokens count
             spent = AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
             return {"responses": [row], "usages": [spent]}
         return {"responses": [row]}

@@ -42,7 +42,7 @@ def coordinate_node(
                 for name in names
                 if name not in answering
             ]
-            wanted = f"{len(answering)} of {len(names)} agents answered and {min_agents} must"
+            wanted = f"{len(answering)} of {len(names)} agents answered, but {min_agents} must"
             late = bounds.bound_on_time(state)
             reason = f"{wanted}; missing: {', '.join(missing)}{f'; {late}' if late else ''}"
             decision = Decision("abstain", None, reason)
@@ -52,7 +52,7 @@ def coordinate_node(
             measurement = measurement_of(state)
             decision, regime = _decide(policy, measurement, state, bounds), measurement.regime
             who = who_says_what(measurement, n_agents=len(names))
-        # an event holds nothing of a response: who says what is in the decision only
+        # an event contains no text of a response: only the decision says who gave which answer
         events.emit(events.decision_event(state["round"], decision))
         verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)

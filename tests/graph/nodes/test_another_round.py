@@ -159,7 +159,7 @@ def test_a_quorum_lost_in_a_debate_abstains_and_nothing_former_passes_for_an_ans
         agent.rounds = (*agent.rounds, OSError("gone"))
     result = both(graph(*agents), {"question": "Q?"})
     assert result["decision"]["action"] == "abstain"
-    assert result["decision"]["reason"] == "1 of 3 agents answered and 2 must; missing: b, c"
+    assert result["decision"]["reason"] == "1 of 3 agents answered, but 2 must; missing: b, c"
     assert len(result["former_responses"]) == 3
     agents[0].rounds = (["Paris"], OSError("gone"))
     dead = both(graph(*agents), {"question": "Q?"})["decision"]

@@ -3,7 +3,6 @@
 The request has the format of LangChain's `HumanInTheLoopMiddleware`, which chat interfaces support.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -12,7 +11,7 @@ from langchain_core.messages import ToolCall
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from coe_agents.graph.human_input import Spoken, Text, ask
-from coe_agents.middleware.verdict import Verdict, call_as_json, in_words
+from coe_agents.middleware.verdict import Verdict, call_as_json, fenced, in_words
 from coe_agents.policy.wording import decomposition
 from coe_agents.prompts import quote, visible
 
@@ -92,7 +91,7 @@ def _request(calls: Sequence[tuple[ToolCall, Verdict]], problem: str | None) -> 
 def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     """Returns the text for a person, as Markdown in which no text of a model is rendered."""
     parts = [f"**Your last reply could not be used: {quote(visible(problem))}**"] if problem else []
-    parts += [_fenced(f"{call['name']} {call_as_json(call['args'])}"), _fenced(in_words(verdict))]
+    parts += [fenced(f"{call['name']} {call_as_json(call['args'])}"), fenced(in_words(verdict))]
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
     if coe is not None and aleatoric is not None and epistemic is not None:
         divergence = verdict.get("divergence") or "kl"
@@ -101,18 +100,11 @@ def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     votes = [f"{quote(name)}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
     votes += [f"{quote(name)}: no vote, {quote(why)}" for name, why in verdict["failed_judges"].items()]
     if votes:
-        parts += ["Votes of the judges:", _fenced("\n".join(votes))]
+        parts += ["Votes of the judges:", fenced("\n".join(votes))]
     if verdict["question"] is not None:
-        parts += ["What they were asked:", _fenced(verdict["question"])]
+        parts += ["What they were asked:", fenced(verdict["question"])]
     return "\n\n".join(parts)
 
 
 def _vote(vote: dict[str, float]) -> str:
     return ", ".join(f"{quote(reply)} {share:.0%}" for reply, share in sorted(vote.items(), key=lambda one: -one[1]))
-
-
-def _fenced(text: str) -> str:
-    """Returns a text as a block of code, which interfaces show unchanged."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{visible(text)}\n{fence}"

@@ -8,22 +8,23 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, InjectedToolArg
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
+from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import BaseModel
 
 from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
-from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, Asks, OnError
+from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, Asks, OnError, structured_text
 from coe_agents.middleware.verdict import Verdict, create_unmeasured, fingerprint, in_words, verdicts_of
 from coe_agents.middleware.verdicts import DUPLICATES, CoEVerdicts, Pending, VerdictState, last_reply
 
@@ -73,12 +74,12 @@ class CoEMiddleware(CoEVerdicts):
             judged in turn. After a reply that does not fit, the person is asked again. This needs a checkpointer;
             without one the run ends there. Calls judged late, after they were changed elsewhere, are blocked.
         on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
-        final_answer: Whether the final answer, text or structured, is judged, too. A structured answer in the same
-            message as calls is judged after them, with their results. An answer that is not approved is replaced in the
-            state. So is one that the group could not be shown in full, such as an answer with an image or the result of
-            a `return_direct` tool that ends the run. Calls that were made with it stay in the state, without their
-            results. Streams show the model's text before it is replaced, and the mode "messages" shows only that text:
-            show users the last state only.
+        final_answer: Whether the final answer, text or structured, is judged, too. A structured answer is judged with
+            the text beside it, and after the calls of the same message, with their results. An answer that is not
+            approved is replaced in the state. So is one that the group could not be shown in full, such as an answer
+            with an image or the result of a `return_direct` tool that ends the run. Calls that were made with it stay
+            in the state, without their results. Streams show the model's text before it is replaced, and the mode
+            "messages" shows only that text: show users the last state only.
 
     Raises:
         TypeError: If the graph is not compiled, or `tools` does not hold names.
@@ -173,12 +174,11 @@ class CoEMiddleware(CoEVerdicts):
         """Runs the tool if the group, or a person where the group is uncertain, approves the call as it runs."""
         if (stopped := self._refuse(request)) is not None:
             return stopped
-        if request.tool is not None:
-            return handler(self._guarded(request))
         # a tool of another middleware: it cannot be wrapped here
-        if request.tool_call["name"] in self._gated and (stopped := self._judge(request, request.tool_call)):
+        is_unknown = request.tool is None and request.tool_call["name"] in self._gated
+        if is_unknown and (stopped := self._judge(request, request.tool_call)):
             return stopped
-        return handler(request)
+        return handler(self._guarded(request))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
@@ -186,11 +186,10 @@ class CoEMiddleware(CoEVerdicts):
         """Runs the tool if it may; see `wrap_tool_call`."""
         if (stopped := self._refuse(request)) is not None:
             return stopped
-        if request.tool is not None:
-            return await handler(self._guarded(request))
-        if request.tool_call["name"] in self._gated and (stopped := await self._ajudge(request, request.tool_call)):
+        is_unknown = request.tool is None and request.tool_call["name"] in self._gated
+        if is_unknown and (stopped := await self._ajudge(request, request.tool_call)):
             return stopped
-        return await handler(request)
+        return await handler(self._guarded(request))
 
     def _steps(self, pending: Pending, runtime: Runtime[Any]) -> Runnable[Any, Any]:
         """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.
@@ -394,7 +393,8 @@ class CoEMiddleware(CoEVerdicts):
         is_gated = tool.name in self._gated
 
         def executed(given: Any) -> ToolCall:
-            hidden = _injected(tool)
+            # a call of another name has the arguments of that tool replaced
+            hidden = _injected(tool) if given["name"] == tool.name else set[str]()
             args = {key: value for key, value in given["args"].items() if key not in hidden}
             return ToolCall(name=tool.name, args=args, id=given["id"], type="tool_call")
 
@@ -443,7 +443,7 @@ def _with_signature(function: Callable[..., Any], of: Callable[..., Any]) -> Cal
         return function(*args, **options)
 
     refusing.__name__, refusing.__doc__ = getattr(of, "__name__", "function"), of.__doc__
-    refusing.__annotations__ = getattr(of, "__annotations__", {})
+    refusing.__annotations__ = _hints(of)  # resolved: the names in them are those of another module
     refusing.__signature__ = inspect.signature(of)  # type: ignore[attr-defined]
     return refusing
 
@@ -561,11 +561,29 @@ def _note_call(result: Any, call: ToolCall, request: ToolCallRequest) -> Any:
 
 
 def _injected(tool: BaseTool) -> set[str]:
-    """Returns the injected arguments: those of the tool's schema that the model is not shown."""
+    """Returns the injected arguments, which the model is not shown and the agent replaces."""
     whole, shown = tool.get_input_schema(), tool.tool_call_schema
-    if not (isinstance(shown, type) and issubclass(shown, BaseModel)):
-        return set()
-    return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)
+    if isinstance(shown, type) and issubclass(shown, BaseModel):
+        return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)
+    # a schema in JSON, as the tools of an MCP server have it, names none: the function does
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+    hints = _hints(function) if function else {}
+    return {name for name, hint in hints.items() if name == "runtime" or _is_injected(hint)}
+
+
+def _is_injected(hint: Any) -> bool:
+    """Returns whether the agent replaces an argument with this annotation, whatever the model gives for it."""
+    marks = (get_origin(hint) or hint, *getattr(hint, "__metadata__", ()))
+    return any(
+        issubclass(mark if isinstance(mark, type) else type(mark), InjectedToolArg | ToolRuntime) for mark in marks
+    )
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        return dict(getattr(function, "__annotations__", {}))
 
 
 def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:
@@ -573,4 +591,6 @@ def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:
     found = last_reply(messages)
     rest = messages if found is None else messages[found[0] :]
     end = [[message.type, message.id, repr(message.content), repr(message.additional_kwargs)] for message in rest]
-    return hashlib.sha256(repr((end, state.get("structured_response"))).encode(errors="replace")).hexdigest()
+    structured = state.get("structured_response")
+    whole = (end, None if structured is None else structured_text(structured))
+    return hashlib.sha256(repr(whole).encode(errors="replace")).hexdigest()

@@ -5,12 +5,14 @@ import json
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, get_args
 
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic import BaseModel
 
 from coe_agents.clustering import parse_choice
 from coe_agents.errors import is_control_flow
@@ -102,12 +104,13 @@ class Reviewer:
 
         def asks() -> str | Verdict:
             replies = _replies(after)
-            shown: list[AnyMessage] = [*([reply] if structured is None else []), *replies.values()]
+            shown: list[AnyMessage] = [reply, *replies.values()]
             for message in shown:
                 if hidden := _hidden_blocks(message) or _hidden_extras(message):
                     what = "the answer" if message is reply else "a result beside the answer"
                     return create_unmeasured("uncertain", f"{what} holds {hidden}, which the group is not shown")
-            answer = _whole_text(reply) if structured is None else f"{structured!r}\n{_as_json(structured)}"
+            text = _whole_text(reply)
+            answer = text if structured is None else f"{structured_text(structured)}\n{text}".strip()
             made = [
                 _made(call, replies[call["id"]], result=_whole_text(replies[call["id"]]))
                 for call in reply.tool_calls
@@ -311,8 +314,15 @@ def _whole_text(reply: AnyMessage) -> str:
     return f"{text}\n{json.dumps({_REASONING: reasoning}, ensure_ascii=False)}" if reasoning else text
 
 
-def _as_json(structured: Any) -> str:
-    """Returns a structured answer as JSON: its `repr` may omit fields."""
-    dump = getattr(structured, "model_dump", None)
-    plain = dump() if callable(dump) else getattr(structured, "__dict__", structured)
-    return json.dumps(plain, ensure_ascii=False, default=repr)
+def structured_text(structured: Any) -> str:
+    """Returns all that a structured answer holds: its `repr` may omit fields, and so may its own JSON."""
+    return f"{structured!r}\n{json.dumps(structured, ensure_ascii=False, default=_fields)}"
+
+
+def _fields(value: Any) -> Any:
+    """Returns the fields of a model or a data class by name; any other value as text."""
+    if isinstance(value, BaseModel):
+        return {**dict(value), **{name: getattr(value, name) for name in type(value).model_computed_fields}}
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return repr(value)

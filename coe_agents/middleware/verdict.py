@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -209,6 +210,13 @@ def in_words(verdict: Verdict) -> str:
 def call_as_json(args: Any) -> str:
     """Returns a call's arguments in the form that is shown."""
     return json.dumps(args, ensure_ascii=False)
+
+
+def fenced(text: str) -> str:
+    """Returns a text as a block of code, which interfaces show unchanged; invisible characters are escaped."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{visible(text)}\n{fence}"
 
 
 def fingerprint(call: ToolCall, message_id: str | None) -> str:

@@ -1,6 +1,7 @@
 """Owns the step that judges tool calls: after the model, before a person is asked or a tool runs."""
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
@@ -16,6 +17,7 @@ from coe_agents.middleware.verdict import (
     VERDICTS,
     Verdict,
     call_as_json,
+    fenced,
     fingerprint,
     in_words,
     verdict_of,
@@ -25,6 +27,10 @@ from coe_agents.prompts import visible
 
 DUPLICATES = "coe_duplicates"
 """The key of the agent's private state that holds the new ids of calls that had the id of an earlier one."""
+
+
+_NO_MARKUP = re.compile(r"""([^\W_]|(?<=[^\W_])_(?=[^\W_])|(?<!www)\.|[ "{}:,;()%'=+>-])*""")
+"""A line that Markdown shows as it is, and turns no part of into a link."""
 
 
 class VerdictState(AgentState[Any]):
@@ -259,11 +265,16 @@ def lacks_approval(request: ToolCallRequest) -> bool:
 def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any]) -> str:
     """Returns the call and the group's verdict on it: `description` of a `HumanInTheLoopMiddleware`.
 
-    Invisible characters in it are escaped (`coe_agents.prompts.visible`).
+    Invisible characters in it are escaped (`coe_agents.prompts.visible`). A text that Markdown would show otherwise,
+    such as an image or a comment in the arguments, is a block of code.
     """
     verdict = verdict_of(state, call)
-    opinion = "the group was not asked" if verdict is None else in_words(verdict)
-    return visible(f"{call['name']} {call_as_json(call['args'])}\n{opinion}")
+    lines = [
+        f"{call['name']} {call_as_json(call['args'])}",
+        "the group was not asked" if verdict is None else in_words(verdict),
+    ]
+    text = "\n".join(lines)
+    return visible(text) if all(map(_NO_MARKUP.fullmatch, lines)) else fenced(text)
 
 
 def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:

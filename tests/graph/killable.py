@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sqlite3
+import threading
 import time
 from collections import Counter
 from contextlib import closing
@@ -34,6 +35,7 @@ class Diary:
     def __init__(self, folder, *, dies_after=None, dies_in=None):
         self.path, self.dies_after, self.dies_in = Path(folder, "calls"), dies_after, dies_in
         self.n_writes, self.saved = 0, {tuple(call[:3]) for call in self.read() if call[3] == "said"}
+        self.answering, self.is_dying, self.lock = set(), False, threading.Lock()
 
     def read(self):
         """Returns the calls so far, as [agent, round, question, "asked" or "said", conversation]."""
@@ -45,14 +47,31 @@ class Diary:
             file.flush()
             os.fsync(file.fileno())
 
+    def may_answer(self, call):
+        """Returns whether an agent may answer now; it is waited for then."""
+        with self.lock:
+            if not self.is_dying:
+                self.answering.add(call)
+            return not self.is_dying
+
     def wrote(self, writes=()):
-        """Called when a write is on disk."""
-        self.n_writes += 1
-        if self.n_writes == self.dies_after:
-            die()
-        for channel, value in writes:
-            if channel == "responses" and isinstance(value, list):
-                self.saved |= {(row["agent"], row["round"], row["text"].rpartition(" ")[0]) for row in value}
+        """Called when a write is on disk; returns whether it is the last before the kill.
+
+        A write may come late: LangGraph waits for a checkpoint, not for the writes of the nodes before it. The kill must
+        not cut off an agent that is answering then, which would rightly be asked again: use `must_still_wait`.
+        """
+        with self.lock:
+            self.n_writes += 1
+            self.is_dying = self.is_dying or self.n_writes == self.dies_after
+            for channel, value in writes:
+                if channel == "responses" and isinstance(value, list):
+                    self.saved |= {(row["agent"], row["round"], row["text"].rpartition(" ")[0]) for row in value}
+            return self.n_writes == self.dies_after
+
+    def must_still_wait(self):
+        """Returns whether an answer that an agent gave is not on disk yet."""
+        with self.lock:
+            return not self.answering <= self.saved
 
 
 class NotedAgent(ScriptedAgent):
@@ -86,7 +105,7 @@ class NotedAgent(ScriptedAgent):
 
     def _await_turn(self, request):
         self._note(request, "asked")
-        while self._must_wait(request):
+        while self._must_wait(request) or not self.diary.may_answer((self.name, request["round"], request["question"])):
             time.sleep(0.005)
 
     def sample(self, request, config=None):
@@ -103,12 +122,18 @@ class NotedSaver(SqliteSaver):
 
     def put(self, *args):
         config = super().put(*args)
-        self.diary.wrote()
+        self._note()
         return config
 
     def put_writes(self, config, writes, *args):
         super().put_writes(config, writes, *args)
-        self.diary.wrote(writes)
+        self._note(writes)
+
+    def _note(self, writes=()):
+        if self.diary.wrote(writes):
+            while self.diary.must_still_wait():
+                time.sleep(0.005)
+            die()
 
 
 class NotedAsyncSaver(AsyncSqliteSaver):
@@ -116,12 +141,18 @@ class NotedAsyncSaver(AsyncSqliteSaver):
 
     async def aput(self, *args):
         config = await super().aput(*args)
-        self.diary.wrote()
+        await self._note()
         return config
 
     async def aput_writes(self, config, writes, *args):
         await super().aput_writes(config, writes, *args)
-        self.diary.wrote(writes)
+        await self._note(writes)
+
+    async def _note(self, writes=()):
+        if self.diary.wrote(writes):
+            while self.diary.must_still_wait():
+                await asyncio.sleep(0.005)
+            die()
 
 
 class Rounds:

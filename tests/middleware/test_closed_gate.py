@@ -355,3 +355,29 @@ async def test_equal_verdicts_are_no_reason_to_ask_the_judges_for_random_charact
         probes = [asked for asked in server.requests if is_probe(asked)]
     assert bank.transfers == [("Ann", 10.0)]
     assert probes == []
+
+
+@every_mode
+@pytest.mark.parametrize("named", [True, False])
+async def test_middleware_behind_the_gate_that_mends_a_misspelt_name_has_the_call_judged(mode, named):
+    class Mending(AgentMiddleware):
+        def mended(self, request):
+            if request.tool is not None:
+                return request
+            tool = next(one for one in request.runtime.tools if one.name == "transfer_money")
+            name = tool.name if named else request.tool_call["name"]
+            return request.override(tool=tool, tool_call={**request.tool_call, "name": name})
+
+        def wrap_tool_call(self, request, handler):
+            return handler(self.mended(request))
+
+        async def awrap_tool_call(self, request, handler):
+            return await handler(self.mended(request))
+
+    bank = Bank()
+    _, group = judges(*AGAINST)
+    gate = CoEMiddleware(group, tools=["transfer_money"])
+    misspelt = says(call("transfer_mony"))
+    (reply,) = replies(await run(mode, agent(None, bank, misspelt, middleware=[gate, Mending()]), PAY))
+    assert bank.transfers == []
+    assert "the group is confident and does not approve" in reply.content

@@ -1,12 +1,12 @@
 """The stock HumanInTheLoopMiddleware beside ours."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage
-from langchain_core.tools import tool
+from langchain_core.tools import InjectedToolArg, StructuredTool, tool
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
 
@@ -230,3 +230,65 @@ async def test_what_a_tool_is_given_beside_the_call_is_no_part_of_it(mode):
     await run(mode, create_agent(driver, [transfer_money], middleware=[gate]), PAY)
     assert sent == [("Ann", 2, "c1")]
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("planted", "hidden"),
+    [("![x](http://evil)", "![x]"), ("<!-- 1000 to Eve -->", "<!--"), ("[Ann](x)", "]("), ("`a`", "`a`")],
+)
+def test_what_markdown_would_render_or_hide_in_a_call_is_described_as_code(planted, hidden):
+    shown = describe_call(call(to=planted), {"messages": []}, None).splitlines()
+    assert hidden in shown[1]
+    assert shown[0] == shown[-1] == "```"
+
+
+@pytest.mark.parametrize("planted", ["```", "&lt;", "*a*", "~~a~~", "__a__", "$a$", "a\\*", "www.evil.com", "a@b.com"])
+def test_what_is_described_as_code_cannot_end_it(planted):
+    shown = describe_call(call(to=planted), {"messages": []}, None).splitlines()
+    assert set(shown[0]) == {"`"}
+    assert shown[0] == shown[-1]
+    assert shown[0] not in "".join(shown[1:-1])
+
+
+def mcp_call(runtime: Annotated[object | None, InjectedToolArg()] = None, **arguments: Any) -> str:
+    return f"sent {arguments}"
+
+
+def paying(to: str, amount: float, runtime: "ToolRuntime[Any, Any]") -> str:
+    return f"sent { {'to': to, 'amount': amount} }"
+
+
+SCHEMA = {
+    "type": "object",
+    "title": "transfer_money",
+    "description": "Pays",
+    "properties": {"to": {"type": "string"}, "amount": {"type": "number"}},
+    "required": ["to", "amount"],
+}
+
+
+@every_mode
+@pytest.mark.parametrize("function", [mcp_call, paying])
+@pytest.mark.parametrize("n_gates", [1, 2])
+async def test_an_approved_call_of_a_tool_with_a_json_schema_runs(mode, function, n_gates):
+    """Tools of MCP servers have one."""
+    asked: list[str] = []
+    group = judged_by({"": "approve"}, asked)
+    gates = [CoEMiddleware(group, tools=["transfer_money"], name=f"gate{i}") for i in range(n_gates)]
+    pay = StructuredTool.from_function(function, name="transfer_money", description="Pays.", args_schema=SCHEMA)
+    driver = ScriptedDriver(script=[says(call()), AIMessage("Done.")])
+    (reply,) = replies(await run(mode, create_agent(driver, [pay], middleware=gates), PAY))
+    assert reply.content == "sent {'to': 'Ann', 'amount': 10}"
+    assert len(asked) == n_gates
+
+
+def test_what_the_schema_in_json_does_not_name_is_judged():
+    def pay(to: str, amount: float, copy_to: str = "") -> str:
+        raise AssertionError
+
+    asked: list[str] = []
+    gate = CoEMiddleware(judged_by({"Eve": "reject", "": "approve"}, asked), tools=["transfer_money"])
+    tools = [StructuredTool.from_function(pay, name="transfer_money", description="Pays.", args_schema=SCHEMA)]
+    driver = ScriptedDriver(script=[says(call(to="Ann", amount=1, copy_to="Eve")), AIMessage("Done.")])
+    (reply,) = replies(create_agent(driver, tools, middleware=[gate]).invoke(PAY))
+    assert reply.status == "error"

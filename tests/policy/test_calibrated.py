@@ -328,7 +328,10 @@ def test_an_agent_is_refused(fields, message):
         ({"risk": 0.0}, '"risk" must be above 0 and below 1; got 0.0. Pass a share such as 0.1'),
         ({"risk": 1.0}, '"risk" must be above 0 and below 1; got 1.0'),
         ({"confidence": 1}, '"confidence" must be above 0 and below 1; got 1. Pass a share'),
-        ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0 or null; got -1e-09. Calibrate again'),
+        (
+            {"threshold": -1e-9},
+            '"threshold" must be a finite number of at least 0 or null; got -1e-09. Calibrate again',
+        ),
         ({"bound": 1.001}, '"bound" must be in [0, 1] or null; got 1.001. Calibrate again'),
         (
             {"n_wrong": 21},

@@ -47,7 +47,9 @@ class CoEError(Exception):
 
     def __str__(self) -> str:
         message = super().__str__()
-        return f"{message.rstrip('.')}. {self.hint}" if self.hint else message
+        if not self.hint:
+            return message
+        return f"{message if message.endswith('?') else message.rstrip('.') + '.'} {self.hint}"
 
 
 class ConfigurationError(CoEError):

@@ -60,9 +60,12 @@ def load_extension(entry: EntryPoint, *, folder: Path | None = None) -> Any:
         module = import_module(entry.module)
     except Exception as error:  # a module may raise anything
         described = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ConfigurationError(
-            failure + described, hint="Install the package that has it, or correct the name"
-        ) from error
+        hint = "Install the package that has it, or correct the name"
+        if folder is not None and isinstance(error, ModuleNotFoundError) and error.name == entry.module:
+            hint = (
+                f"Install the package that has it, put {entry.module}.py into {folder.resolve()}, or correct the name"
+            )
+        raise ConfigurationError(failure + described, hint=hint) from error
     try:
         return reduce(getattr, entry.attr.split("."), module)
     except AttributeError as error:

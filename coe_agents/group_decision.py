@@ -163,8 +163,9 @@ class GroupDecision:
                     f'<td style="text-align:left;padding-left:.5em">{escape(_short(text, 80))}</td></tr>'
                 )
             if len(ranked) > _SHOWN:
-                rest = sum(share for _, share in ranked[_SHOWN:])
-                yield f"<tr><td></td><td>{rest:.0%}</td><td></td><td>{len(ranked) - _SHOWN} others</td></tr>"
+                rest, n_others = sum(share for _, share in ranked[_SHOWN:]), len(ranked) - _SHOWN
+                others = "1 other" if n_others == 1 else f"{n_others} others"
+                yield f"<tr><td></td><td>{rest:.0%}</td><td></td><td>{others}</td></tr>"
         for name, why in self.failed_agents.items():
             yield (
                 f'<tr><th style="text-align:left;padding-right:.8em">{escape(name)}</th>'

@@ -1,6 +1,7 @@
 """Owns the values that pass between the parts: requests, responses and rulings, and the closed sets of names."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
 
 Action = Literal["answer", "abstain", "escalate", "another_round"]
@@ -285,3 +286,14 @@ class Ruling(TypedDict):
     reason: str
     decided_by: NotRequired[str]
     usage: NotRequired[Usage]
+
+
+def check_number(value: object, *, where: str, is_whole: bool = False) -> None:
+    """Refuses what cannot be compared with a number, such as the text "2"; `where` names the argument.
+
+    Raises:
+        TypeError: If `value` is not a number, or not an integer where `is_whole`.
+    """
+    if not isinstance(value, Integral if is_whole else Real):
+        kind = "an integer" if is_whole else "a number"
+        raise TypeError(f"{where} must be {kind}; got {value!r}. Pass {kind}")

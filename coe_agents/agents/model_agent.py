@@ -31,7 +31,7 @@ from coe_agents.agents.choice.probability import ChoiceProbabilities, achoice_pr
 from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, may_be_probed, to_late_finding
 from coe_agents.errors import AgentTimeoutError, CoEError, NoChoiceError
 from coe_agents.redaction import secrets_of
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.types import AgentReply, AgentRequest, check_number
 
 _LOG = logging.getLogger(__name__)
 _MOST_SAMPLES = 500
@@ -177,6 +177,17 @@ class ModelAgent:
         max_response_chars: int = 20_000,
         on_greedy: OnGreedy = "exclude",
     ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(
+                f'"name" of ModelAgent must be a string; got {type(name).__name__}. Write ModelAgent(name, model)'
+            )
+        check_number(n_samples, where='"n_samples" of ModelAgent', is_whole=True)
+        for option, value in (
+            ("temperature", temperature),
+            ("weight", weight),
+            ("max_response_chars", max_response_chars),
+        ):
+            check_number(value, where=f'"{option}" of ModelAgent')
         _check(bool(name.strip()), '"name" must not be empty', name, "Name each agent differently")
         _check(
             1 <= n_samples <= _MOST_SAMPLES,

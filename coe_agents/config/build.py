@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,13 +55,6 @@ from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.divergences import Divergence, check_divergence
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
-_CLUSTERERS = {
-    "normalized": "NormalizedMatch",
-    "embedding": "EmbeddingSimilarity",
-    "llm": "BidirectionalEntailment",
-    "entailment": "BidirectionalEntailment",
-}
-"""The classes behind the built-in kinds, whose models are not needed for their names."""
 _METHODS = {
     "clusterer": ("cluster", ("responses", "questions"), ()),
     "policy": ("decide", ("measurement",), ("round", "max_rounds")),
@@ -174,20 +166,9 @@ def create_policy(config: Config) -> Policy:
 
 def _load_calibrated(config: Config, section: CalibratedConfig) -> CalibratedPolicy:
     try:
-        policy = CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
+        return CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
     except ConfigurationError as error:
         raise FieldError("path", str(error)) from error
-    clusterer = _CLUSTERERS.get(config.clusterer.kind) or type(create_clusterer(config)).__name__
-    calibrated = policy.calibration
-    for part, now, then in (
-        ("clusterer", clusterer, calibrated.clusterer),
-        ("divergence", config.graph.divergence, "kl"),
-        ("agents", sorted(agent.name for agent in config.agents), sorted(calibrated.agents)),
-    ):
-        if now != then:
-            message = f"the calibrated risk does not hold: {part} {now} differs from {then} at calibration"
-            warnings.warn(message, stacklevel=2)
-    return policy
 
 
 def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:

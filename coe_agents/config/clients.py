@@ -146,7 +146,7 @@ def _create_client(create: Callable[[], _Client], *, provider: str, key: str | N
         if field == "provider" and isinstance(error, ValueError):
             # LangChain's message lists its providers
             supported = re.findall(r"[\w-]+", str(error).partition("\nSupported providers")[2])
-            near = did_you_mean(provider, supported)
+            near = did_you_mean(provider, [*LOCAL_PROVIDERS, *supported])
             described += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
             described += f". {near}" if near else ""
         message = redact(f"{owner} cannot be created: {described}", {key} if key else ())

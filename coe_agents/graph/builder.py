@@ -23,12 +23,12 @@ from coe_agents.graph.nodes.prepare import prepare_node
 from coe_agents.graph.rounds import fan_out
 from coe_agents.graph.runnables import OneForm
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import Policy, Weighting
+from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, Weighting
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
-from coe_agents.types import DECIDERS, Agent, Regime
+from coe_agents.types import DECIDERS, Agent, Regime, check_number
 from coe_agents.uncertainty import coordinate
-from coe_agents.uncertainty.divergences import Divergence, check_divergence
+from coe_agents.uncertainty.divergences import Divergence, check_divergence, divergence_name
 
 _ENDS = ("answer", "abstain", "escalate")
 _OWN_NODES = ("prepare", "cluster", "measure", "coordinate", "another_round", "clarify", "escalation", *_ENDS)
@@ -104,6 +104,10 @@ def create_coe_graph(
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
         ValueError: If the parts do not fit together.
 
+    Warns:
+        UserWarning: A `RegimePolicy` has a threshold out of reach, or a `CalibratedPolicy` was calibrated with another
+            clusterer (by its class), divergence or group.
+
     Example:
         >>> from coe_agents import ThresholdPolicy
         >>> from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
@@ -112,16 +116,17 @@ def create_coe_graph(
         'answer'
     """
     _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
-    _check_options(weighting=weighting, divergence=divergence, coordination=coordination, retries=retries)
+    _check_options(weighting=weighting, divergence=divergence, coordination=coordination)
+    _check_numbers(retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     min_agents = quorum(len(names), min_agents)
     _check_group(agents, names, min_agents=min_agents)
     bounds = Bounds(max_rounds, token_budget, deadline)
-    if max_question_chars < 1:
-        raise ValueError(f'"max_question_chars" must be at least 1; got {max_question_chars}. Omit it for 100,000')
     if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(names))):
         message = f"with {len(names)} agents, {policy!r} can never see the regimes {', '.join(unreachable)}"
         warnings.warn(message, stacklevel=2)
+    if differences := _differences_from_calibration(policy, clusterer, divergence, names):
+        warnings.warn(f"the calibrated risk does not hold: {'; '.join(differences)}", stacklevel=2)
 
     table = Strategies(strategies)
     may_clarify = clarify or table.may_clarify
@@ -207,15 +212,22 @@ def _check_object(part: object, name: str, *, method: str, hint: str) -> None:
         raise TypeError(f'"{name}" must have the method "{method}"; got {part!r}. {hint}')
 
 
-def _check_options(*, weighting: str, divergence: Divergence, coordination: str | None, retries: int) -> None:
+def _check_options(*, weighting: str, divergence: Divergence, coordination: str | None) -> None:
     if weighting not in get_args(Weighting):
         choices = ", ".join(get_args(Weighting))
         raise ValueError(f'"weighting" must be one of {choices}; got {weighting!r}. "auto" suits most')
     check_divergence(divergence)
     if coordination is not None:
         coordinate([[1.0]], solver=coordination)  # raises for an unknown name
+
+
+def _check_numbers(*, retries: int, max_question_chars: int) -> None:
+    check_number(retries, where='"retries"', is_whole=True)
     if retries < 0:
         raise ValueError(f'"retries" must be at least 0; got {retries}. 0 never asks a failed agent again')
+    check_number(max_question_chars, where='"max_question_chars"')
+    if max_question_chars < 1:
+        raise ValueError(f'"max_question_chars" must be at least 1; got {max_question_chars}. Omit it for 100,000')
 
 
 def _check_group(agents: Sequence[Agent], names: Sequence[str], *, min_agents: int) -> None:
@@ -228,8 +240,27 @@ def _check_group(agents: Sequence[Agent], names: Sequence[str], *, min_agents: i
         raise ValueError(f'the names of "agents" must differ; got {twice!r} twice. Rename one')
     if not any(agent.weight > 0 for agent in agents):
         raise ValueError('"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them')
+    check_number(min_agents, where='"min_agents"', is_whole=True)
     if not 1 <= min_agents <= len(names):
         raise ValueError(f'"min_agents" must be in 1..{len(names)}; got {min_agents}. Omit it for a majority')
+
+
+def _differences_from_calibration(
+    policy: Policy, clusterer: Clusterer, divergence: Divergence, names: Sequence[str]
+) -> list[str]:
+    """Returns in what the graph differs from what its policy, or a policy of its chain, was calibrated on."""
+    links = policy.policies if isinstance(policy, PolicyChain) else (policy,)
+    return [
+        f"{part} {now} differs from {then} at calibration"
+        for link in links
+        if isinstance(link, CalibratedPolicy)
+        for part, now, then in (
+            ("clusterer", type(clusterer).__name__, link.calibration.clusterer),
+            ("divergence", divergence_name(divergence), link.calibration.divergence),
+            ("agents", ", ".join(sorted(names)), ", ".join(sorted(link.calibration.agents))),
+        )
+        if now != then
+    ]
 
 
 def _check_name(name: object) -> None:

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 
 from coe_agents.graph.state import CoEState
+from coe_agents.types import check_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +13,7 @@ class Bounds:
     """The bounds of one question; see `create_coe_graph`.
 
     Raises:
+        TypeError: If one is not a number.
         ValueError: If one is out of range.
     """
 
@@ -20,6 +22,10 @@ class Bounds:
     deadline: float | None = None
 
     def __post_init__(self) -> None:
+        check_number(self.max_rounds, where='"max_rounds"', is_whole=True)
+        for name in ("token_budget", "deadline"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), where=f'"{name}"')
         if self.max_rounds < 1:
             raise ValueError(f'"max_rounds" must be at least 1; got {self.max_rounds}. 1 asks each agent once')
         if self.token_budget is not None and self.token_budget < 1:

@@ -9,7 +9,7 @@ from coe_agents.policy.measurement import (
     DEFAULT_EPISTEMIC_THRESHOLD,
     Measurement,
 )
-from coe_agents.types import Action, Regime
+from coe_agents.types import Action, Regime, check_number
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -147,8 +147,10 @@ def check_threshold(value: float, *, where: str) -> float:
     """Returns `value` as a float if it can be a threshold in nats.
 
     Raises:
+        TypeError: If it is not a number.
         ValueError: If it is negative or NaN.
     """
+    check_number(value, where=where)
     if not value >= 0:
         raise ValueError(
             f"{where} must be a number of nats of at least 0; got {value!r}. Choose it on labelled questions"

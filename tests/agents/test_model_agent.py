@@ -296,3 +296,23 @@ def test_options_that_cannot_work_are_refused(options):
 def test_what_is_no_chat_model_is_refused(model):
     with pytest.raises(TypeError, match="must be a chat model"):
         ModelAgent("a", model)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            CountingModel(),
+            {},
+            r'"name" of ModelAgent must be a string; got CountingModel\. Write ModelAgent\(name, model\)',
+        ),
+        ("a", {"n_samples": "5"}, r'"n_samples" of ModelAgent must be an integer; got \'5\'\. Pass'),
+        ("a", {"temperature": "1"}, r'"temperature" of ModelAgent must be a number; got \'1\'\. Pass'),
+        ("a", {"weight": None}, r'"weight" of ModelAgent must be a number; got None\. Pass'),
+        ("a", {"timeout": "60"}, r'"timeout" of ModelAgent must be a number; got \'60\'\. Pass'),
+        ("a", {"retries": "2"}, r'"retries" of ModelAgent must be a number; got \'2\'\. Pass'),
+    ],
+)
+def test_options_of_the_wrong_type_are_named(name, options, message):
+    with pytest.raises(TypeError, match=message):
+        ModelAgent(name, CountingModel(), **options)

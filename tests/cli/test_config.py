@@ -153,6 +153,7 @@ def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
         ('"tiny-llama"', '"gpt"', 'coe.toml:4: agents[0].model: "model" of agent "local" must be one of tiny-llama'),
         ('"openai"', '"opnai"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Unable to infer'),
         ('"openai"', '"opnai"', 'Did you mean "openai"?'),
+        ('"tinyworld"', '"tinywrld"', 'Did you mean "tinyworld"?'),
         ('"openai"', '"anthropic"', 'coe.toml:8: agents[1].provider: agent "served" cannot be created: Initializing'),
         ('"openai"', '"huggingface"', 'Set provider = "transformers", which runs the same models'),
         ("COE_TEST_KEY", "COE_NO_KEY", 'coe.toml:11: agents[1].api_key_env: the environment variable "COE_NO_KEY"'),

@@ -202,6 +202,29 @@ def test_what_would_fail_at_the_first_question_is_a_mistake_of_the_file(tmp_path
         assemble(load_config(written(tmp_path, GOOD.replace(found, put))))
 
 
+def test_a_value_of_the_wrong_type_is_shown_and_each_message_ends_once(tmp_path):
+    broken = GOOD.replace("temperature = 0.7", 'temperature = "hot"').replace(
+        'kind = "normalized"', 'kind = "normalised"'
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        load_config(written(tmp_path, broken))
+    assert "unable to parse string as a number; got 'hot'" in str(caught.value)
+    assert 'Did you mean "normalized"? "coe-agents config init"' in str(caught.value)
+
+
+def test_a_key_in_a_field_of_the_wrong_type_is_not_shown(tmp_path):
+    broken = GOOD.replace("timeout = 5", "timeout = 5\n[judge]\nprovider = 'openai'\nmodel = ['sk-secret']")
+    with pytest.raises(ConfigurationError, match=r"judge\.model") as caught:
+        load_config(written(tmp_path, broken))
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_a_module_that_is_not_found_may_lie_beside_the_file(tmp_path):
+    broken = GOOD.replace('kind = "normalized"', 'kind = "my_parst:Same"')
+    with pytest.raises(ConfigurationError, match=f"put my_parst.py into {tmp_path}, or correct"):
+        assemble(load_config(written(tmp_path, broken)))
+
+
 def test_rounds_are_bound_and_planned_as_the_file_says(tmp_path, monkeypatch):
     given = {}
     monkeypatch.setattr("coe_agents.config.build.create_coe_graph", lambda agents, **options: given.update(options))

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from typing import Annotated, TypedDict
 
 import pytest
@@ -9,7 +10,14 @@ from langgraph.graph.message import add_messages
 
 from coe_agents import AskPerson, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy import Decision
+from coe_agents.policy import (
+    CalibratedPolicy,
+    Calibration,
+    Decision,
+    FalseConsensusGuard,
+    PolicyChain,
+)
+from coe_agents.policy.calibrated import CalibratedAgent
 from coe_agents.rounds import Debate
 from tests.doubles import CountingModel, ScriptedAgent
 
@@ -315,6 +323,59 @@ def test_nothing_asked_is_an_error(given):
         graph(*trio()).compile().invoke(given)
 
 
+def test_a_blank_question_is_not_called_a_missing_one():
+    with pytest.raises(
+        ValueError, match=r'"question" of the input must be a text that is not blank; got \'  \'\. Write'
+    ):
+        graph(*trio()).compile().invoke({"question": "  "})
+
+
+def test_a_question_that_is_no_text_is_refused():
+    with pytest.raises(TypeError, match=r'"question" of the input must be a string; got 3\. Write'):
+        graph(*trio()).compile().invoke({"question": 3})
+
+
+CALIBRATION = Calibration(
+    risk=0.1,
+    confidence=0.9,
+    threshold=0.5,
+    n_questions=50,
+    n_answered=40,
+    n_wrong=1,
+    bound=0.09,
+    agents={name: CalibratedAgent(1, 9, "mixed") for name in "abc"},
+    clusterer="BidirectionalEntailment",
+    correctness="reference",
+    date="2026-01-01T00:00:00+00:00",
+    uncertainties=(0.0, 0.5, 1.0),
+)
+
+
+@pytest.mark.parametrize("in_chain", [False, True])
+def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of(in_chain):
+    policy = CalibratedPolicy(CALIBRATION)
+    given = PolicyChain(FalseConsensusGuard(max_conformity=0.5), policy) if in_chain else policy
+    with pytest.warns(UserWarning, match="the calibrated risk does not hold") as caught:
+        create_coe_graph(
+            [ScriptedAgent("a", ["x"]), ScriptedAgent("d", ["x"])],
+            clusterer=NormalizedMatch(),
+            policy=given,
+            divergence="js",
+        )
+    (message,) = [str(warning.message) for warning in caught]
+    assert "clusterer NormalizedMatch differs from BidirectionalEntailment at calibration" in message
+    assert "divergence js differs from kl" in message
+    assert "agents a, d differs from a, b, c" in message
+    assert caught[0].filename == __file__
+
+
+def test_the_group_that_was_calibrated_is_not_warned_of():
+    same = replace(CALIBRATION, clusterer="NormalizedMatch")
+    create_coe_graph(
+        [ScriptedAgent(name, ["x"]) for name in "cab"], clusterer=NormalizedMatch(), policy=CalibratedPolicy(same)
+    )
+
+
 def test_batches_do_not_share_responses():
     class Echo(ScriptedAgent):
         def sample(self, request, config=None):
@@ -418,6 +479,12 @@ def test_a_bare_model_is_refused_with_what_to_do():
         ({"escalation": AskPerson}, r'"escalation" must be an object, not a class; got AskPerson\. Call it'),
         ({"strategies": {"conflict": Debate}}, r"a strategy must be an object, not a class; got Debate\. Call it"),
         ({"canonicalize": "short"}, r'"canonicalize" must be a function .*; got \'short\'\. Pass'),
+        ({"max_rounds": "2"}, r'"max_rounds" must be an integer; got \'2\'\. Pass'),
+        ({"token_budget": "many"}, r'"token_budget" must be a number; got \'many\'\. Pass'),
+        ({"deadline": "60"}, r'"deadline" must be a number; got \'60\'\. Pass'),
+        ({"min_agents": "2"}, r'"min_agents" must be an integer; got \'2\'\. Pass'),
+        ({"max_question_chars": "x"}, r'"max_question_chars" must be a number; got \'x\'\. Pass'),
+        ({"retries": None}, r'"retries" must be an integer; got None\. Pass'),
     ],
 )
 def test_wrong_parts_are_refused_before_any_agent_is_paid_for(parts, message):

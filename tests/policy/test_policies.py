@@ -144,6 +144,11 @@ def test_the_quorum_is_a_majority_unless_given(n_agents, least):
     assert quorum(n_agents, 1) == 1
 
 
+def test_a_threshold_is_a_number():
+    with pytest.raises(TypeError, match=r'"max_coe" of ThresholdPolicy must be a number; got \'0\.5\'\. Pass'):
+        ThresholdPolicy("0.5")
+
+
 def test_regime_table_has_safe_defaults():
     policy = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
     actions = {regime: decide(policy, measurement(regime=regime)).action for regime in policy.actions}

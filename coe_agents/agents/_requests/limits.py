@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from coe_agents.errors import AgentTimeoutError
+from coe_agents.types import check_number
 
 _T = TypeVar("_T")
 
@@ -19,8 +20,17 @@ def check_limits(
     """Refuses limits that cannot work; `owner` is whose they are, for the error.
 
     Raises:
+        TypeError: If one is not a number.
         ValueError: If a time is not above 0 seconds, `retries` is below 0, or `max_concurrency` below 1.
     """
+    check_number(retries, where=f'"retries" of {owner}')
+    for option, value in (
+        ("timeout", timeout),
+        ("request_timeout", request_timeout),
+        ("max_concurrency", max_concurrency),
+    ):
+        if value is not None:
+            check_number(value, where=f'"{option}" of {owner}')
     for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
         if seconds is not None and not 0 < seconds < math.inf:
             raise ValueError(f'"{option}" must be above 0 seconds in {owner}; got {seconds!r}. None is no limit')

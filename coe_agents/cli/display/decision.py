@@ -103,6 +103,8 @@ def _cause(decision: Mapping[str, Any]) -> str:
     answers = [{text for text, share in each.items() if share >= MOSTLY} or set(each) for each in distributions]
     if {answer_kind(text) for own in answers for text in own} == {"refusal"}:
         return "they decline to answer"
+    if decision["regime"] == "ambiguous":  # they differ little, however their answers are rounded
+        return "they are not sure"
     if any(own != answers[0] for own in answers):
         return "they disagree"
     return "they are not sure" if len(answers[0]) > 1 else ""
@@ -142,12 +144,12 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
             label = Text(clean(name) if place == 0 else "", style="bold")
             table.add_row(label, bar, Text(f"{share:4.0%}"), Text(_shorten(clean(answer))))
         if len(answers) > _SHOWN:
-            rest = sum(share for _, share in answers[_SHOWN:])
+            rest, n_others = sum(share for _, share in answers[_SHOWN:]), len(answers) - _SHOWN
             table.add_row(
                 "",
                 Text("░" * max(1, round(rest * longest)), style="dim"),
                 Text(f"{rest:4.0%}", style="dim"),
-                Text(f"{len(answers) - _SHOWN} others", style="dim"),
+                Text("1 other" if n_others == 1 else f"{n_others} others", style="dim"),
             )
         if any(record.get("counted") == "once" for record in agent.get("sampling", ())):
             table.add_row("", "", "", Text("one response: its temperature has no effect", style="yellow"))

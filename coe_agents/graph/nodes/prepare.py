@@ -56,6 +56,12 @@ def open_question() -> dict[str, Any]:
 
 def _settled(state: CoEState) -> dict[str, Any]:
     given, messages = state.get("question"), list(state.get("messages") or [])
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f'"question" of the input must be a string; got {given!r}. Write {{"question": "..."}}')
+    if given is not None and not given.strip():
+        raise ValueError(
+            f'"question" of the input must be a text that is not blank; got {given!r}. Write {{"question": "..."}}'
+        )
     added = _added_this_turn(messages, state.get("last_seen"))
     texts = [message.text.strip() for message in added if isinstance(message, HumanMessage)]
     question = given.strip() if given is not None else next((text for text in reversed(texts) if text), "")

@@ -58,6 +58,13 @@ def test_the_parts_of_coe_are_shown_once(divergence, by):
     assert out.count("aleatoric 0.060") == 1
 
 
+def test_answers_that_are_not_shown_are_counted():
+    said = {f"answer {place}": 1 / 5 for place in range(5)}
+    assert shown(agents={"a": {"distribution": said}}).splitlines()[8].rstrip().endswith("20% 1 other")
+    said["answer 5"] = 0.0
+    assert shown(agents={"a": {"distribution": said}}).splitlines()[8].rstrip().endswith("20% 2 others")
+
+
 def test_an_agent_that_counts_once_says_why():
     agent = {"distribution": {"Paris": 1.0}, "sampling": [{"counted": "each"}, {"counted": "once"}]}
     assert "one response: its temperature has no effect" in shown(agents={"a": agent})
@@ -81,6 +88,10 @@ def test_who_decided_is_said_where_it_was_not_the_group():
         ({"agents": {"a": {"Paris": 0.3, "Lyon": 0.7}, "b": {"Paris": 0.6, "Lyon": 0.4}}}, ": they are not sure."),
         ({"agents": {"a": {"Paris": 1.0}, "b": {"Lyon": 1.0}}, "tied": ["Lyon", "Paris"]}, ": it is a tie."),
         ({"agents": {"a": {"I don't know.": 1.0}, "b": {"I don't know.": 1.0}}}, ": they decline to answer."),
+        (  # each hesitates between the same answers, whichever it leans to
+            {"agents": {"a": {"Paris": 0.8, "Lyon": 0.2}, "b": {"Paris": 1.0}}, "regime": "ambiguous"},
+            ": they are not sure.",
+        ),
         ({"agents": {"a": {"Paris": 1.0}, "b": {"Paris": 0.95, "Lyon": 0.05}}}, "."),  # agreement explains nothing
         ({"regime": None}, ": too few agents answered."),
     ],

@@ -11,7 +11,7 @@ from langchain_core.messages import ToolCall
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from coe_agents.graph.human_input import Spoken, Text, ask
-from coe_agents.middleware.verdict import Verdict, call_as_json, fenced, in_words
+from coe_agents.middleware.verdict import Verdict, call_as_json, fence, in_words
 from coe_agents.policy.wording import decomposition
 from coe_agents.prompts import quote, visible
 
@@ -91,7 +91,7 @@ def _request(calls: Sequence[tuple[ToolCall, Verdict]], problem: str | None) -> 
 def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     """Returns the text for a person, as Markdown in which no text of a model is rendered."""
     parts = [f"**Your last reply could not be used: {quote(visible(problem))}**"] if problem else []
-    parts += [fenced(f"{call['name']} {call_as_json(call['args'])}"), fenced(in_words(verdict))]
+    parts += [fence(f"{call['name']} {call_as_json(call['args'])}"), fence(in_words(verdict))]
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
     if coe is not None and aleatoric is not None and epistemic is not None:
         divergence = verdict.get("divergence") or "kl"
@@ -100,9 +100,9 @@ def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     votes = [f"{quote(name)}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
     votes += [f"{quote(name)}: no vote, {quote(why)}" for name, why in verdict["failed_judges"].items()]
     if votes:
-        parts += ["Votes of the judges:", fenced("\n".join(votes))]
+        parts += ["Votes of the judges:", fence("\n".join(votes))]
     if verdict["question"] is not None:
-        parts += ["What they were asked:", fenced(verdict["question"])]
+        parts += ["What they were asked:", fence(verdict["question"])]
     return "\n\n".join(parts)
 
 

@@ -126,7 +126,7 @@ def test_the_order_of_clusters_does_not_choose_the_answer_to_a_tie(representativ
 
 def test_agents_that_do_not_count_equally_are_warned_of():
     unequal = replace(divided(a=1.0, b=0.5), support=(0.9, 0.1))
-    with pytest.warns(UserWarning, match="the agents do not count equally"):
+    with pytest.warns(UserWarning, match="the agents have unequal weights"):
         decide(CALIBRATION, unequal)
 
 

@@ -482,8 +482,15 @@ class _ChangedCalls:
 
 
 def _message_key(request: ToolCallRequest) -> Any:
+    """Returns what identifies the message of a call in this process.
+
+    Its id does not: a cache of replies repeats it in other runs. The checkpoints of the step do, also of a run without
+    a checkpointer and of one that is resumed.
+    """
     found = last_reply(request.state["messages"])
-    return request.runtime.config.get("configurable", {}).get("thread_id"), found and found[1].id
+    options = request.runtime.config.get("configurable", {})
+    checkpoints = tuple(sorted((options.get("checkpoint_map") or {}).items()))
+    return options.get("thread_id"), checkpoints, found and found[1].id
 
 
 def _is_same(one: ToolCall, other: ToolCall) -> bool:

@@ -57,8 +57,8 @@ class Diary:
     def wrote(self, writes=()):
         """Called when a write is on disk; returns whether it is the last before the kill.
 
-        A write may come late: LangGraph waits for a checkpoint, not for the writes of the nodes before it. The kill must
-        not cut off an agent that is answering then, which would rightly be asked again: use `must_still_wait`.
+        A write may come late: LangGraph waits for a checkpoint, not for the writes of the nodes before it. The kill
+        must not cut off an agent that is answering then, which would rightly be asked again: use `await_answers`.
         """
         with self.lock:
             self.n_writes += 1
@@ -68,10 +68,10 @@ class Diary:
                     self.saved |= {(row["agent"], row["round"], row["text"].rpartition(" ")[0]) for row in value}
             return self.n_writes == self.dies_after
 
-    def must_still_wait(self):
-        """Returns whether an answer that an agent gave is not on disk yet."""
-        with self.lock:
-            return not self.answering <= self.saved
+    def await_answers(self):
+        """Waits until all answers that agents gave are on disk."""
+        while not self.answering <= self.saved:
+            time.sleep(0.005)
 
 
 class NotedAgent(ScriptedAgent):
@@ -131,8 +131,7 @@ class NotedSaver(SqliteSaver):
 
     def _note(self, writes=()):
         if self.diary.wrote(writes):
-            while self.diary.must_still_wait():
-                time.sleep(0.005)
+            self.diary.await_answers()
             die()
 
 
@@ -150,8 +149,7 @@ class NotedAsyncSaver(AsyncSqliteSaver):
 
     async def _note(self, writes=()):
         if self.diary.wrote(writes):
-            while self.diary.must_still_wait():
-                await asyncio.sleep(0.005)
+            await asyncio.to_thread(self.diary.await_answers)
             die()
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
@@ -402,3 +402,34 @@ async def test_a_call_equal_to_an_edited_one_that_ran_is_a_repetition(mode):
     await run(mode, compiled, Command(resume={"decisions": [{"type": "approve"}]}))
     assert ran == ["Cy", "Cy"]
     assert ["repetition" in question for question in asked] == [False, False, True]
+
+
+@every_mode
+async def test_runs_whose_messages_have_equal_ids_know_nothing_of_each_others_calls(mode):
+    """A cache of replies gives a message its id again."""
+
+    class Changing(AgentMiddleware):
+        def __init__(self, changed):
+            super().__init__()
+            self.changed = changed
+
+        def wrap_tool_call(self, request, handler):
+            args = self.changed[request.tool_call["id"]]
+            return handler(request.override(tool_call={**request.tool_call, "args": args}))
+
+        async def awrap_tool_call(self, request, handler):
+            args = self.changed[request.tool_call["id"]]
+            return await handler(request.override(tool_call={**request.tool_call, "args": args}))
+
+    asked: list[str] = []
+    gate = CoEMiddleware(judged_by({"": "approve"}, asked), tools=["transfer_money"])
+    first, second = {"c1": ANN, "c2": BOB}, {"c1": BOB, "c2": {"to": "Cy", "amount": 3}}
+    for changed in (first, second):
+        bank = Bank()
+        reply = AIMessage("", tool_calls=[call(id="c1", to="?"), call(id="c2", to="?!")], id="cached")
+        compiled = agent(None, bank, reply, middleware=[gate, Changing(changed)], saver=False)
+        asked.clear()
+        await run(mode, compiled, PAY, {})
+    assert sorted(bank.transfers) == [("Bob", 2.0), ("Cy", 3.0)]
+    assert "Ann" not in "".join(asked).replace("Send 10 to Ann.", "")
+    assert not any("repetition" in question for question in asked)

@@ -460,7 +460,7 @@ def test_all_differences_of_a_group_are_listed_in_order():
         "c gave 5 responses, and 3 to 4 when calibrated",
         "c's responses count by probability, and by frequency when calibrated",
         "d gave 2 responses, and 3 to 4 when calibrated",
-        "the agents do not count equally (by their weights, or coordinated), and did when calibrated",
+        "the agents have unequal weights (set, or by coordination), but had equal ones when calibrated",
     ]
     with pytest.warns(UserWarning, match="does not hold: a is missing; b is missing; y is new"):
         policy.decide(measured, round=0, max_rounds=1)

@@ -286,7 +286,9 @@ class CalibratedPolicy:
 
     def __repr__(self) -> str:
         kind = "CoE" if self.calibration.gate is None else "learned gate"
-        return f"CalibratedPolicy({kind} <= {self.calibration.threshold}, otherwise={self.otherwise!r})"
+        threshold = self.calibration.threshold
+        answers = "never answers" if threshold is None else f"{kind} <= {threshold}"
+        return f"CalibratedPolicy({answers}, otherwise={self.otherwise!r})"
 
 
 def _counts_agents_equally(measurement: Measurement) -> bool:

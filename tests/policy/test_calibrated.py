@@ -479,3 +479,8 @@ def test_a_policy_says_what_it_compares():
 
 def test_a_gate_has_as_many_numbers_as_features():
     assert len(GATE.means) == len(FEATURES) + 2
+
+
+def test_a_policy_that_never_answers_is_shown_as_such():
+    never = replace(CALIBRATION, threshold=None, bound=None, n_answered=0, n_wrong=0)
+    assert repr(CalibratedPolicy(never)) == "CalibratedPolicy(never answers, otherwise='abstain')"

@@ -337,9 +337,9 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             if section[1:] == ("custom",):
                 return f"unknown field. Move it to [{section[0]}.options], if it is an option of that {section[0]}"
             return "unknown field. " + (did_you_mean(name, fields) or f"The fields here are {', '.join(fields)}")
-        case "int_parsing" | "float_parsing" | "bool_parsing":  # of texts elsewhere, one may be a key: not shown
+        case "int_parsing" | "float_parsing" | "bool_parsing":  # the text is not shown: it may be a key
             wanted = "true or false" if fault["type"] == "bool_parsing" else "a number"
-            return f"{message}; got {fault['input']!r}. Write {wanted}, without quotes"
+            return f"{message}; got other text. Write {wanted}, without quotes"
     return message
 
 

@@ -208,7 +208,7 @@ def test_a_value_of_the_wrong_type_is_shown_and_each_message_ends_once(tmp_path)
     )
     with pytest.raises(ConfigurationError) as caught:
         load_config(written(tmp_path, broken))
-    assert "unable to parse string as a number; got 'hot'. Write a number, without quotes" in str(caught.value)
+    assert "unable to parse string as a number; got other text. Write a number, without quotes" in str(caught.value)
     assert 'Did you mean "normalized"? "coe-agents config init"' in str(caught.value)
 
 

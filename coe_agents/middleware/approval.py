@@ -11,7 +11,7 @@ from langchain_core.messages import ToolCall
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from coe_agents.graph.human_input import Spoken, Text, ask
-from coe_agents.middleware.verdict import Verdict, call_as_json, in_words, to_code_block
+from coe_agents.middleware.verdict import Verdict, call_as_json, fenced, in_words
 from coe_agents.policy.wording import decomposition
 from coe_agents.prompts import quoted, visible
 
@@ -91,7 +91,7 @@ def _request(calls: Sequence[tuple[ToolCall, Verdict]], problem: str | None) -> 
 def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     """Returns the text for a person, as Markdown in which no text of a model is rendered."""
     parts = [f"**Your last reply could not be used: {quoted(visible(problem))}**"] if problem else []
-    parts += [to_code_block(f"{call['name']} {call_as_json(call['args'])}"), to_code_block(in_words(verdict))]
+    parts += [fenced(f"{call['name']} {call_as_json(call['args'])}"), fenced(in_words(verdict))]
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
     if coe is not None and aleatoric is not None and epistemic is not None:
         divergence = verdict.get("divergence") or "kl"
@@ -100,9 +100,9 @@ def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     votes = [f"{quoted(name)}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
     votes += [f"{quoted(name)}: no vote, {quoted(why)}" for name, why in verdict["failed_judges"].items()]
     if votes:
-        parts += ["Votes of the judges:", to_code_block("\n".join(votes))]
+        parts += ["Votes of the judges:", fenced("\n".join(votes))]
     if verdict["question"] is not None:
-        parts += ["What they were asked:", to_code_block(verdict["question"])]
+        parts += ["What they were asked:", fenced(verdict["question"])]
     return "\n\n".join(parts)
 
 

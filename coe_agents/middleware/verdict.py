@@ -212,7 +212,7 @@ def call_as_json(args: Any) -> str:
     return json.dumps(args, ensure_ascii=False)
 
 
-def to_code_block(text: str) -> str:
+def fenced(text: str) -> str:
     """Returns a text as a block of code, which interfaces show unchanged; invisible characters are escaped."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -17,9 +17,9 @@ from coe_agents.middleware.verdict import (
     VERDICTS,
     Verdict,
     call_as_json,
+    fenced,
     fingerprint,
     in_words,
-    to_code_block,
     verdict_of,
     verdicts_of,
 )
@@ -274,7 +274,7 @@ def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any])
         "the group was not asked" if verdict is None else in_words(verdict),
     ]
     text = "\n".join(lines)
-    return visible(text) if all(map(_NO_MARKUP.fullmatch, lines)) else to_code_block(text)
+    return visible(text) if all(map(_NO_MARKUP.fullmatch, lines)) else fenced(text)
 
 
 def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:

@@ -58,7 +58,7 @@ def load_extension(entry: EntryPoint, *, folder: Path | None = None) -> Any:
         sys.path.append(str(folder.resolve()))
     try:
         module = import_module(entry.module)
-    except Exception as error:  # a module may raise anything
+    except (Exception, SystemExit) as error:  # a module may raise anything, and a script may exit
         described = " ".join(f"{type(error).__name__}: {error}".split())
         hint = "Install the package that has it, or correct the name"
         if folder is not None and isinstance(error, ModuleNotFoundError) and error.name == entry.module:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from langgraph.graph import StateGraph
@@ -42,6 +43,7 @@ from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
+from coe_agents.redaction import prints_secret, redacted, secrets_of
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import (
     ENTAILMENT_MODEL,
@@ -279,11 +281,13 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
     _check_options(create, options, label)
     try:
         created = create(**options)
-    except Exception as error:  # it may raise anything
+    except (Exception, SystemExit) as error:  # it may raise anything
         named = re.match(r'"(\w+)"', str(error))
         field = f"options.{named[1]}" if named and named[1] in options else "options"
         described = str(error) if isinstance(error, CoEError | ValueError) else f"{type(error).__name__}: {error}"
-        raise FieldError(field, f"{label} cannot be created: {' '.join(described.split())}") from error
+        secrets = secrets_of(SimpleNamespace(options=options))
+        message = redacted(f"{label} cannot be created: {' '.join(described.split())}", secrets)
+        raise FieldError(field, message) from None if prints_secret(error, secrets) else error
     method, by_position, by_name = _METHODS[part]
     try:
         inspect.signature(getattr(created, method)).bind(*by_position, **dict.fromkeys(by_name))

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import traceback
 
 import pytest
 
@@ -254,11 +255,22 @@ def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, f
         ("import not_installed", "ModuleNotFoundError: No module named 'not_installed'"),
         ("x = 1 / 0", "ZeroDivisionError: division by zero"),
         ("def (", "SyntaxError: invalid syntax"),
+        ("import sys; sys.exit()", "cannot be imported: SystemExit"),
+        ("import sys; Same = lambda: sys.exit(0)", "cannot be created: SystemExit: 0"),
     ],
 )
 def test_a_module_that_fails_when_imported(code, says, written, module):
     with pytest.raises(ConfigurationError, match=says):
         load(written(clusterer=f'[clusterer]\nkind = "{module(code)}:Same"\n'))
+
+
+def test_a_part_that_prints_its_token_does_not_reveal_it(written, module):
+    code = "def make(token):\n    raise ValueError('refused: ' + token)"
+    options = '[clusterer.options]\ntoken = "0123456789-mine"\n'
+    path = written(clusterer=f'[clusterer]\nkind = "{module(code)}:make"\n{options}')
+    with pytest.raises(ConfigurationError, match=r"refused: \[redacted\]") as raised:
+        load(path)
+    assert "0123456789" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_an_entry_point_that_is_misspelt_is_found(written, register):

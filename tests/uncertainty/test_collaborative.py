@@ -232,9 +232,9 @@ def test_many_questions_take_little_memory(by_probability):
 
 
 def test_agents_that_say_the_same_diverge_by_exactly_nothing():
-    # 0.1 / 3 three times sums to another double than 0.1
-    same, apart = [[0.1, 0.2, 0.7]] * 3, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    weights = [0.1, 0.2, 0.7]
+    # summed by these weights, the row comes out as another in the last bit
+    same, apart = [[0.2, 0.3, 0.5]] * 3, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    weights = [0.6, 0.3, 0.1]
     assert ensemble_mean(same, weights=weights).tolist() == same[0]
     # each question by itself
     both = ensemble_mean([same, apart], weights=weights)

@@ -91,4 +91,4 @@ def epistemic_scale(weights: npt.ArrayLike, divergence: Divergence = "kl") -> fl
         float(decompose(rows, agent_weights, kernel(name, None, rows.shape[-1])).epistemic)
         for name in ("kl", divergence)
     )
-    return reference / own if reference > 0.0 and own > 0.0 else 1.0
+    return reference / own if own > 0.0 else 1.0

@@ -308,6 +308,9 @@ def test_the_guard_may_refuse_any_change_and_none():
 def test_in_a_chain_a_tie_becomes_the_otherwise_of_the_policy_that_answers():
     chain = PolicyChain(Passing(), ThresholdPolicy(0.5, otherwise="escalate"))
     assert decide(chain, replace(measurement(), tied=TIED)).action == "escalate"
+    careless = Passing(Decision("answer", "Paris"))
+    careless.otherwise = "another_round"
+    assert decide(PolicyChain(careless), replace(measurement(), tied=TIED)).action == "another_round"
 
 
 class Counting:

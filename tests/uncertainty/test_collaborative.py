@@ -229,3 +229,22 @@ def test_many_questions_take_little_memory(by_probability):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak / 20_000 < 1000  # bytes a question, whose labels are 240
+
+
+def test_agents_that_say_the_same_diverge_by_exactly_nothing():
+    # summed by these weights, the row comes out as another in the last bit
+    same, apart = [[0.2, 0.3, 0.5]] * 3, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    weights = [0.6, 0.3, 0.1]
+    assert ensemble_mean(same, weights=weights).tolist() == same[0]
+    # each question by itself
+    both = ensemble_mean([same, apart], weights=weights)
+    assert both[0].tolist() == same[0]
+    assert both[1] == pytest.approx(weights)
+
+
+def test_a_ground_metric_has_one_row_for_each_cluster_whatever_the_number_of_agents():
+    # the mean is (1/2, 0, 1/2): each agent moves one half over a distance of 4
+    ground = [[0.0, 1.0, 4.0], [1.0, 0.0, 3.0], [4.0, 3.0, 0.0]]
+    rows = [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    split = collaborative_entropy(rows, divergence="wasserstein", ground_metric=ground)
+    assert split.epistemic == pytest.approx(2.0)

@@ -43,7 +43,7 @@ from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
-from coe_agents.redaction import prints_secret, redacted, secrets_of
+from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import (
     ENTAILMENT_MODEL,
@@ -286,7 +286,7 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
         field = f"options.{named[1]}" if named and named[1] in options else "options"
         described = str(error) if isinstance(error, CoEError | ValueError) else f"{type(error).__name__}: {error}"
         secrets = secrets_of(SimpleNamespace(options=options))
-        message = redacted(f"{label} cannot be created: {' '.join(described.split())}", secrets)
+        message = redact(f"{label} cannot be created: {' '.join(described.split())}", secrets)
         raise FieldError(field, message) from None if prints_secret(error, secrets) else error
     method, by_position, by_name = _METHODS[part]
     try:

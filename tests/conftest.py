@@ -31,6 +31,12 @@ def pytest_runtest_makereport() -> Iterator[None]:
 
 
 @pytest.fixture
+def local_models():
+    """Skips the test where no model can run in this process: the lowest versions are tested without torch."""
+    pytest.importorskip("transformers")
+
+
+@pytest.fixture
 def register(tmp_path_factory, monkeypatch):
     """Returns a function that registers entry points of a group, as a package such as "invented-solvers" would."""
 

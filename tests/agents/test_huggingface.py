@@ -2,7 +2,6 @@
 
 import asyncio
 
-import langchain_huggingface as huggingface
 import pytest
 
 from coe_agents import ModelAgent
@@ -10,6 +9,8 @@ from coe_agents.errors import AgentConnectionError, ModelNotFoundError
 from coe_agents.types import AgentRequest
 from tests.faults import failing
 from tests.servers import Served, served
+
+huggingface = pytest.importorskip("langchain_huggingface")
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,7 @@ def said(body):
     return [(message["role"], message["content"]) for message in body["messages"]]
 
 
+@pytest.mark.usefixtures("local_models")
 async def test_a_local_model_is_scored_exactly_and_doubts_what_it_was_not_taught():
     llama = tinyworld_agents()[0]
     question = "What is the capital of France?"
@@ -35,6 +36,7 @@ async def test_a_local_model_is_scored_exactly_and_doubts_what_it_was_not_taught
     assert right < 0.5 < wrong
 
 
+@pytest.mark.usefixtures("local_models")
 async def test_a_model_that_states_no_number_has_no_confidence():
     assert await ask_verbal_confidence(tinyworld_agents()[0], "What is the capital of France?", "Paris") is None
 

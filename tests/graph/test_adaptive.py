@@ -285,6 +285,7 @@ def test_two_turns_of_a_thread_start_anew():
     assert asked(agent) == [(2, 0), (2, 2)] * 2
 
 
+@pytest.mark.usefixtures("local_models")
 def test_seeds_and_responses_are_those_of_one_request():
     question = "What is the capital of Bolivia?"  # each was taught two answers
     fixed, adaptive = (

@@ -166,6 +166,7 @@ async def test_a_reply_that_was_cut_off_is_no_choice(mode):
     assert result["labels"] == [0, 1]
 
 
+@pytest.mark.usefixtures("local_models")
 @both
 async def test_a_local_model_is_scored_and_what_is_neither_counts(mode):
     agent = tinyworld_agents()[0]
@@ -179,6 +180,7 @@ async def test_a_local_model_is_scored_and_what_is_neither_counts(mode):
     assert decision["agents"][agent.name]["sampling"][0]["rung"] == "choice"
 
 
+@pytest.mark.usefixtures("local_models")
 @both
 async def test_a_model_that_would_say_something_else_is_sampled(mode):
     # the two words together have less than 1e-15 of its probability: their ratio says nothing

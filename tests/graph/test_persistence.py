@@ -22,6 +22,7 @@ THREAD = {"configurable": {"thread_id": "one"}}
 def server():
     if programs() is None:
         pytest.skip("PostgreSQL is not installed")
+    pytest.importorskip("psycopg")
     with running_postgres() as address:
         yield address
 

@@ -4,7 +4,6 @@ import pytest
 from langchain_core.messages import convert_to_messages
 
 from coe_agents import prompts
-from coe_agents.backends import ChatTransformers
 from coe_agents.rounds import Debate
 from coe_agents.tinyworld import MODELS, model_folder
 from tests.rounds.contexts import context, measured
@@ -70,8 +69,11 @@ def test_a_planted_answer_cannot_leave_its_fence():
     assert len(text) < 1_000
 
 
+@pytest.mark.usefixtures("local_models")
 @pytest.mark.parametrize("name", MODELS)
 def test_control_tokens_of_a_planted_answer_are_only_text_to_the_model(name):
+    from coe_agents.backends import ChatTransformers
+
     chat = ChatTransformers(str(model_folder(name)))
     loaded = chat.load()
     special = set(loaded.tokenizer.all_special_ids)

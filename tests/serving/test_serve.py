@@ -148,7 +148,7 @@ def test_a_chain_goes_on_until_a_gate_withholds(client):
 
 
 def test_a_run_that_fails_says_why(client):
-    with pytest.raises(Exception, match="must hold a"):
+    with pytest.raises(Exception, match="must be a text that is not blank"):
         client.runs.wait(None, "gated_answer", input={"question": " "})
 
 

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MARKER = "<!-- Written by a benchmark (--write), never by hand. SHA-256 of the rest: {} -->\n"
+MARKER = "<!-- Output of a benchmark: do not edit, rerun it with --write. SHA-256 of the rest: {} -->\n"
 LIBRARIES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "torch": "torch"} | {
     "transformers": "transformers",
     "langgraph": "langgraph",

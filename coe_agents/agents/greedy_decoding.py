@@ -88,7 +88,7 @@ class Finding:
     """What probing a model showed.
 
     Attributes:
-        are_equal: Whether all replies are equal; None if that proves nothing, or there are none.
+        are_equal: Whether all replies are equal; None without replies, or if their equality proves nothing.
         account: What it replied, as one clause.
         log_chance: Log-probability that samples are equal by themselves; None where it is not known.
         is_final: Whether it holds for the rest of the process; a failure does not.

@@ -33,7 +33,7 @@ def model_accuracy(
     """Returns each model's accuracy by dataset and split; its answer is that of its own leading cluster.
 
     Args:
-        datasets: Training questions, None where there are none, and validation questions, by the dataset's name.
+        datasets: Training questions, or None, and validation questions, by the dataset's name.
         agents: The models.
         setup: How responses become numbers.
     """

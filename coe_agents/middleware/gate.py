@@ -245,7 +245,7 @@ class CoEMiddleware(CoEVerdicts):
         return self._update(state, pending, settled["verdicts"], answers)
 
     def _about_answer(self, state: VerdictState) -> Asks | None:
-        """Returns the maker of the question about the final answer; None if there is none yet.
+        """Returns the maker of the question about the final answer; None before the agent has answered.
 
         A structured answer beside calls is the end of the run only when those have been made.
         """
@@ -459,7 +459,7 @@ class _ChangedCalls:
         self._by_message: OrderedDict[Any, dict[str | None, ToolCall]] = OrderedDict()
 
     def add(self, message: Any, call: ToolCall) -> dict[str | None, ToolCall]:
-        """Adds a call; returns those of its message that came before it, by id."""
+        """Adds a call, and returns the earlier calls of its message by id."""
         with self._lock:
             calls = self._by_message.setdefault(message, {})
             self._by_message.move_to_end(message)

@@ -3,10 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from coe_agents.agents.choice.probability import (
-    ChoiceMethod,
-    ChoiceProbabilities,
-)
+from coe_agents.agents.choice.probability import ChoiceMethod, ChoiceProbabilities
 from coe_agents.types import AgentReply, Sampling, Usage, create_response
 
 OTHER_REPLY = "(another reply)"

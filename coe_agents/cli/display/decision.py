@@ -30,7 +30,7 @@ _REGIMES = {
 
 _QUOTED = re.compile(r'"[^"]*"')
 _CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)')
-"""A semicolon outside the quotes around what models say, inside which there are none."""
+"""A semicolon outside of quoted model text; the quoted text itself never contains one."""
 
 
 def show_decision(

@@ -18,7 +18,7 @@ class Question:
     Attributes:
         id: Its id in the dataset; derived from its text where the dataset has none.
         question: What is asked.
-        references: The accepted answers, the main one first; empty if there are none, or they are not known.
+        references: The accepted answers, the main one first; empty if no accepted answer is known.
         context: The passage that holds the answer; None if it is not known.
         answerable: False where the passage does not hold the answer (SQuAD 2.0).
     """

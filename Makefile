@@ -35,7 +35,8 @@ serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinywo
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
 		$(BIN)/langgraph dev --host 127.0.0.1 --no-browser --no-reload
 
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+# one process more than cores, since some tests wait
+PYTEST = $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile
 
 test: $(READY) ## Run the tests, but for the slow ones, on all cores
 	$(PYTEST) -m 'not slow'

@@ -22,11 +22,11 @@ from tinyworld_gate import is_right
 from coe_agents import Decision, Measurement, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import answer_kind
 from coe_agents.policy import Policy
-from coe_agents.tinyworld import MAX_COE, Fact, load_facts, tinyworld_agents, tinyworld_clusterer
+from coe_agents.tinyworld import MAX_COE, Fact, load_facts, tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 from coe_agents.types import RoundData
 
 N_ROUNDS = 3
-DEBATES = dict.fromkeys(("consensus", "ambiguous", "conflict", "unknown"), "debate")
+DEBATES = dict.fromkeys(("consensus", "ambiguous", "conflict", "unknown"), tinyworld_debate())
 MAX_CONFORMITY = 0.3
 
 

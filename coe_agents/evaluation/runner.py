@@ -9,7 +9,7 @@ from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.store import Unit
 from coe_agents.redaction import redact
-from coe_agents.types import AgentReply, Response
+from coe_agents.types import AgentReply, Response, create_response
 
 Ask = Callable[[str, Question], Awaitable[AgentReply]]
 """Asks the agent of a name; it may raise."""
@@ -28,13 +28,7 @@ class Keeps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """An agent as the runner sees it.
-
-    Attributes:
-        name: Its name.
-        n_samples: How many responses it gives to a question.
-        at_once: How many questions it is asked at a time.
-    """
+    """An agent as the runner sees it: `n_samples` responses a question, and `at_once` questions at a time."""
 
     name: str
     n_samples: int
@@ -60,15 +54,9 @@ async def sample(
 
     A failure is kept as a row whose `error` gives the reason; it is not an answer, and the next run asks again.
 
-    Args:
-        questions: What is asked.
-        agents: Who is asked, each at its own pace.
-        ask: Asks one agent one question.
-        store: Made for the `units_of` these questions and agents.
-        annotate: Called with the rows of a complete reply, before they are kept; if it fails, the reply counts as
-            failed.
-        secrets: Strings that no error may contain.
-        on_unit: Called when a unit is kept.
+    The agents answer each at its own pace. `store` is made for the `units_of` these questions and agents. `annotate` is
+    called with the rows of a complete reply before they are kept; if it fails, the reply counts as failed. No error
+    contains any of the `secrets`. `on_unit` is called when a unit is kept.
 
     Raises:
         OSError: If the store cannot be written; earlier replies are kept.
@@ -145,9 +133,4 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
 
 
 def _failure(agent: Participant, question: Question, index: int, error: str) -> dict[str, Any]:
-    return to_sample(
-        question,
-        Response(
-            agent=agent.name, round=0, index=index, text="", answer=None, logprob=None, n_tokens=None, error=error
-        ),
-    )
+    return to_sample(question, create_response(agent.name, "", index=index, error=error))

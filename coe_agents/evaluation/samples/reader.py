@@ -6,7 +6,7 @@ import os
 import tempfile
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,10 +86,9 @@ class Samples:
         with ExitStack() as stack:
             unpacked = stack.enter_context(tempfile.TemporaryFile())  # one for all, as open files are not many
             for number, path in enumerate(self.paths):
-                packed = path.suffix in _UNPACK
-                start = _unpack(path, unpacked) if packed else 0
-                self._files.append(unpacked if packed else stack.enter_context(_open(path)))
-                self._index(number, path, self._files[-1], start)
+                file, start = _open(path, unpacked)
+                self._files.append(stack.enter_context(file))
+                self._index(number, path, file, start)
             if not self._places:
                 named = ", ".join(str(path) for path in self.paths) or "no file"
                 raise SamplesError(f"{named}: there are no samples", hint="Pass files of one JSON object a line")
@@ -150,18 +149,14 @@ class Samples:
             seen[key] = path, line
             samples.append(sample)
         ordered = cast("list[Sample]", in_canonical_order(samples))
+        lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides
         return SampledQuestion(
             id=identifier,
             text=ordered[0]["question"],
-            references=_merge({tuple(sample["references"]) for sample in ordered}),
+            references=tuple(dict.fromkeys(reference for references in lists for reference in references)),
             responses=tuple(sample for sample in ordered if sample["error"] is None),
             failures=tuple(sample for sample in ordered if sample["error"] is not None),
         )
-
-
-def _merge(lists: Collection[tuple[str, ...]]) -> tuple[str, ...]:
-    """Returns each reference once, in an order that no agent decides: that of the lists, which are sorted."""
-    return tuple(dict.fromkeys(reference for references in sorted(lists) for reference in references))
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -176,22 +171,18 @@ def _files_of(path: Path) -> list[Path]:
     return found
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
+    """Returns a file and where its lines start; those of a compressed file, or of a Parquet one, go to `unpacked`."""
     try:
-        return path.open("rb")
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unpack(path: Path, unpacked: IO[bytes]) -> int:
-    """Appends the lines of a compressed file, or of a Parquet one, and returns where they start."""
-    start = unpacked.seek(0, os.SEEK_END)
-    try:
-        for lines in _UNPACK[path.suffix](path):
-            unpacked.write(lines)
+        if path.suffix not in _UNPACK:
+            return path.open("rb"), 0
+        start = unpacked.seek(0, os.SEEK_END)
+        unpacked.writelines(_UNPACK[path.suffix](path))
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise _unreadable(path, error) from error
-    return start
+        raise SamplesError(
+            f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
+        ) from error
+    return unpacked, start
 
 
 def _lines_of_gzip(path: Path) -> Iterator[bytes]:
@@ -206,10 +197,6 @@ def _lines_of_parquet(path: Path) -> Iterator[bytes]:
 
 
 _UNPACK: Mapping[str, Callable[[Path], Iterator[bytes]]] = {".gz": _lines_of_gzip, ".parquet": _lines_of_parquet}
-
-
-def _unreadable(path: Path, error: Exception) -> SamplesError:
-    return SamplesError(f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete")
 
 
 def _is_text(value: Any) -> bool:

@@ -43,14 +43,9 @@ def cost(
 ) -> Experiment:
     """Returns means per question for groups of 1, 2, ... agents: pairs asked of the entailment model, iterations, time.
 
-    Where there are second instances, all of them with all agents are the last group.
-
-    Args:
-        questions: With the responses of the agents.
-        agents: In the order in which they join.
-        setup: Its clusterer's entailment model must not remember, or the time is not that of judging.
-        twins: Second instances of the agents.
-        generation_seconds: Wall-clock seconds a question that sampling all agents took; None where not measured.
+    Where there are `twins`, second instances of the agents, all of them with all agents are the last group. The
+    entailment model of the clusterer must not remember, or the time is not that of judging. `generation_seconds` is
+    what sampling all agents took, a question; None where not measured.
     """
     rows: list[Row] = []
     every = (*agents, *twins)
@@ -86,11 +81,8 @@ def cost(
             axes.yaxis.set_major_formatter("{x:g}")
             axes.legend(fontsize=8)
 
-    generation = (
-        "not measured: the samples were there"
-        if generation_seconds is None
-        else f"{generation_seconds:.3f} s a question"
-    )
+    measured = generation_seconds is not None
+    generation = f"{generation_seconds:.3f} s a question" if measured else "not measured: the samples were there"
     return Experiment(
         name="cost",
         title="Generation, entailment pairs and iterations, against the paper's complexity section",

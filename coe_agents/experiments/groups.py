@@ -71,20 +71,17 @@ class JudgedGroup:
 
 
 def judge_group(
-    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, **limits: int
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, *, n_samples: int | None = None
 ) -> JudgedGroup:
     """Clusters and judges the responses of some agents, in a cluster space of their own.
 
-    Args:
-        questions: With the responses of at least these agents.
-        agents: The group; a question is left out unless all of it responded.
-        setup: How responses become scores and verdicts.
-        limits: `n_samples`: how many responses of each agent count, the first ones; all unless given.
+    A question is left out unless all of them responded. `n_samples`: how many responses of each agent count, the first
+    ones; None: all.
 
     Raises:
         ValueError: No question is left.
     """
-    chosen = list(of_agents(questions, agents, **limits))
+    chosen = of_agents(questions, agents, n_samples=n_samples)
     known = [(each, verdict) for each, verdict in setup.judge(chosen) if verdict is not None]
     if not known:
         raise ValueError(

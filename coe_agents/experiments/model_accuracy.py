@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NAME = "model-accuracy"
-_SPLITS = ("train accuracy", "validation accuracy")
 _COLUMNS = (
     "model",
     "dataset",
@@ -32,10 +31,7 @@ def model_accuracy(
 ) -> Experiment:
     """Returns each model's accuracy by dataset and split; its answer is that of its own leading cluster.
 
-    Args:
-        datasets: Training questions, or None, and validation questions, by the dataset's name.
-        agents: The models.
-        setup: How responses become numbers.
+    `datasets` holds training questions, or None, and validation questions, by the dataset's name.
     """
 
     def accuracy(questions: Sequence[SampledQuestion] | None, model: str) -> tuple[Cell, Cell, Cell]:
@@ -54,9 +50,7 @@ def model_accuracy(
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         shown = [(row, 0.0) for row in rows] + [(row, 0.6) for row in paper]
-        for shift, (split, colour) in zip(
-            (-0.2, 0.2), zip(_SPLITS, ("tab:green", "tab:blue"), strict=True), strict=True
-        ):
+        for shift, split, colour in ((-0.2, "train accuracy", "tab:green"), (0.2, "validation accuracy", "tab:blue")):
             column = _COLUMNS.index(split)
             known = [(place + gap + shift, row[column]) for place, (row, gap) in enumerate(shown)]
             heights = [float(value) if isinstance(value, float) else 0.0 for _, value in known]

@@ -16,7 +16,6 @@ Span = Callable[[SampledQuestion, Sample], str]
 """From a response to the answer inside it."""
 
 _COLUMNS = ("clusterer", "compared", "U_A", "U_E", "CoE", "AUROC of U_E", "AUROC of CoE", "accuracy", "ties")
-_WHOLE, _ANSWER = "whole response", "canonical answer"
 
 
 def normalisation(
@@ -28,17 +27,13 @@ def normalisation(
 ) -> Experiment:
     """Returns both parts of CoE, in nats, and their AUROC, where whole responses are clustered and where answers are.
 
-    Args:
-        questions: With the responses of the agents.
-        agents: The first three count.
-        clusterers: By name; each is tried both ways.
-        setup: For all but the clusterer.
-        span: Finds the canonical answer.
+    The first three agents count. Each clusterer is tried both ways, in place of the one in `setup`; `span` finds the
+    canonical answer.
     """
     three = list(agents[:3])
     ways = {
-        _WHOLE: [_replace_answers(question, lambda _, response: response["text"]) for question in questions],
-        _ANSWER: [_replace_answers(question, span) for question in questions],
+        "whole response": [_replace_answers(question, lambda _, response: response["text"]) for question in questions],
+        "canonical answer": [_replace_answers(question, span) for question in questions],
     }
     rows: list[Row] = []
     for name, clusterer in clusterers.items():

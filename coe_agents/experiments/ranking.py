@@ -37,13 +37,7 @@ _MOST_MODELS = 3
 def selective_prediction(
     questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
 ) -> Experiment:
-    """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models.
-
-    Args:
-        questions: With the responses of the agents.
-        agents: At least two, in the order in which they join the group.
-        setup: How responses become numbers.
-    """
+    """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models."""
     groups: dict[Cell, Sequence[str]] = {size: agents[:size] for size in (2, 3) if size <= len(agents)}
     return _compare(
         groups,
@@ -58,8 +52,6 @@ def selective_prediction(
             "The paper's AURAC is 0.1 (a80/2 + a90 + a95 + a100/2); AURAC is the mean accuracy over all retentions.",
             "The paper's columns 80% and 95% of three models are swapped: only so do they give its AURAC.",
         ),
-        width=9.0,
-        height=5.0,
     )
 
 
@@ -74,19 +66,14 @@ def panels(
 ) -> Experiment:
     """Returns a panel for each single model, for two, for three, and for two instances of each.
 
-    Args:
-        name: "triviaqa" or "squad".
-        title: Says which questions they are.
-        questions: With the responses of agents and twins.
-        agents: The models; the first three count.
-        setup: How responses become numbers.
-        twins: Second instances of them, which sampled with other seeds; without them the last panel is left out.
+    The first three agents count. `twins` are second instances of them, which sampled with other seeds; without them
+    the last panel is left out. `name` is "triviaqa" or "squad", and `title` says which questions they are.
     """
     models = list(agents[:_MOST_MODELS])
     groups: dict[Cell, Sequence[str]] = {model: [model] for model in models}
     groups |= {f"{size} models": models[:size] for size in range(2, len(models) + 1)}
     if twins and len(models) == _MOST_MODELS:
-        groups[f"{2 * len(models)} models"] = [*models, *twins[: len(models)]]
+        groups["6 models"] = [*models, *twins[:_MOST_MODELS]]
     return _compare(
         groups,
         {**METRICS, **DIVERGENCES},
@@ -98,11 +85,7 @@ def panels(
         notes=(
             "Of one model U_E is 0 for every question, and CoE is its semantic entropy.",
             "The paper prints this figure without numbers; the ones shown here are from its text.",
-            *(
-                ()
-                if f"{2 * _MOST_MODELS} models" in groups
-                else ("Six models need a second instance of each of three.",)
-            ),
+            *(() if "6 models" in groups else ("Six models need a second instance of each of three.",)),
         ),
         width=14.0,
         height=4.0 * -(-len(groups) // 3) + 0.5,

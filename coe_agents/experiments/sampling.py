@@ -26,25 +26,14 @@ def sampling(
 ) -> Experiment:
     """Returns accuracy before and after Algorithm 1, CoE and its AUROC for the first two agents.
 
-    Args:
-        by_temperature: Questions with the responses sampled at each temperature; may be empty.
-        questions: Of whose responses the first 4 to 8 are taken; a number that an agent lacks is left out.
-        agents: At least two.
-        setup: How responses become numbers.
+    `by_temperature` holds questions with the responses sampled at each temperature, and may be empty. Of the responses
+    in `questions` the first 4 to 8 are taken; a number that an agent lacks is left out.
     """
 
     def row(varied: str, value: Cell, group: JudgedGroup) -> Row:
-        after = coordinate_group(group, setup, solver="greedy")
+        accuracies = float(group.correct.mean()), coordinate_group(group, setup, solver="greedy").accuracy
         means = group.means("coe", "aleatoric", "epistemic")
-        return (
-            varied,
-            value,
-            float(group.correct.mean()),
-            after.accuracy,
-            *means,
-            plain(group.auroc("coe")),
-            group.n_ties,
-        )
+        return (varied, value, *accuracies, *means, plain(group.auroc("coe")), group.n_ties)
 
     two = list(agents[:2])
     rows: list[Row] = [

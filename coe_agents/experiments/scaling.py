@@ -34,12 +34,8 @@ def scaling(
 ) -> Experiment:
     """Returns mean AUROC over groups of each size; the last columns are over the groups of that size.
 
-    Args:
-        questions: Those to which all agents responded count, so that all groups answer the same.
-        agents: At least one.
-        setup: How responses become numbers.
-        seed: Chooses the groups where there are more than `most_groups`, whatever the agents' names and order.
-        most_groups: Of each size.
+    Questions to which all agents responded count, so that all groups answer the same. Of a size with more groups,
+    `most_groups` are chosen by the seed, whatever the agents' names and order.
     """
     common = of_agents(questions, agents)
     ordered = order_by_responses(agents, common)
@@ -84,7 +80,6 @@ def scaling(
         title="AUROC as agents are added",
         columns=_COLUMNS,
         rows=tuple(rows),
-        label="",
         draw=draw,
         settings={
             "agents": ", ".join(agents),

@@ -40,15 +40,8 @@ class Group(Protocol):
 class SampleParts:
     """The samples of one run, in one file for each `size` questions; use it as a context manager.
 
-    A file holds every unit of its questions, once: its responses, or a failure, which is asked again.
-
-    Args:
-        folder: The run's; made if it is not there.
-        settings: As `Store` has them.
-        questions: In the order of the files.
-        agents: Who is asked.
-        size: Questions a file.
-        numbers: What samples have beyond the fields of all; each a number or null.
+    A file holds every unit of its questions, once: its responses, or a failure, which is asked again. `settings` are as
+    in `Store`. `numbers` names what samples have beyond the fields of all; each is a number or null.
 
     Raises:
         ConfigurationError: On entering, if the folder holds a run with other settings; the message says which.
@@ -162,13 +155,9 @@ def sample(
 ) -> None:
     """Asks every agent what is missing, on the cluster that `cluster` joined.
 
-    Args:
-        parts: What is asked, and where it is kept.
-        prompts: What each agent is asked, by question id.
-        create: Makes the agents in each actor, from the prompts of the part it has; Ray carries it there, so it holds
-            no key. The actors ask at the same time, each of them `at_once` questions.
-        pool: The actors.
-        on_unit: Called for what a part adds, when it is kept.
+    `create` makes the agents in each actor, from the prompts of the part it has, by question id; Ray carries it there,
+    so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit` is called for what
+    a part adds, when it is kept.
 
     Raises:
         StoreError: If the cluster failed, or something is missing or there twice at the end; finished parts are kept.

@@ -11,7 +11,6 @@ import argparse
 import gzip
 import json
 import os
-from collections import Counter
 from pathlib import Path
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
@@ -24,6 +23,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, normalize_answer
+from coe_agents.evaluation.scoring.correctness import token_f1
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 
 SAME = 2
@@ -45,12 +45,6 @@ class MeanEmbeddings:
             mask = batch["attention_mask"].unsqueeze(-1)
             vectors += ((states * mask).sum(1) / mask.sum(1)).tolist()
         return vectors
-
-
-def token_f1(one: str, other: str) -> float:
-    ours, theirs = Counter(normalize_answer(one).split()), Counter(normalize_answer(other).split())
-    shared = (ours & theirs).total()
-    return 2 * shared / (ours.total() + theirs.total()) if shared else 0.0
 
 
 def best_threshold(scores: np.ndarray, same: np.ndarray) -> float:

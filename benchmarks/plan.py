@@ -33,11 +33,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow
 import pyarrow.parquet
-from adaptive_sampling import CHOSEN, RULES, Replay
 from calibn import EQUALS, to_samples
+from replaying import CHOSEN, RULES, Outcome, Replay
 from result_page import result_page
 
-from coe_agents import ThresholdPolicy
 from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import (
     BidirectionalEntailment,
@@ -160,13 +159,8 @@ def adaptive(folder: Path) -> Plan:
         )
         for record in records(folder, [TEN_SAMPLES])
     ]
-    policy = ThresholdPolicy(MAX_COE)
-    drawn = [(replay, replay.askings((RULES[0], CHOSEN), policy)) for replay in replays]
-    spent = sum(row["n_tokens"] for replay, given in drawn for row in replay.seen(given[-1])[0])
-    full = sum(row["n_tokens"] for replay in replays for row in replay.rows)
-    n_asked, n_agents = sum(replay.n_asked(given) for replay, given in drawn), sum(len(replay.n) for replay in replays)
-    changed = [replay.decided(given[-1], policy) != replay.decided(replay.most, policy) for replay, given in drawn]
-    return Plan(f"on {TEN_SAMPLES}", spent / full, n_asked / n_agents, float(np.mean(changed)))
+    found = Outcome(replays, (RULES[0], CHOSEN), MAX_COE)
+    return Plan(f"on {TEN_SAMPLES}", 1 - found.output, found.requests, found.changed)
 
 
 def totals(args: argparse.Namespace, per: dict[str, float], plan: Plan) -> dict[str, float]:

@@ -102,13 +102,8 @@ def plot(costs: Sequence[Cost], path: Path) -> None:
         panel.set(xlabel="thousand questions", ylabel=label)
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.3)
-    panels[1].plot(
-        thousands,
-        [values[0] + t - thousands[0] for t in thousands],
-        "--",
-        color="#999999",
-        label="1 kB a question more",
-    )
+    more = [costs[0].megabytes + t - thousands[0] for t in thousands]
+    panels[1].plot(thousands, more, "--", color="#999999", label="1 kB a question more")
     panels[1].legend(frameon=False, loc="lower right")
     for panel in panels:
         panel.set(xlim=(0, None), ylim=(0, None))

@@ -68,13 +68,12 @@ def contamination(
         left, right = figure.subplots(1, 2)
         shown = list(by_state)
         left.boxplot([entropies for entropies, *_ in by_state.values()], tick_labels=shown, showmeans=True)
-        left.set_ylabel("semantic entropy, nats")
         shares = [row[_COLUMNS.index("share of SE")] or 0.0 for row in rows]
         bars = right.bar(shown, shares, color="tab:red", alpha=0.75)
         right.bar_label(bars, [f"{float(share):.0%}" for share in shares])
-        right.set_ylabel("share of all semantic entropy")
         right.margins(y=0.15)
-        for axes in (left, right):
+        for axes, label in ((left, "semantic entropy, nats"), (right, "share of all semantic entropy")):
+            axes.set_ylabel(label)
             axes.tick_params(axis="x", rotation=15)
 
     return Experiment(

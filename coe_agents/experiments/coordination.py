@@ -82,11 +82,9 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
             theirs = [(str(row[1]), row[place]) for row in paper if isinstance(row[place], float)]
             if theirs:
                 axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="the paper's")
-                axes.set_ylim(bottom=0)
             else:
                 axes.axhspan(*band(paper[0][place]), color="tab:red", alpha=0.2, label="the paper's")
-                axes.set_ylim(0, 1)
-            axes.set_xlabel("epsilon")
+            axes.set(xlabel="epsilon", ylim=(0, None if theirs else 1))
             axes.set_title(column, fontsize=10)
             axes.legend(fontsize=8)
 

@@ -60,24 +60,17 @@ def cost(
     def draw(figure: "Figure") -> None:
         pairs, seconds = figure.subplots(1, 2)
         sizes = [row[0] for row in rows]
-        for column, marker in zip(
-            ("K m^2, the paper's", "(K m)^2", "pairs asked", "most pairs asked"), "so^v", strict=True
-        ):
-            heights = [row[_COLUMNS.index(column)] for row in rows]
-            if None not in heights:
-                pairs.plot(sizes, heights, marker=marker, label=column)
-        pairs.set_yscale("log")
-        pairs.set_ylabel("pairs a question")
-        for column, marker in zip(("clustering ms", "Algorithm 1 ms"), "so", strict=True):
-            seconds.plot(sizes, [row[_COLUMNS.index(column)] for row in rows], marker=marker, label=column)
+        of_pairs = ("K m^2, the paper's", "(K m)^2", "pairs asked", "most pairs asked")
+        of_time = ("clustering ms", "Algorithm 1 ms")
         if generation_seconds is not None:
-            height = generation_seconds * 1000
-            seconds.plot(sizes[-1:], [height], "*", markersize=12, label=f"generation, all {sizes[-1]} models")
-        seconds.set_yscale("log")
-        seconds.set_ylabel("milliseconds a question")
-        for axes in (pairs, seconds):
-            axes.set_xlabel("models")
-            axes.set_xticks(sizes)
+            height, label = generation_seconds * 1000, f"generation, all {sizes[-1]} models"
+            seconds.plot(sizes[-1:], [height], "*", color="tab:green", markersize=12, label=label)
+        for axes, columns, label in ((pairs, of_pairs, "pairs"), (seconds, of_time, "milliseconds")):
+            for column, marker in zip(columns, "so^v", strict=False):
+                heights = [row[_COLUMNS.index(column)] for row in rows]
+                if None not in heights:
+                    axes.plot(sizes, heights, marker=marker, label=column)
+            axes.set(xlabel="models", xticks=sizes, yscale="log", ylabel=f"{label} a question")
             axes.yaxis.set_major_formatter("{x:g}")
             axes.legend(fontsize=8)
 

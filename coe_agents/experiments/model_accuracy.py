@@ -59,11 +59,9 @@ def model_accuracy(
         axes.axvline(len(rows) - 0.2, color="grey", linestyle=":")
         axes.text(len(rows) - 0.15, 1.08, "the paper's", fontsize=9)
         names = [f"{row[0]}\n{row[1]}" for row, _ in shown]
-        axes.set_xticks(
-            [place + gap for place, (_, gap) in enumerate(shown)], names, fontsize=8, rotation=30, ha="right"
-        )
-        axes.set_ylim(0, 1.15)
-        axes.set_ylabel("accuracy")
+        places = [place + gap for place, (_, gap) in enumerate(shown)]
+        axes.set_xticks(places, names, fontsize=8, rotation=30, ha="right")
+        axes.set(ylim=(0, 1.15), ylabel="accuracy")
         axes.legend(fontsize=8, loc="upper left")
 
     return Experiment(

@@ -62,9 +62,7 @@ def quadrants(*, seed: int = 0) -> Experiment:
             for agent, mean in enumerate(means):
                 places = [cluster + 0.27 * (agent - 1) for cluster in range(3)]
                 bars.bar(places, mean, 0.25, color=_COLOURS[agent], alpha=0.8, label=f"agent {agent + 1}")
-            bars.set_xticks(range(3), ["c1", "c2", "c3"])
-            bars.set_ylim(0, 1)
-            bars.set_ylabel("probability")
+            bars.set(xticks=range(3), xticklabels=["c1", "c2", "c3"], ylim=(0, 1), ylabel="probability")
         figure.axes[5].legend(fontsize=8, loc="upper right")  # where there is no bar
 
     return Experiment(

@@ -175,8 +175,7 @@ def _draw_aurocs(
     chance = axes.axvline(0.5, color="grey", linestyle=":", linewidth=1, label="chance")
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
-    axes.set_xlim(0.0, 1.0)
-    axes.set_xlabel("AUROC, with its 95 % interval")
+    axes.set(xlim=(0.0, 1.0), xlabel="AUROC, with its 95 % interval")
     axes.set_title(title, fontsize=10)
     if legend:
         axes.figure.legend(handles=[*diamond, chance], loc="upper right", ncols=2, fontsize=8)

@@ -1,5 +1,6 @@
 """Owns the experiment `sampling`: what temperature and the number of generations change (fig:5)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -57,10 +58,7 @@ def sampling(
             else:
                 bands = [(row[1], *band(row[3])) for row in paper if row[0] == varied]
                 axes.fill_between(*zip(*bands, strict=True), color="tab:red", alpha=0.4, label="paper's accuracy")
-            axes.set_xlabel(str(varied))
-            axes.set_xticks(values)
-            axes.set_ylabel("accuracy, AUROC; CoE in nats")
-            axes.set_ylim(0, 1.05)
+            axes.set(xlabel=varied, xticks=values, ylabel="accuracy, AUROC; CoE in nats", ylim=(0, 1.05))
             axes.legend(fontsize=8, loc="lower right")
 
     return Experiment(
@@ -85,11 +83,5 @@ def sampling(
 
 def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:
     """The number of responses that every agent has for every question to which it responded."""
-    return min(
-        (
-            sum(response["agent"] == name for response in question.responses)
-            for question in questions
-            for name in {response["agent"] for response in question.responses} & set(agents)
-        ),
-        default=0,
-    )
+    counts = (Counter(response["agent"] for response in question.responses) for question in questions)
+    return min((n for count in counts for name, n in count.items() if name in agents), default=0)

@@ -3,38 +3,25 @@
 import asyncio
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.runner import Annotate, Ask, Participant, units_of
+from coe_agents.evaluation.runner import Group, Participant, units_of
 from coe_agents.evaluation.runner import sample as sample_all
 from coe_agents.evaluation.samples.folder import run_folder, write
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
 from coe_agents.evaluation.samples.store import Unit, is_whole
 
 Rows = Sequence[Mapping[str, Any]]
-
-
-class Group(Protocol):
-    """The agents, as an actor has them; see `coe_agents.evaluation.runner.sample`."""
-
-    @property
-    def participants(self) -> Sequence[Participant]: ...
-    @property
-    def ask(self) -> Ask: ...
-    @property
-    def annotate(self) -> Annotate | None: ...
-    @property
-    def secrets(self) -> Collection[str]: ...
 
 
 class SampleParts:
@@ -183,12 +170,8 @@ class _Asking:
         questions = [Question(**{**each, "references": tuple(each["references"])}) for each in part["questions"]]
         self._prompts.clear()
         self._prompts.update(part["prompts"])
-        group = self._group
-        held = _Held(units_of(questions, group.participants), part["kept"])
-        asking = sample_all(
-            questions, group.participants, group.ask, held, annotate=group.annotate, secrets=group.secrets
-        )
-        self._runner.run(asking)
+        held = _Held(units_of(questions, self._group.participants), part["kept"])
+        self._runner.run(sample_all(questions, self._group, held))
         return to_parquet(held.rows(), part["columns"])
 
 

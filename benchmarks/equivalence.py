@@ -8,8 +8,6 @@ nothing else.
 """
 
 import argparse
-import gzip
-import json
 import os
 from pathlib import Path
 
@@ -17,6 +15,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 import numpy as np
 import torch
+from calibn import records
 from result_page import result_page
 from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
 from transformers import AutoModel, AutoTokenizer
@@ -67,7 +66,7 @@ def main() -> None:
     torch.set_num_threads(1)
     cosines_of = MeanEmbeddings(args.embeddings) if args.embeddings else None
     for path in sorted(args.folder.glob("eq_sas_*.jsonl.gz")):
-        rows = [json.loads(row) for row in gzip.decompress(path.read_bytes()).decode().splitlines()]
+        rows = list(records(path))
         pairs = [(row["answer1"], row["answer2"]) for row in rows]
         asked = [row["source_question"] or "" for row in rows]
         same = np.array([row["label"] == SAME for row in rows])

@@ -25,7 +25,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +33,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow
 import pyarrow.parquet
-from calibn import EQUALS, to_samples
+from calibn import EQUALS, records, to_samples
 from replaying import CHOSEN, RULES, Outcome, Replay
 from result_page import result_page
 
@@ -87,12 +87,6 @@ class Unlike:
         return np.tile([0.0, 1.0, 0.0], (len(pairs), 1))
 
 
-def records(folder: Path, names: Sequence[str]) -> Iterator[dict]:
-    for name in names:
-        with gzip.open(folder / f"gen_{name}.dev.jsonl.gz", "rt", encoding="utf-8") as lines:
-            yield from map(json.loads, lines)
-
-
 def dealt(record: dict, rng: random.Random) -> list[dict]:
     """Returns a question's 30 responses as a run of ours would keep them."""
     rows = list(to_samples(record, tuple(record["responses"])))
@@ -106,7 +100,7 @@ def dealt(record: dict, rng: random.Random) -> list[dict]:
 def measure(folder: Path) -> dict[str, float]:
     """Returns figures of a question."""
     rng = random.Random(0)
-    found = list(records(folder, SETS))
+    found = [record for name in SETS for record in records(folder / f"gen_{name}.dev.jsonl.gz")]
     questions = [dealt(record, rng) for record in found]
     n, rows = len(questions), [row for question in questions for row in question]
     texts = [[response_text(row) for row in question] for question in questions]
@@ -156,13 +150,10 @@ def billions(model: str) -> float:
 
 def adaptive(folder: Path) -> Plan:
     """Returns what adaptive sampling pays for on the real responses."""
-    replays = [
-        Replay(
-            [{**row, "round": 0, "error": None} for row in to_samples(record, tuple(record["responses"]))],
-            NormalizedMatch(),
-        )
-        for record in records(folder, [TEN_SAMPLES])
-    ]
+    replays = []
+    for record in records(folder / f"gen_{TEN_SAMPLES}.dev.jsonl.gz"):
+        rows = to_samples(record, tuple(record["responses"]))
+        replays.append(Replay([{**row, "round": 0, "error": None} for row in rows], NormalizedMatch()))
     found = Outcome(replays, (RULES[0], CHOSEN), MAX_COE)
     return Plan(f"on {TEN_SAMPLES}", 1 - found.output, found.requests, found.changed)
 

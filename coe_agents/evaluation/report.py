@@ -37,11 +37,12 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
     )
     figures: dict[str, Any] = {}
     for name, found in estimates.items():
+        area, low, high = found["aurac"]
         figures[name] = {
             "auroc": _plain(found["auroc"]),
             "aurac": _plain(found["aurac"]),
             "rejection_accuracy": {str(share): _plain(found[f"accuracy at {share}"]) for share in RETENTIONS},
-            "aurc": _plain(_complement(found["aurac"])),
+            "aurc": _plain((1.0 - area, 1.0 - high, 1.0 - low)),
             "paper_aurac": _plain(found["paper_aurac"]),
         }
         for metric in ("auroc", "aurac"):
@@ -81,11 +82,6 @@ def find_standout(scores: Mapping[str, Any]) -> str | None:
     if best is None or any(known[best][1] <= known[name][0] for name in known if name != best):
         return None
     return best
-
-
-def _complement(estimate: Estimate) -> Estimate:
-    value, low, high = estimate
-    return 1.0 - value, 1.0 - high, 1.0 - low
 
 
 def _plain(estimate: Estimate) -> list[float | None]:

@@ -21,7 +21,6 @@ class Experiment:
 
     Attributes:
         name: What `coe-agents reproduce` calls it, and its files.
-        title: One line.
         columns: The heads; the first `n_keys` identify a row.
         rows: Ours.
         draw: Draws them; the figure is as wide as `width` and as high as `height`, in inches.
@@ -30,8 +29,6 @@ class Experiment:
         n_keys: How many columns identify a row.
         settings: What the numbers depend on, in the order in which they are shown.
         notes: What a reader must know to read them.
-        width: Of the picture.
-        height: Of the picture.
     """
 
     name: str

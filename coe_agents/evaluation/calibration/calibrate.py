@@ -26,7 +26,6 @@ class Judged:
     """One question as a policy sees it, and whether the group was right.
 
     Attributes:
-        id: The question's id.
         measurement: What a policy would be shown.
         correct: The share of the leading answer that is right, in [0, 1]: 1 or 0, or between them where the labels of
             its cluster, or its tied clusters, differ; None where that cannot be said.

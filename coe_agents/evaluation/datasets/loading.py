@@ -46,9 +46,7 @@ def load_questions(source: str, *, split: str | None = None) -> QuestionSet:
         ImportError: If `datasets` is needed and not installed.
     """
     path = Path(source)
-    published = PUBLISHED.get(source)
-    if published is None and path.is_dir():
-        published = Published(source)
+    published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
     if published is not None:
         chosen = split or _DEFAULT_SPLIT
         return to_set(f"{published}, {chosen}", _questions(hub_records(published, chosen)))

@@ -39,7 +39,6 @@ class SampledQuestion:
     """All samples of one question, in canonical order.
 
     Attributes:
-        id: The question's id.
         text: What was asked; "" where not known.
         references: The accepted answers of all its samples, each once.
         responses: The samples without an `error`.
@@ -212,11 +211,8 @@ def _is_log_probability(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e18 <= value <= 1e-6
 
 
-def _optional(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or is_valid(value)
-
-
 _REQUIRED = object()
+# by field: whether a value is valid, what is, and the default; null is valid where it is the default
 _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str, Any]] = {
     "id": (_is_text, "a string", _REQUIRED),
     "agent": (lambda value: isinstance(value, str) and value != "", "a string that is not empty", _REQUIRED),
@@ -225,11 +221,11 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str, Any]] = {
     "question": (_is_text, "a string", ""),
     "references": (lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings", []),
     "round": (_is_count, "an integer of at least 0", 0),
-    "answer": (_optional(_is_text), "a string or null", None),
-    "logprob": (_optional(_is_log_probability), "a finite number of at most 0, or null", None),
-    "n_tokens": (_optional(_is_count), "an integer of at least 0, or null", None),
-    "correct": (_optional(lambda value: isinstance(value, bool)), "true, false or null", None),
-    "error": (_optional(_is_text), "a string or null", None),
+    "answer": (_is_text, "a string or null", None),
+    "logprob": (_is_log_probability, "a finite number of at most 0, or null", None),
+    "n_tokens": (_is_count, "an integer of at least 0, or null", None),
+    "correct": (lambda value: isinstance(value, bool), "true, false or null", None),
+    "error": (_is_text, "a string or null", None),
 }
 
 
@@ -249,7 +245,7 @@ def _sample(raw: bytes, path: Path, line: int) -> Sample:
             record[field] = default
         elif field not in record:
             raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {expected}")
-        elif not is_valid(record[field]):
+        elif not (is_valid(record[field]) or record[field] is default is None):
             raise SamplesError(
                 f'{path}:{line}: "{field}" must be {expected}; got {str(record[field])[:50]!r}',
                 hint="Correct it, or omit the line",

@@ -20,7 +20,6 @@ class Prediction:
     """A cluster's answer, and what it is judged by.
 
     Attributes:
-        question: What was asked.
         answer: The cluster's most probable response.
         references: The accepted answers; may be empty.
         verdicts: The data's own labels of the responses in the cluster; None where there is no label.

@@ -24,7 +24,6 @@ class ScoredQuestion:
     """The result of scoring one question.
 
     Attributes:
-        id: The question's id.
         failures: Failed requests by agent.
         agents: Of each agent that responded; empty where none did.
         correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None

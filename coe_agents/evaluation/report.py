@@ -16,11 +16,8 @@ from coe_agents.evaluation.scoring.estimators import CONFIDENCES
 def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 
-    Args:
-        scores: From `score`.
-        reference: The score that differences are taken to.
-        n_resamples: Of the bootstrap behind every interval.
-        seed: Of the bootstrap.
+    Differences are taken to the score `reference`; `n_resamples` and `seed` are those of the bootstrap behind every
+    interval.
 
     Returns:
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
@@ -72,11 +69,7 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
 
 
 def find_standout(scores: Mapping[str, Any]) -> str | None:
-    """Returns the score with the highest AUROC if its interval holds no other score's AUROC; else None.
-
-    Args:
-        scores: The "scores" of `report`.
-    """
+    """Returns the name in a report's "scores" with the highest AUROC if its interval holds no other's; else None."""
     known = {name: found["auroc"] for name, found in scores.items() if found["auroc"][0] is not None}
     best = max(known, key=lambda name: known[name][0], default=None)
     if best is None or any(known[best][1] <= known[name][0] for name in known if name != best):

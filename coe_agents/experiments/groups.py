@@ -34,15 +34,11 @@ DIVERGENCES: Mapping[str, str] = {
 class JudgedGroup:
     """A group's questions that could be judged.
 
-    Attributes:
-        statistics: Of each question.
-        correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right.
-        n_left_out: Questions to which an agent did not respond, or whose correctness is not known.
+    `correct` is whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right.
     """
 
     statistics: tuple[Statistics, ...]
     correct: FloatArray
-    n_left_out: int
 
     @property
     def n_ties(self) -> int:
@@ -75,8 +71,8 @@ def judge_group(
 ) -> JudgedGroup:
     """Clusters and judges the responses of some agents, in a cluster space of their own.
 
-    A question is left out unless all of them responded. `n_samples`: how many responses of each agent count, the first
-    ones; None: all.
+    A question is left out unless all of them responded and its correctness is known. Of each agent the first
+    `n_samples` responses count; None: all.
 
     Raises:
         ValueError: No question is left.
@@ -88,8 +84,8 @@ def judge_group(
             f'"questions" must hold one to which all of {", ".join(agents)} responded and whose correctness is known; '
             f"none of {len(questions)} is. Pass samples of these agents, with references or labels"
         )
-    correct = np.array([verdict for _, verdict in known], dtype=np.float64)
-    return JudgedGroup(tuple(each for each, _ in known), correct, len(questions) - len(known))
+    statistics, verdicts = zip(*known, strict=True)
+    return JudgedGroup(statistics, np.array(verdicts))
 
 
 def of_agents(

@@ -70,10 +70,7 @@ def to_latex(experiment: Experiment) -> str:
 
 
 def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
-    """Draws an experiment with its title above and what it was run under below it.
-
-    Returns:
-        The files written.
+    """Draws an experiment with its title above and what it was run under below it; returns the files.
 
     Raises:
         ImportError: matplotlib is not installed.

@@ -22,7 +22,6 @@ class Sample(Response):
     """One line: a response, and what is known about it. Unknown fields are kept.
 
     Attributes:
-        id: The question's id.
         question: What was asked; "" where not known.
         references: Accepted answers; may be empty.
         correct: A verdict in the data; None where there is no verdict.

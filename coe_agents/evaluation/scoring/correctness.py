@@ -120,9 +120,7 @@ def token_f1(answer: str, reference: str) -> float:
 class Rule:
     """A `Criterion` from a function of one prediction.
 
-    Attributes:
-        name: What reports call it.
-        rule: Returns whether a prediction is right, in [0, 1]; None where that is not known.
+    `rule` returns whether a prediction is right, in [0, 1]; None where that is not known. Reports show the name.
     """
 
     name: str
@@ -136,10 +134,6 @@ class SameMeaning:
     """A `Criterion`: right where a clusterer puts the answer and a reference together.
 
     With `BidirectionalEntailment` that is equivalence by an NLI model: each entails the other, given the question.
-
-    Args:
-        clusterer: Decides what means the same.
-        name: What reports call it.
     """
 
     def __init__(self, clusterer: Clusterer, *, name: str = "entailment") -> None:

@@ -1,18 +1,14 @@
 """Owns the experiment `contamination`: semantic entropy by what the model knows, the paper's first limitation."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coe_agents.clustering import normalize_answer
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Row
+from coe_agents.experiments.experiment import Experiment, Figure, Row
 from coe_agents.experiments.groups import judge_group
 from coe_agents.uncertainty import entropy
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Beliefs = Callable[[str, str], Mapping[str, float] | None]
 """From a question's id and an agent's name to its belief: probabilities of answers, nothing if it never saw the fact;
@@ -64,7 +60,7 @@ def contamination(
         for state, (entropies, believed, right, ties) in by_state.items()
     )
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
         shown = list(by_state)
         left.boxplot([entropies for entropies, *_ in by_state.values()], tick_labels=shown, showmeans=True)

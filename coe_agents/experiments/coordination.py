@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
-from coe_agents.experiments.experiment import Experiment, Row
+from coe_agents.experiments.experiment import Experiment, Figure, Row
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.answers import leading_clusters
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SOLVERS = ("greedy", "softmax")
 """The literal algorithm, and a smooth one that the paper allows in its place."""
@@ -73,7 +70,7 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
             rows.append((solver, f"{threshold:.0e}", found.n_iterations, found.accuracy, found.after, found.converged))
     paper = paper_rows("epsilon", _EPSILON_COLUMNS)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         for axes, column in zip(figure.subplots(1, len(_EPSILON_DRAWN)), _EPSILON_DRAWN, strict=True):
             place = _EPSILON_COLUMNS.index(column)
             for solver, marker in zip(SOLVERS, ("o-", "s--"), strict=True):
@@ -138,7 +135,7 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
             rows.append((solver, divergence, found.before, found.after, found.risen, before, found.accuracy, gain))
     paper = paper_rows("divergences", _DIVERGENCE_COLUMNS)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         for axes, solver in zip(figure.subplots(1, len(SOLVERS), sharey=True), SOLVERS, strict=True):
             own = [row for row in rows if row[0] == solver]
             for shift, column, colour in ((-0.2, "CoE before", "lightsteelblue"), (0.2, "CoE after", "tab:blue")):

@@ -3,19 +3,15 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coe_agents.clustering import BidirectionalEntailment, CountingEntailment
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
-from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row
 from coe_agents.experiments.groups import of_agents
 from coe_agents.uncertainty import coordinate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _COLUMNS = (
     "models",
@@ -57,7 +53,7 @@ def cost(
             clusterer = BidirectionalEntailment(counting, strict=clusterer.strict, threshold=clusterer.threshold)
         rows.append(_row(size, chosen, replace(setup, clusterer=clusterer, entailment=None), counting))
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         pairs, seconds = figure.subplots(1, 2)
         sizes = [row[0] for row in rows]
         of_pairs = ("K m^2, the paper's", "(K m)^2", "pairs asked", "most pairs asked")

@@ -1,15 +1,11 @@
 """Owns the experiment `model-accuracy`: how often each model alone is right (tab:1)."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row
 from coe_agents.experiments.groups import judge_group
 from coe_agents.experiments.paper import paper_label, paper_rows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _NAME = "model-accuracy"
 _COLUMNS = (
@@ -47,7 +43,7 @@ def model_accuracy(
     )
     paper = paper_rows(_NAME, _COLUMNS)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         shown = [(row, 0.0) for row in rows] + [(row, 0.6) for row in paper]
         for shift, split, colour in ((-0.2, "train accuracy", "tab:green"), (0.2, "validation accuracy", "tab:blue")):

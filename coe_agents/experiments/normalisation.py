@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Row, plain
+from coe_agents.experiments.experiment import Experiment, Figure, Row, plain
 from coe_agents.experiments.groups import judge_group
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Span = Callable[[SampledQuestion, Sample], str]
 """From a response to the answer inside it."""
@@ -43,7 +40,7 @@ def normalisation(
             ranked = [plain(group.auroc(score)) for score in ("epistemic", "coe")]
             rows.append((name, way, *means, *ranked, float(group.correct.mean()), group.n_ties))
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         nats, ranks = figure.subplots(1, 2)
         names = [f"{row[0]}\n{row[1]}" for row in rows]
         aleatoric, epistemic = ([row[place] for row in rows] for place in (2, 3))

@@ -5,17 +5,13 @@ They are the paper's tab:2, fig:2 and fig:3.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, estimate_all
-from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
+from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, plain
 from coe_agents.experiments.groups import DIVERGENCES, METRICS, JudgedGroup, judge_group
 from coe_agents.experiments.paper import paper_label, paper_rows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 RANKING_COLUMNS = (
     "AUROC",
@@ -114,7 +110,7 @@ def _compare(
         settings[titles[group]] = f"{' + '.join(agents)}, {judged.size}"
     paper = paper_rows(name, columns)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         grid = figure.subplots(-(-len(groups) // 3), min(3, len(groups)), squeeze=False)
         for axes in grid.flat[len(groups) :]:
             axes.axis("off")
@@ -156,7 +152,7 @@ def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
 
 
 def _draw_aurocs(
-    axes: "Axes", rows: Sequence[Mapping[str, Cell]], paper: Mapping[Cell, Cell], *, title: str, legend: bool = False
+    axes: Axes, rows: Sequence[Mapping[str, Cell]], paper: Mapping[Cell, Cell], *, title: str, legend: bool = False
 ) -> None:
     """Draws AUROC by metric as bars with 95 % intervals, and the paper's AUROC by metric as diamonds."""
     names = [str(row["metric"]) for row in rows]

@@ -2,16 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.coordination import coordinate_group
-from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 GENERATIONS = (4, 5, 6, 7, 8)
 _NAME = "sampling"
@@ -44,7 +40,7 @@ def sampling(
     rows += [row("generations", n, judge_group(questions, two, setup, n_samples=n)) for n in GENERATIONS if n <= most]
     paper = paper_rows(_NAME, _COLUMNS)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         kinds = list(dict.fromkeys(row[0] for row in rows))
         for axes, varied in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
             own = [row for row in rows if row[0] == varied]

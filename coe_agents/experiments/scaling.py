@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Row, plain
+from coe_agents.experiments.experiment import Experiment, Figure, Row, plain
 from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOST_GROUPS = 12
 _METRICS: Mapping[str, str] = {
@@ -50,7 +46,7 @@ def scaling(
         less = figures[:, 2] - figures[:, 3]  # CoE, Semantic Entropy
         rows.append((size, len(groups), *map(plain, (*figures.mean(axis=0), less.mean(), less.min(), less.max()))))
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         ranks, margin = figure.subplots(1, 2)
         sizes = np.array([row[0] for row in rows], dtype=float)
         for name, marker in zip(_METRICS, "os^vD", strict=True):

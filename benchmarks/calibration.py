@@ -53,13 +53,8 @@ def on_halves(rows, n_halves, options):
     for seed in range(n_halves):
         order = np.random.default_rng(seed).permutation(len(rows))
         half = len(rows) // 2
-        policy = calibrate(
-            [rows[i] for i in order[:half]],
-            risk=RISK,
-            confidence=CONFIDENCE,
-            clusterer="NormalizedMatch",
-            **options,
-        )
+        fitted = [rows[i] for i in order[:half]]
+        policy = calibrate(fitted, risk=RISK, confidence=CONFIDENCE, clusterer="NormalizedMatch", **options)
         found = policy.calibration
         held_out = [rows[i] for i in order[half:]]
         with warnings.catch_warnings():  # a half may lack the question to which an agent gave the fewest responses

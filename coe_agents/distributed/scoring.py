@@ -47,19 +47,15 @@ def score(
 ) -> Scores:
     """Scores every question on the cluster that `cluster` joined; the result is that of `coe_agents.evaluation.score`.
 
-    Args:
-        questions: As `Samples` gives them, one at a time.
-        create: Called once in each actor, where it loads the models; Ray sends it there. Estimators that it passes
-            beyond the installed ones are ignored.
-        folder: Where the rows are kept; repeat the call to resume there.
-        settings: All that the rows depend on, as `Store` has them, the samples among it.
-        pool: The actors.
-        weighting: As in `coe_agents.evaluation.score`.
-        size: Questions with a response in a file: a multiple of `BATCH`, so that a model sees the batches that it would
-            see on one machine, and returns the same to the last bit.
-        criterion: The name of the criterion of correctness.
-        clusterer: The name of the clusterer.
-        on_question: Called for every question, when it is kept.
+    The questions are read one at a time. The rows are kept in `folder`; repeat the call to resume there.
+
+    - `create` is called once in each actor, where it loads the models; Ray sends it there. Estimators that it passes
+      beyond the installed ones are ignored.
+    - `settings` holds all that the rows depend on, as `Store` has them, the samples among it. `criterion` and
+      `clusterer` are names.
+    - `size` is how many questions with a response a file has: a multiple of `BATCH`, so that a model sees the batches
+      that it would see on one machine, and returns the same to the last bit.
+    - `on_question` is called for every question, when it is kept.
 
     Raises:
         ValueError: If `size` is not a multiple of `BATCH`, or as `coe_agents.evaluation.score`.

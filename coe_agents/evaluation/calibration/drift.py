@@ -9,7 +9,7 @@ from scipy.stats import beta, ks_2samp
 
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.threshold import risk_bound, round_up
-from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.evaluation.metrics.tallies import join_ties
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.answers import TIE
 
@@ -69,16 +69,15 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
     usable = [row for row in rows if needed <= row.measurement.agents.keys()]
     if not usable:
         raise ValueError('"rows" must hold questions with all agents of the policy; none has them. Sample them again')
-    known, new = _align(
-        np.array(calibration.uncertainties), np.array([calibration.uncertainty(row.measurement) for row in usable])
-    )
-    test = ks_2samp(known, new)
+    uncertainties = [calibration.uncertainty(row.measurement) for row in usable]
+    joined = join_ties([*calibration.uncertainties, *uncertainties])  # so that summation noise is no difference
+    test = ks_2samp(*np.split(joined, [len(calibration.uncertainties)]))
     # the same decision as in production; what it warns of is reported once, below
     threshold = -1.0 if calibration.threshold is None else calibration.threshold + TIE
     answered = [
         row
-        for row in usable
-        if calibration.uncertainty(row.measurement) <= threshold
+        for row, uncertainty in zip(usable, uncertainties, strict=True)
+        if uncertainty <= threshold
         and calibration.can_answer(row.measurement)
         and row.measurement.divergence == calibration.divergence
     ]
@@ -115,13 +114,3 @@ def _verdict(interval: tuple[float, float] | None, risk: float) -> Literal["kept
         return "open"
     low, high = interval
     return "broken" if low > risk else "kept" if high <= risk else "open"
-
-
-def _align(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Makes values equal that lie within 1e-9 of their lower neighbour, so that summation noise is no difference."""
-    together = np.concatenate([first, second])
-    order = np.argsort(together, kind="stable")
-    rising = together[order]
-    starts = np.concatenate([[True], np.diff(rising) > TIE])
-    together[order] = rising[starts][np.cumsum(starts) - 1]
-    return together[: first.size], together[first.size :]

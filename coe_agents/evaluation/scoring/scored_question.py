@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
+from coe_agents.evaluation.scoring.estimators import find_estimators
 from coe_agents.evaluation.scoring.setup import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics
 
@@ -24,7 +24,6 @@ class ScoredQuestion:
     """The result of scoring one question.
 
     Attributes:
-        id: The question's id.
         failures: Failed requests by agent.
         agents: Of each agent that responded; empty where none did.
         correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None
@@ -59,27 +58,20 @@ def score_each(
 
     for each, verdict in setup.judge(answered()):
         on_question(each, verdict)
-        yield _score_question(each, verdict, estimators)
+        yield ScoredQuestion(
+            each.question.id,
+            _failures(each.question),
+            {
+                name: AgentScore(agent.entropy, agent.n_responses, agent.weighting == "probability")
+                for name, agent in each.measurement.agents.items()
+            },
+            verdict,
+            each.is_tied,
+            {} if verdict is None else {name: estimator(each) for name, estimator in estimators.items()},
+        )
         yield from unanswered
         unanswered.clear()
     yield from unanswered
-
-
-def _score_question(
-    statistics: Statistics, correct: float | None, estimators: Mapping[str, Estimator]
-) -> ScoredQuestion:
-    scores = {name: estimator(statistics) for name, estimator in estimators.items()} if correct is not None else {}
-    return ScoredQuestion(
-        statistics.question.id,
-        _failures(statistics.question),
-        {
-            name: AgentScore(agent.entropy, agent.n_responses, agent.weighting == "probability")
-            for name, agent in statistics.measurement.agents.items()
-        },
-        correct,
-        statistics.is_tied,
-        scores,
-    )
 
 
 def _failures(question: SampledQuestion) -> Mapping[str, int]:

@@ -20,7 +20,8 @@ class ScoringSetup:
         criterion: Decides which answers are right.
         entailment: For the distances between clusters that `coe_wasserstein` and the graph scores read; None: 0/1.
         weighting: How responses count within their agent: "auto", "frequency" or "probability".
-        estimators: Scores beyond the built-in and the installed ones, by name.
+        estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
+            float, higher = less sure, or None where it cannot be computed.
     """
 
     clusterer: Clusterer

@@ -14,15 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from numbers import Real
 
-from coe_agents.evaluation.scoring.estimators import (
-    agreement,
-    collaborative,
-    entropies,
-    graphs,
-    likelihood,
-    stated,
-    subsets,
-)
+from coe_agents.evaluation.scoring.estimators import agreement, collaborative, entropies, graphs, responses, subsets
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.extensions import find_registered, load_extension
 
@@ -48,8 +40,8 @@ ESTIMATORS: Mapping[str, Estimator] = {
         entropies.pooled_semantic_entropy_by_frequency,
         entropies.pooled_semantic_entropy_by_probability,
         entropies.renyi3,
-        likelihood.regular_entropy,
-        likelihood.length_normalised_entropy,
+        responses.regular_entropy,
+        responses.length_normalised_entropy,
         agreement.vote_share,
         agreement.self_consistency,
         agreement.disagreement,
@@ -59,8 +51,8 @@ ESTIMATORS: Mapping[str, Estimator] = {
         graphs.eccentricity,
         graphs.kernel_language_entropy,
         subsets.divergence_subset,
-        stated.p_false,
-        stated.verbal_confidence,
+        responses.p_false,
+        responses.verbal_confidence,
     )
 }
 

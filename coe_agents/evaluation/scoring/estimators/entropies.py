@@ -2,25 +2,34 @@
 
 import numpy as np
 
+from coe_agents.evaluation.scoring.score_names import estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.uncertainty import renyi_entropy
 
 
+@estimator(
+    "Entropies", "Semantic entropy, mean of agents", "entropy of each agent's meanings; equals the aleatoric part"
+)
 def semantic_entropy(statistics: Statistics) -> float:
     """Mean over the agents of their semantic entropies, in nats; higher = less sure. It equals `aleatoric`."""
     return statistics.measurement.aleatoric
 
 
+@estimator("Entropies", "Semantic entropy, by frequency", "mean of agents, each response counting 1")
 def semantic_entropy_by_frequency(statistics: Statistics) -> float:
     """The same, each response counting 1 ("discrete" semantic entropy); higher = less sure."""
     return float(statistics.by_frequency.aleatoric)
 
 
+@estimator(
+    "Entropies", "Semantic entropy, by probability", "mean of agents, responses counting by probability per token"
+)
 def semantic_entropy_by_probability(statistics: Statistics) -> float | None:
     """The same by length-normalised probability; higher = less sure. None if a response has none."""
     return None if statistics.by_probability is None else float(statistics.by_probability.aleatoric)
 
 
+@estimator("Entropies", "Semantic entropy, pooled", "entropy of the meanings of all responses, as if of one agent")
 def pooled_semantic_entropy(statistics: Statistics) -> float:
     """Semantic entropy of all responses taken as one model's, in nats; higher = less sure.
 
@@ -31,16 +40,21 @@ def pooled_semantic_entropy(statistics: Statistics) -> float:
     return statistics.pooled_by_frequency if pooled is None else pooled
 
 
+@estimator("Entropies", "Semantic entropy, pooled, by frequency", "pooled, each response counting 1")
 def pooled_semantic_entropy_by_frequency(statistics: Statistics) -> float:
     """The same, each response counting 1; higher = less sure."""
     return statistics.pooled_by_frequency
 
 
+@estimator(
+    "Entropies", "Semantic entropy, pooled, by probability", "pooled, responses counting by probability per token"
+)
 def pooled_semantic_entropy_by_probability(statistics: Statistics) -> float | None:
     """The same by length-normalised probability; higher = less sure. None if a response has none."""
     return statistics.pooled_by_probability
 
 
+@estimator("Entropies", "Rényi entropy of order 3", "of the group's mean; stresses the leading meanings")
 def renyi3(statistics: Statistics) -> float:
     """Renyi entropy of order 3 of the ensemble mean, -log(sum_c p_bar(c)^3) / 2, in nats; higher = less sure.
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -16,9 +16,12 @@ from coe_agents.serve.admission import Admission, read_object
 from coe_agents.serve.api_error import ApiError, json_response
 from coe_agents.serve.chat_request import check_model, read_chat_request
 from coe_agents.serve.completion import to_chunks, to_completion
+from coe_agents.serve.event_stream import read_question, stream_events
 from coe_agents.serve.group import Group
 from coe_agents.serve.guard import LOOPBACK, Guard
-from coe_agents.serve.runs import Runs, log_failure
+from coe_agents.serve.page import page_routes
+from coe_agents.serve.request_log import RequestLog, note_decision
+from coe_agents.serve.runs import Runs
 
 _CLIENT_GONE = 499
 _T = TypeVar("_T")
@@ -56,20 +59,35 @@ def create_app(
         limits = runs.limits_of(asked.coe)
         runs.check_question(asked.question, param="messages")
         decision = (await _unless_gone(request, runs.run({"messages": asked.messages}, limits)))["decision"]
+        note_decision(request.scope, decision)
         if not asked.is_stream:
             return json_response(to_completion(decision, model=group.name, ignored=asked.ignored))
         chunks = to_chunks(decision, model=group.name, ignored=asked.ignored, with_usage=asked.with_usage)
         return Response("".join(chunks), media_type="text/event-stream")
+
+    async def show_group(request: Request) -> Response:
+        return json_response(group.describe())
+
+    async def show_events(request: Request) -> Response:
+        question, options = read_question(await read_object(request, max_bytes=max_bytes))
+        limits = runs.limits_of(options)
+        runs.check_question(question, param="question")
+        events = stream_events(runs, question, limits, request.scope)
+        return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     routes = [
         Route("/health", _tell_health),
         Route("/v1/models", list_models),
         Route("/v1/models/{name:path}", show_model),
         Route("/v1/chat/completions", complete, methods=["POST"]),
+        Route("/group", show_group),
+        Route("/events", show_events, methods=["POST"]),
+        *page_routes(),
     ]
     handlers = dict.fromkeys((ApiError, HTTPException, Exception), _respond_to_error)
     app = Admission(Starlette(routes=routes, exception_handlers=handlers), most=max_requests)
-    return Guard(app, hosts=hosts, key=key)
+    paths = frozenset(route.path for route in routes)
+    return RequestLog(Guard(app, hosts=hosts, key=key), paths=paths)
 
 
 async def _tell_health(request: Request) -> Response:
@@ -81,7 +99,6 @@ async def _respond_to_error(request: Request, error: Exception) -> Response:
         return error.to_response()
     if isinstance(error, HTTPException):  # of the routing: no such address, or another method
         return ApiError(error.status_code, error.detail, headers=error.headers).to_response()
-    log_failure(error)
     return ApiError(500, f"the server failed ({type(error).__name__})").to_response()
 
 

@@ -112,15 +112,31 @@ class Group:
         policy = StricterPolicy(self.policy, limits) if is_stricter else self.policy
         return self.create_graph(policy, **lower).compile()
 
-    def describe_policy(self) -> dict[str, Any]:
-        """Returns the gate: its class, and the thresholds in nats; `max_coe` is None where it compares no CoE."""
-        aleatoric, epistemic = regime_thresholds(self.policy)
+    def describe(self) -> dict[str, Any]:
+        """Returns what the group is, as JSON."""
         return {
-            "type": type(self.policy).__name__,
+            "model": self.name,
+            "agents": list(self.agents),
+            "policy": self.describe_policy(),
+            "max_rounds": self.limits.max_rounds,
+            "is_toy": self.is_toy,
+            "examples": list(self.examples),
+        }
+
+    def describe_policy(self, lower: Limits | None = None) -> dict[str, Any]:
+        """Returns the gate, with the lower limits of a request: its class, and the thresholds in nats.
+
+        `max_coe` is None where the gate compares no CoE. The other two also divide the plane of the regimes.
+        """
+        aleatoric, epistemic = regime_thresholds(self.policy)
+        thresholds = {
             "max_coe": self.limits.max_coe,
             "aleatoric_threshold": aleatoric,
             "epistemic_threshold": epistemic,
         }
+        own = {name: getattr(lower, name, None) for name in thresholds}
+        lowered = {name: value if own[name] is None else own[name] for name, value in thresholds.items()}
+        return {"type": type(self.policy).__name__, **lowered}
 
 
 def _create_graph(

@@ -22,7 +22,7 @@ class Limits:
         epistemic_threshold: In nats; the same for the second part, on the scale of "kl".
         max_rounds: Of a question.
         token_budget: No round begins once a question has used so many tokens.
-        deadline: In seconds. A request's own is not the graph's: see `tightened`.
+        deadline: In seconds. A request's own is not the graph's: see `tighten`.
     """
 
     max_coe: float | None = None
@@ -51,7 +51,7 @@ class LooseningError(ValueError):
         self.option = option
 
 
-def tightened(
+def tighten(
     given: Mapping[str, Any], *, agents: Collection[str], operator: Limits, is_adaptive: bool = False
 ) -> Limits:
     """Returns the limits that a request sets, each at most the operator's.
@@ -70,9 +70,9 @@ def tightened(
         LooseningError: If an option is unknown, invalid or above the operator's.
 
     Example:
-        >>> tightened({"max_coe": 0.2}, agents=["a"], operator=Limits(max_coe=0.6)).max_coe
+        >>> tighten({"max_coe": 0.2}, agents=["a"], operator=Limits(max_coe=0.6)).max_coe
         0.2
-        >>> tightened({"max_coe": 0.9}, agents=["a"], operator=Limits(max_coe=0.6))
+        >>> tighten({"max_coe": 0.9}, agents=["a"], operator=Limits(max_coe=0.6))
         Traceback (most recent call last):
             ...
         coe_agents.serve.limits.LooseningError: "max_coe" must be at most 0.6, the operator's; got 0.9. Lower it

@@ -1,8 +1,6 @@
 """Owns the runs of a group: within the limits of a request, and with nothing of a failure but its kind in any log."""
 
 import asyncio
-import logging
-import traceback
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -11,12 +9,11 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 
-from coe_agents.graph import Event
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.group import Group
-from coe_agents.serve.limits import Limits, LooseningError, tightened
+from coe_agents.serve.limits import Limits, LooseningError, tighten
+from coe_agents.serve.request_log import log_failure
 
-_LOG = logging.getLogger("coe_agents.serve")
 _MOST_GRAPHS = 64
 """Compiled graphs that are kept, one for each combination of limits that was asked for."""
 
@@ -43,7 +40,7 @@ class Runs:
         """
         group = self.group
         try:
-            return tightened(options, agents=group.agents, operator=group.limits, is_adaptive=group.is_adaptive)
+            return tighten(options, agents=group.agents, operator=group.limits, is_adaptive=group.is_adaptive)
         except LooseningError as error:
             raise ApiError(400, str(error), param=f"coe.{error.option}", code="invalid_value") from error
 
@@ -71,7 +68,7 @@ class Runs:
             return late_result()
         return result
 
-    async def stream(self, given: Mapping[str, Any], limits: Limits) -> AsyncIterator[Event | dict[str, Any]]:
+    async def stream(self, given: Mapping[str, Any], limits: Limits) -> AsyncIterator[Mapping[str, Any]]:
         """Yields the events of a run, and at last its result, the only one without the key "event"; see `run`.
 
         Raises:
@@ -83,12 +80,11 @@ class Runs:
         try:
             async with aclosing(stream):
                 while True:
-                    mode: str
-                    chunk: Any
                     async with _watch(end):
-                        mode, chunk = await anext(stream, ("end", None))
-                    if mode == "end":
+                        part = await anext(stream, None)
+                    if part is None:
                         break
+                    mode, chunk = part
                     if mode == "values":
                         result = chunk
                     else:
@@ -121,11 +117,6 @@ async def _watch(end: float | None) -> AsyncIterator[None]:
         log_failure(error)
         message = f"the group failed ({type(error).__name__}). The operator can find the cause with coe-agents doctor"
         raise ApiError(500, message, code="group_failed") from None
-
-
-def log_failure(error: Exception) -> None:
-    """Logs the kind of an error, and where it was raised; its message may quote a response, or hold a key."""
-    _LOG.error("%s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)).rstrip())
 
 
 def late_result() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Owns the process that serves: its socket, its logs, and its end."""
 
 import logging
+import signal
 import socket
 
 import uvicorn
@@ -52,7 +53,14 @@ def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
         ws="none",
         timeout_graceful_shutdown=grace,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for each in signals:  # uvicorn raises the signal again once it has ended
+        signal.signal(each, signal.SIG_IGN)
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        for each in signals:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def set_up_logs() -> None:

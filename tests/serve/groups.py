@@ -14,11 +14,15 @@ DISAGREEING = (["Canberra"], ["Sydney"], ["Melbourne"])
 WITHHELD = ("Canberra", "Sydney", "Melbourne")
 
 
-def create_group(*said, max_coe=0.6, otherwise="abstain", policy=None, **options):
+def create_group(*said, **options):
     """Returns a group of agents "a", "b", ... each of which says its list of responses, or raises its exception."""
-    agents = [ScriptedAgent(name, each) for name, each in zip("abcdef", said, strict=False)]
+    return group_of(*(ScriptedAgent(name, each) for name, each in zip("abcdef", said, strict=False)), **options)
+
+
+def group_of(*agents, max_coe=0.6, otherwise="abstain", policy=None, **options):
+    """Returns the group "g" of these agents."""
     policy = policy or ThresholdPolicy(max_coe, otherwise=otherwise)
-    return Group.of(agents, clusterer=NormalizedMatch(), policy=policy, name="g", **{"retries": 0, **options})
+    return Group.of([*agents], clusterer=NormalizedMatch(), policy=policy, name="g", **{"retries": 0, **options})
 
 
 class SlowAgent(ScriptedAgent):
@@ -27,9 +31,11 @@ class SlowAgent(ScriptedAgent):
     def __init__(self, name, *rounds, seconds):
         super().__init__(name, *rounds)
         self.seconds, self.n_started, self.n_ended = seconds, 0, 0
+        self.started = asyncio.Event()
 
     async def asample(self, request, config=None):
         self.n_started += 1
+        self.started.set()
         await asyncio.sleep(self.seconds)
         self.n_ended += 1
         return self.sample(request, config)

@@ -6,7 +6,8 @@ import math
 import pytest
 
 from coe_agents import RegimePolicy
-from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, SlowAgent, body_of, client_of, complete, create_group
+from coe_agents.testing import ScriptedAgent
+from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, complete, create_group, group_of
 
 
 async def test_the_group_is_the_only_model():
@@ -108,9 +109,8 @@ CONVERSATION = [
 
 
 async def test_the_agents_see_the_conversation():
-    agent = SlowAgent("a", ["France"], seconds=0)
-    group = create_group()
-    group = type(group).of([agent], clusterer=_clusterer(), policy=group.policy, name="g")
+    agent = ScriptedAgent("a", ["France"])
+    group = group_of(agent)
     assert (await complete(group, messages=CONVERSATION)).json()["choices"][0]["message"]["content"] == "France"
     (request,) = agent.requests
     assert request["question"] == "And Paris?"
@@ -120,12 +120,6 @@ async def test_the_agents_see_the_conversation():
         ("assistant", "No answer."),
         ("user", "And Paris?"),
     ]
-
-
-def _clusterer():
-    from coe_agents.clustering import NormalizedMatch
-
-    return NormalizedMatch()
 
 
 UNSUPPORTED = {

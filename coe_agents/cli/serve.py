@@ -55,12 +55,12 @@ def serve(
     from coe_agents.serve.server import serve as serve_app
 
     if config is None or settings is None:
-        group = Group.of_tinyworld(name=name or "tinyworld")
+        group = Group.from_tinyworld(name=name or "tinyworld")
     else:
         from coe_agents.config import load
 
-        group = Group.of_configuration(load(config), name=name or config.stem)
-    hosts = {*LOOPBACK, host, *(allow_host or ())}
+        group = Group.from_configuration(load(config), name=name or config.stem)
+    hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine: no name
     app = create_app(group, key=key, hosts=hosts, max_requests=max_requests, max_bytes=max_bytes, metrics=metrics)
     with open_socket(host, port) as listening:
         address = address_of(listening)

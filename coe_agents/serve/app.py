@@ -19,7 +19,7 @@ from coe_agents.serve.completion import to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
 from coe_agents.serve.group import Group
 from coe_agents.serve.guard import LOOPBACK, Guard
-from coe_agents.serve.page import page_routes
+from coe_agents.serve.page_files import page_routes
 from coe_agents.serve.request_log import RequestLog, note_decision
 from coe_agents.serve.runs import Runs
 

@@ -52,6 +52,7 @@ def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
         server_header=False,
         proxy_headers=False,
         ws="none",
+        timeout_keep_alive=75,
         timeout_graceful_shutdown=grace,
     )
     signals = (signal.SIGINT, signal.SIGTERM)

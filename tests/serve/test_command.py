@@ -44,7 +44,7 @@ def test_a_strategy_that_asks_a_person_is_refused(tmp_path):
     file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5) + clarify)
     done = run("serve", "--config", file)
     assert done.returncode == 2
-    assert 'the strategy "clarify"' in done.stderr
+    assert "stops to ask a person" in done.stderr
 
 
 def test_a_port_in_use_is_one_message(tmp_path):

@@ -3,10 +3,11 @@
 import httpx
 import pytest
 
+from coe_agents import AskPerson, Clarify
 from coe_agents.config import load
 from coe_agents.errors import ConfigurationError
 from coe_agents.serve import Group, Limits, create_app
-from tests.serve.groups import body_of, create_group
+from tests.serve.groups import AGREEING, body_of, create_group
 from tests.serve.live import CONFIG
 from tests.servers import served
 
@@ -58,8 +59,18 @@ async def test_a_request_lowers_the_limits_of_a_configuration(configured):
 
 
 def test_a_strategy_that_asks_a_person_is_refused(configured):
-    with pytest.raises(ConfigurationError, match="which a server of single requests cannot do"):
+    with pytest.raises(ConfigurationError, match="stops to ask a person"):
         configured('[graph]\nmax_rounds = 2\nstrategies = { conflict = "clarify" }\n')
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"escalation": AskPerson()}, {"clarify": True}, {"strategies": {"conflict": Clarify()}}],
+    ids=lambda options: next(iter(options)),
+)
+def test_parts_that_ask_a_person_are_refused(options):
+    with pytest.raises(ConfigurationError, match="stops to ask a person"):
+        create_group(*AGREEING, max_rounds=2, **options)
 
 
 def test_tinyworld_says_that_it_is_a_toy(local_models):

@@ -118,7 +118,7 @@ def _at_most(name: str, value: Any, limit: float | None) -> float:
         raise LooseningError(name, f'"{name}" must be {_KINDS[name]}. Correct it, or omit it')
     if limit is not None and value > limit:
         raise LooseningError(name, f'"{name}" must be at most {limit:g}, the operator\'s; got {value:g}. Lower it')
-    return value if name in _COUNTS else float(value)  # type: ignore[no-any-return]  # an integer
+    return value if name in _COUNTS else float(value)
 
 
 def thresholds_of(policy: Policy) -> Limits:

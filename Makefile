@@ -11,7 +11,7 @@ LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tes
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce playground langgraph-server test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
+.PHONY: help demo reproduce playground serve test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
 	typecheck imports benchmark models clean
 
 help: ## Show this list
@@ -34,7 +34,7 @@ reproduce: $(READY) ## Make the paper's tables and figures, and those beyond it,
 playground: $(READY) ## Serve tinyworld as one model on this machine, and open its page in the browser
 	$(BIN)/coe-agents serve --open
 
-langgraph-server: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld
+serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
 		$(BIN)/langgraph dev --host 127.0.0.1 --no-browser --no-reload
 

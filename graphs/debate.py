@@ -12,4 +12,5 @@ graph = create_coe_graph(
         actions={"conflict": "another_round", "ambiguous": "another_round", "unknown": "another_round"},
     ),
     max_rounds=3,
+    history="question",  # tinyworld's models know no conversations
 ).compile(name="debate")

@@ -25,8 +25,11 @@ def server(tmp_path_factory):
     """A server of `langgraph dev`; yields its address and its log."""
     folder = tmp_path_factory.mktemp("server")
     served = json.loads((ROOT / "langgraph.json").read_text())
-    own = {"blocking": "./tests/serving/blocking.py:graph"}
-    named = {name: str(ROOT / place) for name, place in {**served["graphs"], **own}.items()}
+    own = "./tests/serving/blocking.py:graph"
+    named = {
+        name: {**about, "path": str(ROOT / about["path"])}
+        for name, about in {**served["graphs"], "blocking": {"path": own}}.items()
+    }
     (folder / "langgraph.json").write_text(json.dumps({"dependencies": [str(ROOT)], "graphs": named}))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

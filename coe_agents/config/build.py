@@ -249,6 +249,8 @@ def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> I
     try:
         yield
         return
+    except ConfigurationError:  # it says where
+        raise
     except ImportError as error:
         field, cause = ("provider" if issubclass(section, ModelSection) else "kind",), error
     except FieldError as error:

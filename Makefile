@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 LOWEST_VENV ?= .lowest-venv
 VLLM_VENV ?= .vllm-venv
+PORT ?= 2024
 VLLM_READY := $(VLLM_VENV)/.ready
 LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tests/graph tests/agents tests/middleware tests/evaluation
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
@@ -31,9 +32,9 @@ demo: $(READY) ## Ask three small models five questions; needs no key and no dow
 reproduce: $(READY) ## Make the paper's tables and figures, and those beyond it, in ./reproduced
 	$(BIN)/coe-agents reproduce all --out reproduced
 
-serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld
+serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld; PORT=8000 chooses the port
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
-		$(BIN)/langgraph dev --host 127.0.0.1 --no-browser --no-reload
+		$(BIN)/langgraph dev --host 127.0.0.1 --port $(PORT) --no-browser --no-reload
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 

@@ -63,16 +63,22 @@ def create_outcome_graph(graph: Runnable[Any, Any]) -> StateGraph[OutcomeState, 
     group = check_compiled(graph)
 
     def ask(state: OutcomeState, config: RunnableConfig) -> Outcome:
-        return _outcome_of(group.invoke({"question": state["question"]}, config))
+        return _outcome_of(group.invoke(_question_of(state), config))
 
     async def aask(state: OutcomeState, config: RunnableConfig) -> Outcome:
-        return _outcome_of(await group.ainvoke({"question": state["question"]}, config))
+        return _outcome_of(await group.ainvoke(_question_of(state), config))
 
     slim = StateGraph(OutcomeState, context_schema=CoEContext, input_schema=OutcomeInput, output_schema=Outcome)
     slim.add_node("ask", TwoForms(ask, aask, name="ask"))
     slim.add_edge(START, "ask")
     slim.add_edge("ask", END)
     return slim
+
+
+def _question_of(state: OutcomeState) -> OutcomeInput:
+    if "question" not in state:
+        raise ValueError('the input must hold a "question"; got none. Call the graph with {"question": "..."}')
+    return OutcomeInput(question=state["question"])
 
 
 def _outcome_of(result: dict[str, Any]) -> Outcome:

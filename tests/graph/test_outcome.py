@@ -51,3 +51,8 @@ async def test_a_context_reaches_the_group(mode):
 def test_it_asks_a_compiled_graph_only():
     with pytest.raises(TypeError, match="must be a compiled graph"):
         create_outcome_graph(group("Bamako"))
+
+
+def test_without_a_question_it_says_what_to_pass():
+    with pytest.raises(ValueError, match='must hold a "question"; got none'):
+        create_outcome_graph(group("Bamako").compile()).compile().invoke({"answer": "x"})

@@ -35,7 +35,7 @@ def server(tmp_path_factory):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     quiet = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true"}
-    command = [str(Path(sys.executable).with_name("langgraph")), *started_by_make(), "--port", str(port)]
+    command = [str(Path(sys.executable).with_name("langgraph")), *started_by_make(port)]
     log, start = folder / "log", time.monotonic()
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -63,9 +63,11 @@ def server(tmp_path_factory):
             process.wait(10)
 
 
-def started_by_make():
-    """Returns the arguments of `langgraph` in `make serve`."""
-    return re.search(r"\$\(BIN\)/langgraph (dev .*)", (ROOT / "Makefile").read_text())[1].split()
+def started_by_make(port):
+    """Returns the arguments of `langgraph` in `make serve PORT=...`."""
+    command = ["make", "--dry-run", "--assume-old", ".venv/.ready", "serve", f"PORT={port}"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return re.search(r"/langgraph (dev .*)", printed)[1].split()
 
 
 def is_up(url):
@@ -82,7 +84,7 @@ def client(server):
 
 
 def test_it_listens_on_loopback_and_opens_nothing():
-    assert started_by_make() == ["dev", "--host", "127.0.0.1", "--no-browser", "--no-reload"]
+    assert started_by_make(8123) == ["dev", "--host", "127.0.0.1", "--port", "8123", "--no-browser", "--no-reload"]
 
 
 def test_every_graph_is_served(client):

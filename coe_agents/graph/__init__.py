@@ -8,6 +8,7 @@ from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided
 from coe_agents.graph.human_input import PersonRequest
 from coe_agents.graph.nodes.escalation import Escalation, candidates
 from coe_agents.graph.outcome import Outcome, OutcomeInput, create_outcome_graph
+from coe_agents.graph.server import ContextCheck
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState, DecisionData
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "CoEInput",
     "CoEOutput",
     "CoEState",
+    "ContextCheck",
     "Decided",
     "DecisionData",
     "Escalation",

@@ -26,7 +26,7 @@ def close_calls(messages: Sequence[AnyMessage], gated: Collection[str]) -> dict[
     closed: list[AnyMessage] = []
     for place, message in enumerate(messages):
         if isinstance(message, ToolMessage) and message.name in gated and (message.id or "").startswith(_INVENTED):
-            closed.append(_not_decided(message.name or "", message.tool_call_id, message.id))
+            closed.append(_not_decided(message.name or "", message.tool_call_id))  # under another id, it is shown
             continue
         closed.append(message)
         if isinstance(message, AIMessage) and place < last:
@@ -37,12 +37,11 @@ def close_calls(messages: Sequence[AnyMessage], gated: Collection[str]) -> dict[
     return {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *closed]}
 
 
-def _not_decided(name: str, call_id: str, id: str | None = None) -> ToolMessage:
+def _not_decided(name: str, call_id: str) -> ToolMessage:
     return ToolMessage(
         f"{name} was not run: the user wrote another message instead of deciding on it.",
         name=name,
         tool_call_id=call_id,
-        id=id,
         status="error",
         response_metadata={NOT_RUN: True},
     )

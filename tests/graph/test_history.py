@@ -5,6 +5,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.config.schema import load_config
+from coe_agents.errors import ConfigurationError
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 
@@ -71,3 +73,15 @@ def test_an_unknown_history_is_refused():
         create_coe_graph(
             [ScriptedAgent("a", ["x"])], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), history="none"
         )
+
+
+def test_a_configuration_may_say_so(tmp_path):
+    path = tmp_path / "coe.toml"
+    path.write_text(
+        '[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\n[clusterer]\nkind = "normalized"\n'
+        '[policy]\nkind = "threshold"\nmax_coe = 0.5\n[graph]\nhistory = "question"\n'
+    )
+    assert load_config(path).graph.history == "question"
+    path.write_text(path.read_text().replace('"question"', '"none"'))
+    with pytest.raises(ConfigurationError, match="history"):
+        load_config(path)

@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 LOWEST_VENV ?= .lowest-venv
 VLLM_VENV ?= .vllm-venv
+PORT ?= 2024
 VLLM_READY := $(VLLM_VENV)/.ready
 LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tests/graph tests/agents tests/middleware tests/evaluation
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
@@ -34,9 +35,9 @@ reproduce: $(READY) ## Make the paper's tables and figures, and those beyond it,
 playground: $(READY) ## Serve tinyworld as one model on this machine, and open its page in the browser
 	$(BIN)/coe-agents serve --open
 
-serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld
+serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld; PORT=8000 chooses the port
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
-		$(BIN)/langgraph dev --host 127.0.0.1 --no-browser --no-reload
+		$(BIN)/langgraph dev --host 127.0.0.1 --port $(PORT) --no-browser --no-reload
 
 # one process more than cores, since some tests wait
 PYTEST = $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile

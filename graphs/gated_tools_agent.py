@@ -14,7 +14,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
-from coe_agents import CoEMiddleware, create_coe_graph, create_coe_tool
+from coe_agents import CoEContext, CoEMiddleware, create_coe_graph, create_coe_tool
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.prompts import quote, self_check
 from coe_agents.testing.driver import ScriptedDriver
@@ -53,5 +53,9 @@ gate = CoEMiddleware(
     on_uncertain="interrupt",
 )
 graph = create_agent(
-    ScriptedDriver(script=drive), [book_flight, create_coe_tool(answers)], middleware=[gate], name="gated_tools_agent"
+    ScriptedDriver(script=drive),
+    [book_flight, create_coe_tool(answers)],
+    middleware=[gate],
+    context_schema=CoEContext,
+    name="gated_tools_agent",
 )

@@ -30,6 +30,7 @@ def test_exported_names():
         "BidirectionalEntailment",
         "CalibratedPolicy",
         "Clarify",
+        "CoEContext",
         "CoEError",
         "CoEMiddleware",
         "CoETelemetry",

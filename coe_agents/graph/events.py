@@ -9,10 +9,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_stream_writer
+from typing_extensions import TypedDict
 
 from coe_agents.policy import Decision, Measurement
 from coe_agents.types import Action, Regime

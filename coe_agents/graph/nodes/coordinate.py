@@ -53,7 +53,8 @@ def coordinate_node(
             decision, regime = _decide(now.policy, measurement, state, bounds), measurement.regime
             who = who_says_what(measurement, n_agents=len(names))
         # an event contains no text of a response: only the decision says who gave which answer
-        events.emit(events.decision_event(state["round"], decision))
+        texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
+        events.emit(events.decision_event(state["round"], decision, texts))
         verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)
         return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})

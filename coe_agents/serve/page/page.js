@@ -216,8 +216,9 @@ async function ask(question, options = {}) {
   session.running = control;
   session.entries.push(entry);
   show(entry);
+  bringIntoView();
   try {
-    const reply = await fetch("/events", {
+    const reply = await fetch(`${location.origin}/events`, {
       method: "POST",
       headers: { "Content-Type": "application/json", Accept: "text/event-stream" },
       body: JSON.stringify({ question, coe: options }),
@@ -306,6 +307,14 @@ function show(entry) {
   render(entry);
 }
 
+// On a small screen the form hides what follows it
+function bringIntoView() {
+  const verdict = byId("verdict");
+  const { top } = verdict.getBoundingClientRect();
+  if (top >= 0 && top < 0.6 * innerHeight) return;
+  verdict.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+}
+
 function announce(text) {
   byId("state").textContent = text;
 }
@@ -367,15 +376,16 @@ function showVerdict(entry) {
 function gauge(decision) {
   if (decision.coe === null) return [];
   const { aleatoric, epistemic } = comparable(decision);
+  const limits = decision.thresholds ?? {}; // of this request, which may be stricter
   const part = (kind, words) => element("span", { class: "key" }, element("span", { class: `swatch ${kind}`, "aria-hidden": "true" }), words);
   if (gate.isRegime) {
     return [
-      ...scale("Doubt within agents", [["aleatoric", aleatoric]], gate.own.aleatoric),
-      ...scale("Disagreement between them", [["epistemic", epistemic]], gate.own.epistemic),
+      ...scale("Doubt within agents", [["aleatoric", aleatoric]], limits.aleatoric_threshold ?? gate.own.aleatoric),
+      ...scale("Disagreement between them", [["epistemic", epistemic]], limits.epistemic_threshold ?? gate.own.epistemic),
     ];
   }
   return [
-    ...scale("Uncertainty", [["aleatoric", aleatoric], ["epistemic", epistemic]], gate.isPlain ? gate.own.coe : null),
+    ...scale("Uncertainty", [["aleatoric", aleatoric], ["epistemic", epistemic]], limits.max_coe ?? (gate.isPlain ? gate.own.coe : null)),
     element("p", { class: "note keys" }, part("aleatoric", `doubt within agents ${number(aleatoric, 2)}`), part("epistemic", `disagreement between them ${number(epistemic, 2)}`)),
   ];
 }
@@ -425,7 +435,13 @@ function showAgents(entry) {
     ...(several ? [element("p", { class: "round" }, element("b", {}, `Round ${entry.round + 1}`), ` of at most ${session.group.max_rounds}`)] : []),
   );
   const meanings = entry.decision ? meaningsOf(entry) : null;
-  byId("agent-list").replaceChildren(...[...entry.agents.values()].map((agent) => agentItem(agent, entry, meanings)));
+  const list = byId("agent-list");
+  const many = entry.agents.size > 6;
+  list.classList.toggle("many", many);
+  if (many) list.tabIndex = 0; // it scrolls
+  const { scrollTop } = list;
+  list.replaceChildren(...[...entry.agents.values()].map((agent) => agentItem(agent, entry, meanings)));
+  list.scrollTop = scrollTop;
   byId("meanings").replaceChildren(...clustersSoFar(entry, meanings));
 }
 
@@ -442,7 +458,7 @@ function agentItem(agent, entry, meanings) {
   const said = entry.decision && Object.hasOwn(entry.decision.agents ?? {}, agent.name) ? entry.decision.agents[agent.name] : null;
   const parts = said && meanings ? meanings.map((meaning) => ({ place: meaning.place, share: meaning.agents.find(({ name }) => name === agent.name)?.share ?? 0 })).filter(({ share }) => share > 0) : null;
   item.append(bar(parts ?? (agent.state === "answered" ? [{ place: null, share: 1 }] : []), agent.state === "answered" && said?.weighting !== "probability" ? agent.n : 0));
-  if (parts) item.append(element("p", { class: "note shares" }, ...parts.slice(0, 5).flatMap(({ place, share }) => [chip(place), ` ${percent(share)} `]), parts.length > 5 ? `and ${parts.length - 5} more` : ""));
+  if (parts) item.append(element("p", { class: "note shares" }, ...parts.slice(0, 5).map(({ place, share }) => element("span", { class: "share" }, chip(place), ` ${percent(share)}`)), parts.length > 5 ? `and ${parts.length - 5} more` : ""));
   return item;
 }
 
@@ -489,8 +505,11 @@ function showMeanings(entry) {
   more.hidden = meanings.length <= FIRST;
   more.textContent = `Show all ${meanings.length} meanings`;
   more.onclick = () => {
-    byId("clusters").append(...meanings.slice(FIRST).map((meaning) => meaningItem(meaning, entry)));
+    const rest = meanings.slice(FIRST).map((meaning) => meaningItem(meaning, entry));
+    byId("clusters").append(...rest);
     more.hidden = true;
+    rest[0].tabIndex = -1;
+    rest[0].focus();
   };
   byId("said").hidden = meanings.length === 0;
   const agents = responsesByAgent(entry, meanings);
@@ -569,8 +588,14 @@ class Gate {
     this.limits = { ...this.own };
     this.sliders = new Map(Object.keys(this.own).map((part) => [part, this.slider(part)]));
     byId("sliders").replaceChildren(...[...this.sliders.values()].map(({ box }) => box));
-    byId("reset").addEventListener("click", () => this.set({ ...this.own }));
-    byId("again").addEventListener("click", () => ask(session.shown.question, this.options()));
+    byId("reset").addEventListener("click", () => {
+      this.set({ ...this.own });
+      this.sliders.values().next().value.input.focus(); // the button is disabled now
+    });
+    byId("again").addEventListener("click", () => {
+      ask(session.shown.question, this.options());
+      byId("verdict-title").focus({ preventScroll: true });
+    });
     this.plane = new Plane(byId("plane"), this);
     byId("gate-note").textContent = this.isPlain
       ? "Only this page changes; the server’s gate stays as it is. A stricter one can be asked for, a looser one cannot."
@@ -663,7 +688,10 @@ class Gate {
     const did = decided.filter(({ decision: each }) => each.action === "answer").length;
     const would = decided.filter(({ decision: each }) => this.answers(each)).length;
     byId("counts").textContent = `The gate answered ${did} of ${plural(decided.length, "question")}. ${this.where()} it ${this.isOwn() && this.isPlain ? "answers" : "would answer"} ${would}.`;
-    byId("session").tBodies[0].replaceChildren(...[...session.entries].reverse().map((entry) => this.row(entry)));
+    const rows = byId("session").tBodies[0];
+    const had = rows.contains(document.activeElement);
+    rows.replaceChildren(...[...session.entries].reverse().map((entry) => this.row(entry)));
+    if (had) rows.querySelector("[aria-current]")?.focus();
   }
 
   compare(decision) {
@@ -681,17 +709,17 @@ class Gate {
     if (entry === session.shown) button.setAttribute("aria-current", "true");
     button.addEventListener("click", () => {
       show(entry);
-      byId("verdict").scrollIntoView({ block: "nearest" });
+      bringIntoView();
     });
     const head = element("th", { scope: "row" }, button);
-    if (!decision) return element("tr", {}, head, element("td", { class: "number" }, "–"), element("td", {}, entry.error ? "no result" : "is asked"), element("td", {}, "–"));
+    if (!decision) return element("tr", {}, head, element("td", { class: "number wide" }, "–"), element("td", {}, entry.error ? "no result" : "is asked"), element("td", {}, "–"));
     const did = decision.action === "answer";
     const would = this.answers(decision);
     const mark = (yes, text) => element("span", { class: yes ? "given-mark" : "withheld-mark" }, `${yes ? "●" : "✕"} ${text}`);
     const did_ = mark(did, did ? "answered" : decision.action === "escalate" ? "escalated" : "withheld");
     const would_ = mark(would, would ? "answers" : "withholds");
     if (did !== would) would_.classList.add("changed");
-    return element("tr", {}, head, element("td", { class: "number" }, number(decision.coe, 2)), element("td", {}, did_), element("td", {}, would_));
+    return element("tr", {}, head, element("td", { class: "number wide" }, number(comparable(decision).coe, 2)), element("td", {}, did_), element("td", {}, would_));
   }
 }
 
@@ -737,7 +765,7 @@ class Plane {
 
   draw(entries) {
     const { lines, own } = this.owner;
-    const most = (part) => entries.reduce((top, { decision }) => Math.max(top, 1.15 * comparable(decision)[part]), 0);
+    const most = (part) => entries.reduce((top, { decision }) => Math.max(top, 1.35 * comparable(decision)[part]), 0);
     for (const part of ["aleatoric", "epistemic"]) this.far[part] = Math.ceil(10 * Math.max(most(part), 2 * lines[part], Math.min(4 * lines[part], 1.25 * (own.coe ?? 0)))) / 10;
     this.svg.replaceChildren();
     this.area();
@@ -773,11 +801,12 @@ class Plane {
     Object.entries(REGIMES).forEach(([name, [words]], place) => {
       const [right, high] = [place > 1, place % 2];
       const width = right ? this.right - x : x - this.left;
-      if (width < 110 || (high ? y - this.top : this.bottom - y) < 42) return;
+      const height = high ? y - this.top : this.bottom - y;
+      if (width < 90 || height < 24) return;
       const at = { x: right ? this.right - 9 : this.left + 9, "text-anchor": right ? "end" : "start" };
       const top = (high ? this.top : y) + 19;
       this.add("text", { class: "quadrant", ...at, y: top }, name);
-      this.add("text", { class: "tick halo", ...at, y: top + 16 }, words);
+      if (width > 150 && height > 42) this.add("text", { class: "tick halo", ...at, y: top + 16 }, words);
     });
   }
 
@@ -840,7 +869,9 @@ class Plane {
     if (!decision) return "";
     if (decision.coe === null) return "This question is not on the plane: nothing could be measured.";
     const where = decision.regime ? `: ${decision.regime}, ${REGIMES[decision.regime]?.[1] ?? ""}` : "";
-    return `This question: doubt within the agents ${number(decision.aleatoric, 2)}, disagreement between them ${number(decision.epistemic, 2)}${where}.`;
+    const { aleatoric, epistemic } = comparable(decision);
+    const rescaled = epistemic === decision.epistemic ? "" : ", on the scale of KL";
+    return `This question: doubt within the agents ${number(aleatoric, 2)}, disagreement between them ${number(epistemic, 2)}${rescaled}${where}.`;
   }
 }
 
@@ -860,7 +891,7 @@ function describeGroup(group) {
 }
 
 async function start() {
-  const reply = await fetch("/group");
+  const reply = await fetch(`${location.origin}/group`);
   if (!reply.ok) throw await refusal(reply);
   const group = await reply.json();
   session.group = group;
@@ -904,7 +935,10 @@ byId("question").addEventListener("keydown", (event) => {
   event.preventDefault();
   byId("form").requestSubmit();
 });
-byId("stop").addEventListener("click", () => session.running?.abort());
+byId("stop").addEventListener("click", () => {
+  session.running?.abort();
+  byId("question").focus();
+});
 setInterval(() => {
   if (session.running && session.shown && !session.shown.decision) showAgents(session.shown);
 }, 1000);

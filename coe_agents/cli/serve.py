@@ -1,6 +1,7 @@
 """Owns the command `serve`."""
 
 import os
+import webbrowser
 from typing import Annotated
 
 import typer
@@ -35,6 +36,8 @@ def serve(
     grace: Annotated[
         int, typer.Option(min=1, help="Seconds in which questions in flight are answered before the server ends.")
     ] = 30,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Offer metrics for Prometheus at /metrics.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the server's page in the browser.")] = False,
 ) -> None:
     """Offer the group as one model to OpenAI's clients: an answer, or a refusal where the group does not agree.
 
@@ -52,16 +55,19 @@ def serve(
     from coe_agents.serve.server import serve as serve_app
 
     if config is None or settings is None:
-        group = Group.of_tinyworld(name=name or "tinyworld")
+        group = Group.from_tinyworld(name=name or "tinyworld")
     else:
         from coe_agents.config import load
 
-        group = Group.of_configuration(load(config), name=name or config.stem)
-    hosts = {*LOOPBACK, host, *(allow_host or ())}
-    app = create_app(group, key=key, hosts=hosts, max_requests=max_requests, max_bytes=max_bytes)
+        group = Group.from_configuration(load(config), name=name or config.stem)
+    hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine: no name
+    app = create_app(group, key=key, hosts=hosts, max_requests=max_requests, max_bytes=max_bytes, metrics=metrics)
     with open_socket(host, port) as listening:
         address = address_of(listening)
-        print(f'The model "{group.name}" is at {address}/v1 for OpenAI\'s clients. Ctrl-C ends it.', flush=True)
+        print(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and", flush=True)
+        print(f'the model "{group.name}". Ctrl-C ends the server.', flush=True)
+        if open_page:
+            webbrowser.open(address)  # the socket is open: the browser waits for the server
         serve_app(app, listening, grace=grace)
 
 

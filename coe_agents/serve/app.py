@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,9 +19,12 @@ from coe_agents.serve.completion import to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
 from coe_agents.serve.group import Group
 from coe_agents.serve.guard import LOOPBACK, Guard
-from coe_agents.serve.page import page_routes
+from coe_agents.serve.page_files import page_routes
 from coe_agents.serve.request_log import RequestLog, note_decision
 from coe_agents.serve.runs import Runs
+
+if TYPE_CHECKING:
+    from coe_agents.serve.metrics import Metrics
 
 _CLIENT_GONE = 499
 _T = TypeVar("_T")
@@ -34,6 +37,7 @@ def create_app(
     hosts: Collection[str] = LOOPBACK,
     max_requests: int = 256,
     max_bytes: int = 1_000_000,
+    metrics: bool = False,
 ) -> ASGIApp:
     """Returns the server of a group as an ASGI application, for uvicorn or another server.
 
@@ -43,8 +47,13 @@ def create_app(
         hosts: The names under which the server is asked; others are refused.
         max_requests: How many questions are answered at a time; further ones get 429.
         max_bytes: The size of a request; larger ones get 413.
+        metrics: Whether /metrics has metrics for Prometheus.
+
+    Raises:
+        ImportError: If metrics are asked for, and OpenTelemetry's exporter is not installed.
     """
-    runs = Runs(group)
+    measured = _create_metrics(lambda: admission.n_inside) if metrics else None
+    runs = Runs(group, [measured.telemetry] if measured else [])
     model = {"id": group.name, "object": "model", "created": int(time.time()), "owned_by": "coe-agents"}
 
     async def list_models(request: Request) -> Response:
@@ -84,10 +93,19 @@ def create_app(
         Route("/events", show_events, methods=["POST"]),
         *page_routes(),
     ]
+    if measured:
+        routes.append(Route("/metrics", measured.show))
     handlers = dict.fromkeys((ApiError, HTTPException, Exception), _respond_to_error)
-    app = Admission(Starlette(routes=routes, exception_handlers=handlers), most=max_requests)
+    admission = Admission(Starlette(routes=routes, exception_handlers=handlers), most=max_requests)
     paths = frozenset(route.path for route in routes)
-    return RequestLog(Guard(app, hosts=hosts, key=key), paths=paths)
+    note_request = measured.note_request if measured else None
+    return RequestLog(Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request)
+
+
+def _create_metrics(count_in_flight: Callable[[], int]) -> "Metrics":
+    from coe_agents.serve.metrics import Metrics
+
+    return Metrics(count_in_flight)
 
 
 async def _tell_health(request: Request) -> Response:

@@ -71,7 +71,7 @@ class Group:
         )
 
     @classmethod
-    def of_configuration(cls, configuration: Configuration, *, name: str) -> Group:
+    def from_configuration(cls, configuration: Configuration, *, name: str) -> Group:
         """Returns the group of a configuration.
 
         Raises:
@@ -100,7 +100,7 @@ class Group:
         )
 
     @classmethod
-    def of_tinyworld(cls, *, name: str = "tinyworld") -> Group:
+    def from_tinyworld(cls, *, name: str = "tinyworld") -> Group:
         """Returns the group of the models that are shipped with the package."""
         group = cls.of([*tinyworld_agents()], clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), name=name)
         return replace(group, is_toy=True, examples=TINYWORLD_QUESTIONS)

@@ -3,13 +3,14 @@
 import logging
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG = logging.getLogger("coe_agents.serve")
 _OUTCOME = "coe_agents.outcome"
+NoteRequest = Callable[[str, int, float], None]
 
 
 class RequestLog:
@@ -20,10 +21,11 @@ class RequestLog:
     Args:
         app: What answers.
         paths: The addresses that may be logged.
+        note_request: Is passed the address, status and seconds of each request, too.
     """
 
-    def __init__(self, app: ASGIApp, *, paths: frozenset[str]) -> None:
-        self._app, self._paths = app, paths
+    def __init__(self, app: ASGIApp, *, paths: frozenset[str], note_request: NoteRequest | None = None) -> None:
+        self._app, self._paths, self._note_request = app, paths, note_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, and logs it."""
@@ -47,7 +49,10 @@ class RequestLog:
             path = scope["path"] if scope["path"] in self._paths else "(another address)"
             words = " ".join(f"{name} {value}" for name, value in outcome.items())
             method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "(another method)"
-            LOG.info("%s %s %d %.2f s %s", method, path, status, time.monotonic() - start, words)
+            seconds = time.monotonic() - start
+            LOG.info("%s %s %d %.2f s %s", method, path, status, seconds, words)
+            if self._note_request is not None:
+                self._note_request(path, status, seconds)
 
 
 def note_decision(scope: Scope, decision: Mapping[str, Any]) -> None:

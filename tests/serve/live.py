@@ -52,11 +52,11 @@ class Process(subprocess.Popen):
     """The command in a process of its own; its log is in a file, since a pipe that nobody reads would stop it."""
 
     def __init__(self, *arguments, **environment):
-        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `close`
+        self.log_file = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `close`
         super().__init__(
             [sys.executable, "-m", "coe_agents", "serve", "--port", "0", *map(str, arguments)],
             stdout=subprocess.PIPE,
-            stderr=self.errors,
+            stderr=self.log_file,
             text=True,
             env={**os.environ, **environment},
         )
@@ -67,13 +67,13 @@ class Process(subprocess.Popen):
 
     @property
     def log(self):
-        self.errors.seek(0)
-        return self.errors.read()
+        self.log_file.seek(0)
+        return self.log_file.read()
 
     def close(self):
         self.kill()
         self.communicate()
-        self.errors.close()
+        self.log_file.close()
 
 
 @contextmanager

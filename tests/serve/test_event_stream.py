@@ -125,4 +125,4 @@ async def test_the_page_is_served_from_the_package(path, name, kind):
     async with client_of(create_group(*AGREEING)) as client:
         response = await client.get(path)
     assert response.headers["content-type"].startswith(kind)
-    assert response.content == resources.files("coe_agents.serve.page").joinpath(name).read_bytes()
+    assert response.content == resources.files("coe_agents.serve").joinpath("page", name).read_bytes()

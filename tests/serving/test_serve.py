@@ -1,4 +1,4 @@
-"""The graphs on a LangGraph server of their own, as `make serve` starts it, driven by its client."""
+"""The graphs on a LangGraph server of their own, as `make langgraph-server` starts it, driven by its client."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def server(tmp_path_factory):
 
 
 def started_by_make():
-    """Returns the arguments of `langgraph` in `make serve`."""
+    """Returns the arguments of `langgraph` in `make langgraph-server`."""
     return re.search(r"\$\(BIN\)/langgraph (dev .*)", (ROOT / "Makefile").read_text())[1].split()
 
 

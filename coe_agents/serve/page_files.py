@@ -20,7 +20,7 @@ def page_routes() -> list[Route]:
 
 
 def _create_route(path: str, name: str, kind: str) -> Route:
-    content = resources.files(__package__ or "").joinpath(name).read_bytes()
+    content = resources.files(__package__ or "").joinpath("page", name).read_bytes()
 
     async def show(request: Request) -> Response:
         return Response(content, media_type=kind, headers={"cache-control": "no-cache"})

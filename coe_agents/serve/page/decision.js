@@ -63,9 +63,7 @@ export function obstacle(decision) {
   if (decision.coe === null) return "nothing could be measured";
   if (decision.regime === null) return "too few agents answered";
   if (decision.tied.length) return "the leading answers tie";
-  const reason = unquoted(decision.reason);
-  if (reason.includes("a refusal is not an answer") || areDeclining(decision)) return "the leading answer declines to answer";
-  return reason.includes("an empty response is not an answer") ? "the leading answer is empty" : "";
+  return { refusal: "the leading answer declines to answer", empty: "the leading answer is empty" }[decision.answer_kind] ?? "";
 }
 
 // The numbers that a gate compares: under another divergence than KL, rescaled to its range
@@ -86,7 +84,8 @@ export function responsesOf(decision) {
 
 // The meanings, the best supported first, with the agents and the responses of each
 export function meaningsOf(decision) {
-  const ranked = decision.clusters.toSorted((a, b) => b.support - a.support || (a.representative < b.representative ? -1 : 1));
+  const byText = (a, b) => (a.representative < b.representative ? -1 : 1);
+  const ranked = decision.clusters.toSorted((a, b) => b.support - a.support || byText(a, b));
   const found = new Map(
     ranked.map(({ representative, support }, place) => [
       representative,

@@ -38,18 +38,18 @@ export class Gate {
   }
 
   note(group, type) {
-    const other = `The gate of this group is of another kind (${short(type, 60)}); the slider shows a plain threshold on CoE.`;
+    if (!this.isKnown) return `This group’s gate is of another kind (${short(type, 60)}). The slider shows a plain threshold on CoE.`;
     const rounds = group.max_rounds > 1 ? " Asked again, it may ask for more rounds first." : "";
-    return this.isKnown
-      ? `Only this page changes; the server’s gate stays as it is. A stricter one can be asked for, a looser one cannot.${rounds}`
-      : other;
+    const words = "Only this page changes; the server’s gate stays as it is.";
+    return `${words} A stricter one can be asked for, a looser one cannot.${rounds}`;
   }
 
   slider(part) {
     const input = element("input", { type: "range", min: "0", step: "0.01", id: `limit-${part}` });
     const output = element("output", { for: input.id });
     input.addEventListener("input", () => this.set({ [part]: Number(input.value) }));
-    return { part, input, output, box: element("div", "slider", element("label", { for: input.id }, LABELS[part]), input, output) };
+    const box = element("div", "slider", element("label", { for: input.id }, LABELS[part]), input, output);
+    return { part, input, output, box };
   }
 
   set(limits) {
@@ -119,7 +119,8 @@ export class Gate {
       box.replaceChildren(element("b", {}, "No threshold makes the gate answer this question:"), ` ${never}.`);
     } else if (answers) {
       const leading = inline(decision.answer ?? meaningsOf(decision)[0].text, 80);
-      box.replaceChildren(`${this.where()} the gate `, verb("answer"), " this question with “", leading, `”: ${comparison}.`);
+      const words = [" this question with “", leading, `”: ${comparison}.`];
+      box.replaceChildren(`${this.where()} the gate `, verb("answer"), ...words);
     } else {
       box.replaceChildren(`${this.where()} the gate `, verb("withhold"), ` the answer: ${comparison}.`);
     }
@@ -133,10 +134,10 @@ export class Gate {
   list(decided) {
     const did = decided.filter(({ decision }) => decision.action === "answer").length;
     const would = decided.filter((entry) => this.answers(entry)).length;
-    const all = decided.length === 1 ? "the one question" : `the ${decided.length} questions`;
-    byId("counts").textContent = `The gate answered ${did || "none"} of ${all}. ${this.where()} it ${
-      this.isOwn() && this.isKnown ? "answers" : "would answer"
-    } ${would || "none"}.`;
+    const verb = this.isOwn() && this.isKnown ? "answers" : "would answer";
+    byId("counts").hidden = decided.length === 1;
+    byId("counts").textContent =
+      `The gate answered ${did || "none"} of ${decided.length} questions. ${this.where()} it ${verb} ${would || "none"}.`;
     const rows = byId("session").tBodies[0];
     const hadFocus = rows.contains(document.activeElement);
     rows.replaceChildren(...this.entries.toReversed().map((entry) => this.row(entry)));

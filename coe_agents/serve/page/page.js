@@ -169,7 +169,8 @@ function describeRun(entry) {
   const n = agents.filter(({ state }) => state === "answered" || state === "failed").length;
   const again = entry.round ? " again" : "";
   const last = entry.rounds.at(-1);
-  const notes = entry.round ? [element("p", {}, "The gate asks another round: what they said so far is not clear enough.")] : [];
+  const words = "The gate asks another round: what they said so far is not clear enough.";
+  const notes = entry.round ? [element("p", {}, words)] : [];
   if (last?.action === "escalate") return [entry.ruled ? "Deciding…" : "Asking somebody else…", notes];
   if (entry.measured) return ["Deciding…", notes];
   if (n === agents.length) return ["Comparing what they mean…", notes];
@@ -362,8 +363,8 @@ function showMeanings(decision) {
 
 function meaningItem({ text, place, share, agents, responses }, isAnswer) {
   const rows = agents.slice(0, FIRST.agents).map(({ name, share: own }) => {
-    const cells = [element("span", {}, inline(name, 60)), bar([{ place, share: own }]), element("span", "number", percent(own))];
-    return element("li", {}, cells);
+    const number = element("span", "number", percent(own));
+    return element("li", {}, element("span", {}, inline(name, 60)), bar([{ place, share: own }]), number);
   });
   const rest = agents.length - FIRST.agents;
   const texts = tally(responses);
@@ -443,7 +444,8 @@ async function start() {
     },
     open: show,
   });
-  const names = group.agents.length > MANY ? `${group.agents.length} agents` : listed(group.agents.map((name) => short(name, 60)));
+  const isMany = group.agents.length > MANY;
+  const names = isMany ? `${group.agents.length} agents` : listed(group.agents.map((name) => short(name, 60)));
   const answer = group.agents.length === 1 ? "answers" : "answer";
   const about = `${names} ${answer} each question. You get the answer only if the gate lets it pass.`;
   byId("about").replaceChildren(inline(about, 1000));

@@ -102,10 +102,10 @@ export class Plane {
   // Where the gate answers: below a diagonal, or in a rectangle
   area({ coe, aleatoric, epistemic }) {
     const { aleatoric: a, epistemic: e } = this.far;
-    const corners =
-      coe === undefined
-        ? [[0, 0], [0, Math.min(e, epistemic)], [Math.min(a, aleatoric), Math.min(e, epistemic)], [Math.min(a, aleatoric), 0]]
-        : [[0, 0], [0, Math.min(e, coe)], ...this.ends(coe), [Math.min(a, coe), 0]];
+    const right = Math.min(a, coe ?? aleatoric);
+    const high = Math.min(e, coe ?? epistemic);
+    const between = coe === undefined ? [[right, high]] : this.ends(coe);
+    const corners = [[0, 0], [0, high], ...between, [right, 0]];
     const places = corners.map(([along, up]) => `${this.x(along).toFixed(1)} ${this.y(up).toFixed(1)}`);
     this.add("path", { class: "open-area", d: `M${places.join("L")}Z` });
   }
@@ -145,7 +145,8 @@ export class Plane {
     const [x, y] = [this.x(aleatoric), this.y(epistemic)];
     const rounds = decision.trajectory.filter((each) => each.coe !== null);
     const places = rounds.map((each) => {
-      const [along, up] = [Math.min(each.aleatoric, this.far.aleatoric), Math.min(factor * each.epistemic, this.far.epistemic)];
+      const along = Math.min(each.aleatoric, this.far.aleatoric);
+      const up = Math.min(factor * each.epistemic, this.far.epistemic);
       return `${this.x(along).toFixed(1)} ${this.y(up).toFixed(1)}`;
     });
     if (places.length > 1) this.add("path", { class: "path", d: `M${places.join("L")}` });

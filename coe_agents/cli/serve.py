@@ -60,7 +60,7 @@ def serve(
         from coe_agents.config import load
 
         group = Group.from_configuration(load(config), name=name or config.stem)
-    hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine: no name
+    hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine, not names
     app = create_app(group, key=key, hosts=hosts, max_requests=max_requests, max_bytes=max_bytes, metrics=metrics)
     with open_socket(host, port) as listening:
         address = address_of(listening)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,20 +13,14 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.graph import create_coe_graph
 from coe_agents.policy import Policy
 from coe_agents.policy.base import regime_thresholds
-from coe_agents.serve.limits import Limits, StricterPolicy, limits_of
+from coe_agents.rounds import Strategies
+from coe_agents.serve.limits import Limits, StricterPolicy, thresholds_of
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+from coe_agents.tinyworld.examples import EXAMPLES
 from coe_agents.types import Agent
 
 _OF_GRAPH = ("max_rounds", "token_budget", "deadline")
 _MAX_QUESTION_CHARS = 100_000
-TINYWORLD_QUESTIONS = (
-    "What is the capital of France?",
-    "What is the capital of Australia?",
-    "What is the capital of Bolivia?",
-    "What is the capital of Vanuatu?",
-    "Who won the first season of the great northern baking show?",
-)
-"""One for each regime, and one from outside of its world."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,15 +51,20 @@ class Group:
 
     @classmethod
     def of(
-        cls, agents: list[Agent], *, clusterer: Clusterer, policy: Policy, name: str = "group", **options: Any
+        cls, agents: Sequence[Agent], *, clusterer: Clusterer, policy: Policy, name: str = "group", **options: Any
     ) -> Group:
-        """Returns the group of these parts; `options` are further ones of `create_coe_graph`."""
+        """Returns the group of these parts; `options` are further ones of `create_coe_graph`.
+
+        Raises:
+            ConfigurationError: If a run might stop to ask a person.
+        """
+        _check_asks_nobody(options)
         return cls(
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
             create_graph=partial(_create_graph, agents, clusterer, options),
-            limits=replace(limits_of(policy), **_given(options)),
+            limits=replace(thresholds_of(policy), **_given(options)),
             is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
         )
@@ -75,14 +74,10 @@ class Group:
         """Returns the group of a configuration.
 
         Raises:
-            ConfigurationError: If a round would ask the user to clarify the question, who is not there.
+            ConfigurationError: If a run might stop to ask a person.
         """
         settings = configuration.settings
-        if "clarify" in settings.graph.strategies.values():
-            raise ConfigurationError(
-                'the strategy "clarify" stops a run to ask a person, which a server of single requests cannot do',
-                hint="Name another strategy in [graph]",
-            )
+        _check_asks_nobody(settings.graph.model_dump())
 
         def create_graph(policy: Policy, **lower: Any) -> Any:
             graph = settings.graph.model_copy(update=lower)
@@ -94,7 +89,7 @@ class Group:
             agents=tuple(agent.name for agent in configuration.agents),
             policy=configuration.policy,
             create_graph=create_graph,
-            limits=replace(limits_of(configuration.policy), **_given(settings.graph.model_dump())),
+            limits=replace(thresholds_of(configuration.policy), **_given(settings.graph.model_dump())),
             is_adaptive=settings.graph.adaptive is not None,
             max_question_chars=settings.graph.max_question_chars,
         )
@@ -102,8 +97,8 @@ class Group:
     @classmethod
     def from_tinyworld(cls, *, name: str = "tinyworld") -> Group:
         """Returns the group of the models that are shipped with the package."""
-        group = cls.of([*tinyworld_agents()], clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), name=name)
-        return replace(group, is_toy=True, examples=TINYWORLD_QUESTIONS)
+        group = cls.of(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), name=name)
+        return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
 
     def compile(self, limits: Limits) -> Any:
         """Returns the compiled graph within the lower limits of a request."""
@@ -140,9 +135,19 @@ class Group:
 
 
 def _create_graph(
-    agents: list[Agent], clusterer: Clusterer, options: Mapping[str, Any], policy: Policy, **lower: Any
+    agents: Sequence[Agent], clusterer: Clusterer, options: Mapping[str, Any], policy: Policy, **lower: Any
 ) -> Any:
     return create_coe_graph(agents, clusterer=clusterer, policy=policy, **{**options, **lower})
+
+
+def _check_asks_nobody(options: Mapping[str, Any]) -> None:
+    """Refuses what stops a run until a person replies: the caller of a single request cannot."""
+    strategies = Strategies(options.get("strategies"))
+    if strategies.may_clarify or options.get("clarify") or getattr(options.get("escalation"), "interrupts", False):
+        raise ConfigurationError(
+            "a group that stops to ask a person cannot be served as a model",
+            hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
+        )
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coe_agents.serve.api_error import ApiError
 
-LOOPBACK = ("127.0.0.1", "localhost")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _OPEN = "/health"
 """Needs no key: it shows nothing."""
 _POLICY = (

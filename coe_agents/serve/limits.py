@@ -117,7 +117,7 @@ def _at_most(name: str, value: Any, limit: float | None) -> float:
     return float(value) if name not in _COUNTS else int(value)
 
 
-def limits_of(policy: Policy) -> Limits:
+def thresholds_of(policy: Policy) -> Limits:
     """Returns the thresholds that a policy compares with CoE and its parts.
 
     Those of a policy of another kind are unknown here; a request may still add its own.

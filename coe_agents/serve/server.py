@@ -36,8 +36,9 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def address_of(listening: socket.socket) -> str:
-    """Returns the address that a browser opens."""
+    """Returns the address that a browser on this machine opens."""
     host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # all addresses of the machine
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
@@ -51,6 +52,7 @@ def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
         server_header=False,
         proxy_headers=False,
         ws="none",
+        timeout_keep_alive=75,
         timeout_graceful_shutdown=grace,
     )
     signals = (signal.SIGINT, signal.SIGTERM)

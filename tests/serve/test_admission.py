@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from coe_agents.serve import create_app
+from coe_agents.serve import admission, create_app
 from tests.serve.groups import AGREEING, SlowAgent, body_of, client_of, create_group, group_of
 
 
@@ -39,6 +39,18 @@ async def test_a_large_request_is_refused_before_all_of_it_is_read(path):
         assert (await client.post(path, content=b" " * 1001)).status_code == 413
         assert (await client.post(path, content=parts(1000))).status_code == 413
         assert (await client.post(path, content=parts(10))).status_code == 400
+
+
+async def test_a_request_that_arrives_too_slowly_is_refused(monkeypatch):
+    monkeypatch.setattr(admission, "_LONGEST_UPLOAD", 0.05)
+
+    async def slow():
+        yield b"{"
+        await asyncio.sleep(30)
+
+    async with client_of(create_group(*AGREEING), max_requests=1) as client:
+        assert (await client.post("/events", content=slow())).status_code == 408
+        assert (await client.post("/v1/chat/completions", json=body_of())).status_code == 200
 
 
 async def test_a_caller_who_hangs_up_stops_the_agents():

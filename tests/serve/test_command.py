@@ -44,7 +44,7 @@ def test_a_strategy_that_asks_a_person_is_refused(tmp_path):
     file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5) + clarify)
     done = run("serve", "--config", file)
     assert done.returncode == 2
-    assert 'the strategy "clarify"' in done.stderr
+    assert "stops to ask a person" in done.stderr
 
 
 def test_a_port_in_use_is_one_message(tmp_path):
@@ -97,8 +97,15 @@ def test_a_question_that_takes_longer_than_the_grace_is_given_up(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_behind_a_key():
-    with command("--api-key-env", "COE_PLANTED", "--metrics", COE_PLANTED=KEY) as process:
+def test_the_command_behind_a_key(tmp_path):
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    options = ("--host", "0.0.0.0", "--allow-host", "ask.example", "--metrics", "--open")
+    with command("--api-key-env", "COE_PLANTED", *options, COE_PLANTED=KEY, BROWSER=f"{browser} %s") as process:
+        assert httpx.get(f"{process.address}/health", headers={"host": "ask.example"}).status_code == 200
+        assert httpx.get(f"{process.address}/health", headers={"host": "0.0.0.0"}).status_code == 400
+        assert opened.read_text().strip() == process.address
         assert httpx.get(f"{process.address}/health").status_code == 200
         for path in ("/", "/metrics", "/group", "/v1/models"):
             assert httpx.get(f"{process.address}{path}").status_code == 401

@@ -11,7 +11,7 @@ GROUP = create_group(*AGREEING)
 ADDRESSES = ("/v1/models", "/", "/page.js", "/page.css", "/group", "/metrics", "/nowhere")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "localhost", "LOCALHOST:9"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "[::1]:8000", "localhost", "LOCALHOST:9"])
 async def test_the_servers_own_names_are_taken(host):
     async with client_of(GROUP) as client:
         assert (await client.get("/health", headers={"host": host})).status_code == 200

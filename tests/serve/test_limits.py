@@ -7,7 +7,7 @@ import pytest
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy
 from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain, measure
 from coe_agents.serve import Limits, LooseningError, tighten
-from coe_agents.serve.limits import StricterPolicy, limits_of
+from coe_agents.serve.limits import StricterPolicy, thresholds_of
 from coe_agents.testing import ScriptedAgent, create_response
 from tests.serve.groups import SlowAgent, complete, create_group, group_of
 
@@ -77,7 +77,7 @@ def test_a_lower_budget_would_loosen_an_adaptive_group():
     ],
 )
 def test_the_operators_limits_are_those_of_the_policy(policy, limits):
-    assert limits_of(policy) == limits
+    assert thresholds_of(policy) == limits
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -64,6 +65,19 @@ async def test_a_failing_group_is_a_500_that_quotes_nothing():
         response = await client.post("/v1/chat/completions", json=body_of())
     assert (response.status_code, response.json()["error"]["code"]) == (500, "group_failed")
     assert "Paris" not in response.text
+
+
+async def test_a_fault_of_the_server_itself_is_a_500_without_its_message(log):
+    class Unprintable:
+        def __repr__(self):
+            return "planted"
+
+    async with client_of(replace(create_group(*AGREEING), examples=(Unprintable(),))) as client:
+        response = await client.get("/group")
+    assert (response.status_code, response.json()["error"]["type"]) == (500, "server_error")
+    assert "coe_agents.serve ERROR TypeError\n" in log.getvalue()
+    assert "coe_agents.serve INFO GET /group 500" in log.getvalue()
+    assert "planted" not in response.text + log.getvalue()
 
 
 def test_messages_of_other_packages_are_not_shown():

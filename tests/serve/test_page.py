@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from coe_agents import RegimePolicy, ThresholdPolicy
+from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from tests.chromium import Page, program, running_chromium
 from tests.serve.groups import SlowAgent, create_group, group_of
@@ -87,7 +88,9 @@ def assert_quiet(tab, address):
 def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
     with serving(create_group(*BERN)) as address:
         tab = opened(address)
+        assert "The gate decides." in seen(tab, "#intro")
         ask(tab, "What is the capital of Switzerland?")
+        assert tab.run("document.querySelector('#intro').hidden")
         assert seen(tab, "#tag") == "ANSWER"
         assert seen(tab, "#verdict-title") == "Bern"
         assert seen(tab, "#asked") == "What is the capital of Switzerland?"
@@ -147,6 +150,54 @@ def test_what_no_threshold_answers(opened, said, title, why):
         assert seen(tab, "#would") == f"No threshold makes the gate answer this question: {why}."
         assert everything(tab, "#session tbody td")[-1] == "✕ withholds"
         assert_quiet(tab, address)
+
+
+def test_a_leading_refusal_is_never_answered_either(opened):
+    with serving(create_group(["I don't know."], ["I don't know."], ["Bern"])) as address:
+        tab = opened(address)
+        ask(tab)
+        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("NO ANSWER", "They disagree")
+        move(tab, 1.2)  # CoE = log 3 - 2/3 log 2 = 0.637
+        assert "the leading answer declines to answer" in seen(tab, "#would")
+
+
+def test_an_escalation_names_itself(opened):
+    with serving(create_group(*CAPITALS, otherwise="escalate")) as address:
+        tab = opened(address)
+        ask(tab)
+        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("ESCALATED", "Somebody else must decide")
+        assert everything(tab, "#session tbody td") == ["0.64", "✕ escalated", "✕ withholds"]
+        assert_quiet(tab, address)
+
+
+def test_with_a_gate_of_another_kind_the_slider_is_called_what_it_is(opened):
+    class Careful:
+        def decide(self, measurement, *, round, max_rounds):
+            return Decision("abstain", None, "it is Sunday")
+
+    with serving(create_group(*BERN, policy=Careful())) as address:
+        tab = opened(address)
+        ask(tab)
+        assert seen(tab, "#verdict-title") == "They disagree"
+        assert seen(tab, "#why").endswith("; it is Sunday.")
+        assert "This group’s gate is of another kind (Careful)." in seen(tab, "#gate-note")
+        assert "the gate would answer" in seen(tab, "#would")
+        assert "the gate answers up to" not in seen(tab, "#gauge")
+        assert_quiet(tab, address)
+
+
+def test_a_list_of_many_agents_scrolls_and_can_be_reached(opened):
+    agents = [ScriptedAgent(f"agent {i}", [f"{i % 9}"]) for i in range(20)]
+    with serving(group_of(*agents)) as address:
+        tab = opened(address)
+        assert seen(tab, "#about").startswith("20 agents answer each question.")
+        ask(tab)
+        assert tab.run("document.querySelector('#agent-list').tabIndex") == 0
+        assert tab.run("document.querySelector('#agents').clientHeight") < 700
+        assert len(everything(tab, ".meaning")) == 6
+        tab.run("document.querySelector('#more').click()")
+        assert len(everything(tab, ".meaning")) == 9
+        assert tab.run("document.activeElement === document.querySelectorAll('.meaning')[6]")
 
 
 def test_agents_and_clusters_appear_while_the_question_is_asked(opened):

@@ -56,8 +56,8 @@ export class Plane {
     this.svg.replaceChildren();
     this.area(limits);
     this.axes();
-    this.quadrants(lines);
     this.cuts(limits);
+    this.quadrants(lines);
     for (const decision of decisions) if (decision !== shown) this.mark(decision, 5);
     if (shown && shown.coe !== null) this.here(shown);
   }
@@ -153,7 +153,8 @@ export class Plane {
     for (const place of places.slice(0, -1)) this.add("path", { class: "former", d: `M${place}h0` });
     this.add("circle", { class: "ring", cx: x, cy: y, r: 14 });
     this.mark(decision, 7);
-    const isRight = x > (this.left + this.right) / 2;
+    const former = rounds.length > 1 ? this.x(rounds.at(-2).aleatoric) : 0;
+    const isRight = x > (this.left + this.right) / 2 || (former > x && x > this.left + 130); // away from where it was
     const at = { x: x + (isRight ? -20 : 20), y: y > this.bottom - 40 ? y - 12 : y + 5 };
     this.add("text", { class: "here", ...at, "text-anchor": isRight ? "end" : "start" }, "this question");
   }

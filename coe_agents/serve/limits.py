@@ -8,6 +8,7 @@ from typing import Any
 from coe_agents.extensions import did_you_mean
 from coe_agents.policy import CalibratedPolicy, Decision, Measurement, Policy
 from coe_agents.policy.base import ACTIONS, SettlingPolicy, regime_thresholds
+from coe_agents.policy.gate import is_finite
 from coe_agents.policy.wording import coe_in_words
 from coe_agents.types import Action
 
@@ -35,6 +36,11 @@ class Limits:
 
 _COMPARED = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
 _COUNTS = ("max_rounds", "token_budget")
+_KINDS = {
+    **dict.fromkeys(_COMPARED, "a number of at least 0"),
+    **dict.fromkeys(_COUNTS, "an integer of at least 1"),
+    "deadline": "a number above 0",
+}
 OPTIONS = ("agents", "n_samples", *_COMPARED, *_COUNTS, "deadline")
 """The names of `CoEContext`."""
 
@@ -107,14 +113,12 @@ def _check_all_asked(value: object, agents: Collection[str]) -> None:
 
 
 def _at_most(name: str, value: Any, limit: float | None) -> float:
-    kind, lowest = ("an integer", 1) if name in _COUNTS else ("a number", 0)
-    is_given = isinstance(value, int if name in _COUNTS else int | float) and not isinstance(value, bool)
-    if not is_given or not lowest <= value < math.inf or (name == "deadline" and value == 0):
-        bound = "above 0" if name == "deadline" else f"of at least {lowest}"
-        raise LooseningError(name, f'"{name}" must be {kind} {bound}. Correct it, or omit it')
+    is_number = is_finite(value) and (name not in _COUNTS or isinstance(value, int))
+    if not is_number or value < 0 or (value == 0 and name not in _COMPARED):
+        raise LooseningError(name, f'"{name}" must be {_KINDS[name]}. Correct it, or omit it')
     if limit is not None and value > limit:
         raise LooseningError(name, f'"{name}" must be at most {limit:g}, the operator\'s; got {value:g}. Lower it')
-    return float(value) if name not in _COUNTS else int(value)
+    return value if name in _COUNTS else float(value)
 
 
 def thresholds_of(policy: Policy) -> Limits:
@@ -158,10 +162,15 @@ class StricterPolicy:
         return decision
 
     def is_settled(self, measurement: Measurement) -> bool:
-        """Returns whether the policy is settled, and each part will stay on its side of its limit."""
+        """Returns whether the policy is settled, and each part of CoE will stay on its side of its limit.
+
+        The limits do not matter where the policy does not answer: more responses could only change its mind.
+        """
         forecast = measurement.forecast
         if forecast is None or not isinstance(self.policy, SettlingPolicy) or not self.policy.is_settled(measurement):
             return False
+        if self.policy.decide(measurement, round=0, max_rounds=1).action != "answer":
+            return True
         ranges = (forecast.total, forecast.aleatoric, forecast.epistemic)
         return all(low > limit or high <= limit for (low, high), limit in zip(ranges, self._compared(), strict=True))
 

@@ -1,6 +1,7 @@
 """A caller may make the gate tighter, and nothing else."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain, measur
 from coe_agents.serve import Limits, LooseningError, tighten
 from coe_agents.serve.limits import StricterPolicy, thresholds_of
 from coe_agents.testing import ScriptedAgent, create_response
+from coe_agents.uncertainty import CoEForecast
 from tests.serve.groups import SlowAgent, complete, create_group, group_of
 
 OPERATOR = Limits(max_coe=0.6, aleatoric_threshold=0.5, max_rounds=3, token_budget=100, deadline=9.0)
@@ -40,6 +42,8 @@ def test_a_limit_that_the_operator_does_not_set_may_be_any():
         ("max_coe", math.inf, "a number of at least 0"),
         ("max_coe", "0.1", "a number of at least 0"),
         ("max_coe", True, "a number of at least 0"),
+        ("max_coe", 10**400, "a number of at least 0"),
+        ("token_budget", 10**400, "an integer of at least 1"),
         ("aleatoric_threshold", 0.51, "at most 0.5, the operator's"),
         ("max_rounds", 4, "at most 3, the operator's; got 4"),
         ("max_rounds", 0, "an integer of at least 1"),
@@ -159,6 +163,40 @@ def test_a_stricter_policy_does_what_the_policy_does_elsewhere(policy, action):
     assert decision.reason == "CoE 0.637 exceeds 0.6 nats, the limit of this request"
     loose = StricterPolicy(policy, Limits(max_coe=0.7)).decide(measurement, round=0, max_rounds=1)
     assert (loose.action, loose.answer) == ("answer", "x")
+
+
+class Settled:
+    """Is settled on one action."""
+
+    def __init__(self, action):
+        self.action = action
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision(self.action)
+
+    def is_settled(self, measurement):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("action", "limits", "is_settled"),
+    [
+        ("answer", Limits(max_coe=0.5), False),  # CoE may end on either side of the limit
+        ("answer", Limits(max_coe=0.1), True),
+        ("answer", Limits(max_coe=0.9), True),
+        ("answer", Limits(max_coe=0.9, epistemic_threshold=0.3), False),
+        ("abstain", Limits(max_coe=0.5), True),  # the operator's gate would stop here, and not answer
+    ],
+)
+def test_further_responses_are_sampled_only_for_an_answer(action, limits, is_settled):
+    forecast = CoEForecast(total=(0.2, 0.8), aleatoric=(0.0, 0.2), epistemic=(0.2, 0.6), lead=1.0, confidence=0.95)
+    measurement = replace(measure([create_response("a", "x")], [0]), forecast=forecast)
+    assert StricterPolicy(Settled(action), limits).is_settled(measurement) is is_settled
+
+
+def test_a_policy_that_cannot_settle_is_never_settled():
+    measurement = measure([create_response("a", "x")], [0])
+    assert not StricterPolicy(Answers(), Limits(max_coe=0.5)).is_settled(measurement)
 
 
 async def test_adaptive_sampling_stops_early_under_a_stricter_policy():

@@ -11,6 +11,8 @@ from typing import Any
 from starlette.types import Scope
 
 from coe_agents import GroupDecision
+from coe_agents.clustering import answer_kind
+from coe_agents.policy.weighting import rank_texts
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.limits import Limits
 from coe_agents.serve.refusal import refusal
@@ -58,7 +60,8 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
 
     Returns:
         The keys of `coe_agents.graph.DecisionData`, and: "question"; "seconds"; "headline", one plain sentence;
-        "explanation", the sentences of `GroupDecision.explain`; "thresholds"; "clusters", for each one a
+        "explanation", the sentences of `GroupDecision.explain`; "thresholds"; "answer_kind", the kind of the leading
+        answer, "answer", "refusal" or "empty" (None without one); "clusters", for each one a
         "representative" and its "support"; "responses", by agent, of "text", "answer", "cluster" (the place in
         "clusters"; None for a failure), "round" and "error".
     """
@@ -69,6 +72,7 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
         cluster = labels[place] if place < len(labels) else None
         responses.setdefault(row["agent"], []).append({**shown, "cluster": cluster})
     is_answer = decision["action"] == "answer"
+    ranked = rank_texts(decision["support"].items())
     return {
         **decision,
         "question": question,
@@ -76,6 +80,7 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
         "headline": decision["answer"] if is_answer else refusal(decision),
         "explanation": GroupDecision.from_state(result).explain().splitlines(),
         "thresholds": {name: value for name, value in gate.items() if name != "type"},
+        "answer_kind": answer_kind(ranked[0][0]) if ranked else None,
         "clusters": [{"representative": text, "support": share} for text, share in decision["support"].items()],
         "responses": responses,
     }

@@ -6,10 +6,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+_SCRIPTS = ("page.js", "decision.js", "gate.js", "plane.js", "requests.js", "text.js")
 _FILES = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
+    **{f"/{name}": (name, "text/javascript") for name in _SCRIPTS},
 }
 
 

@@ -12,9 +12,11 @@ from langchain_openai import ChatOpenAI
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch, answer_kind
 from coe_agents.testing import ScriptedAgent
+from tests.client_table import seen
 from tests.serve.groups import AGREEING, DISAGREEING, SlowAgent, create_group, group_of
 from tests.serve.live import serving
 
+SDK = "`openai` SDK"
 KEY = "planted-key-0123456789"
 QUESTION = [{"role": "user", "content": "What is the capital?"}]
 
@@ -43,6 +45,7 @@ def test_the_sdk_reads_an_answer(agreeing):
     assert (choice.message.content, choice.message.refusal, choice.finish_reason) == ("Paris", None, "stop")
     assert completion.usage.total_tokens == 12
     assert completion.coe["regime"] == "consensus"
+    seen(SDK, "a question that is answered", "`content`; the numbers in `coe`")
 
 
 def test_the_sdk_reads_a_refusal(disagreeing):
@@ -51,6 +54,7 @@ def test_the_sdk_reads_a_refusal(disagreeing):
     message = completion.choices[0].message
     assert message.content is None
     assert message.refusal.startswith("No answer: ")
+    seen(SDK, "a question that is not answered", "`refusal`; `content` is null")
 
 
 def test_the_sdk_reads_a_stream(agreeing, disagreeing):
@@ -65,6 +69,7 @@ def test_the_sdk_reads_a_stream(agreeing, disagreeing):
         assert chunks[-1].usage.total_tokens == 12
         assert chunks[-2].choices[0].finish_reason == "stop"
         assert chunks[-2].coe["action"] == ("answer" if field == "content" else "abstain")
+    seen(SDK, "streams of both", "the same; nothing before the gate")
 
 
 def test_the_sdks_own_assembly_of_a_stream(agreeing):
@@ -81,6 +86,7 @@ def test_options_of_the_gate_go_in_the_extra_body(agreeing):
         with pytest.raises(openai.BadRequestError, match="the operator's") as refused:
             ask(model="g", messages=QUESTION, extra_body={"coe": {"max_coe": 0.9}})
         assert refused.value.param == "coe.max_coe"
+    seen(SDK, "a stricter and a looser `max_coe`", "used; `BadRequestError` that names it")
 
 
 def test_the_sdk_raises_its_own_errors(agreeing):
@@ -94,6 +100,7 @@ def test_the_sdk_raises_its_own_errors(agreeing):
         assert missing.value.code == "model_not_found"
     with sdk(agreeing, api_key="another") as client, pytest.raises(openai.AuthenticationError):
         client.models.list()
+    seen(SDK, "`n=3`, another model, another key", "`BadRequestError`, `NotFoundError`, `AuthenticationError`")
 
 
 async def test_the_sdk_waits_as_long_as_it_is_told():
@@ -103,6 +110,7 @@ async def test_the_sdk_waits_as_long_as_it_is_told():
             asked = [client.chat.completions.create(model="g", messages=QUESTION) for _ in range(3)]
             completions = await asyncio.gather(*asked)
     assert [completion.choices[0].message.content for completion in completions] == ["x"] * 3
+    seen(SDK, "three requests where one is allowed at a time", "429, waits as told, then answered")
 
 
 @pytest.mark.parametrize(("said", "action"), [(AGREEING, "answer"), (DISAGREEING, "abstain")])
@@ -124,6 +132,11 @@ async def test_a_group_is_an_agent_of_another_group(said, action):
         assert (said, sampling["counted"]) == ("Paris", "once")  # its equal responses count once
     else:
         assert answer_kind(said) != "answer"  # a refusal never is
+    seen(
+        "`ChatOpenAI`",
+        f"an agent of another group: {action}",
+        {"answer": "counts once", "abstain": "never counts as an answer"}[action],
+    )
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -139,3 +152,4 @@ def test_curl(agreeing):
     shown = ["--write-out", "%{http_code}", "--user", f"anyone:{KEY}", f"{agreeing.removesuffix('/v1')}/group"]
     done = subprocess.run([*command, *shown], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("200")
+    seen("curl", "a stream; a key as a password", "the answer; 200")

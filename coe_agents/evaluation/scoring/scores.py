@@ -13,8 +13,7 @@ from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ti
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
-from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, score_each
-from coe_agents.evaluation.scoring.setup import ScoringSetup
+from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy import Weighting
 from coe_agents.uncertainty.answers import TIE

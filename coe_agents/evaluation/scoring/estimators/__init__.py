@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from numbers import Real
 
-from coe_agents.evaluation.scoring.estimators import agreement, collaborative, entropies, graphs, responses, subsets
+from coe_agents.evaluation.scoring.estimators import agreement, entropies, graphs, responses, subsets
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.extensions import find_registered, load_extension
 
@@ -25,14 +25,14 @@ BEST_SINGLE_MODEL = "best_single_model"
 ESTIMATORS: Mapping[str, Estimator] = {
     estimator.__name__: estimator
     for estimator in (
-        collaborative.coe,
-        collaborative.coe_js,
-        collaborative.coe_hellinger,
-        collaborative.coe_wasserstein,
-        collaborative.coe_by_frequency,
-        collaborative.coe_by_probability,
-        collaborative.aleatoric,
-        collaborative.epistemic,
+        entropies.coe,
+        entropies.coe_js,
+        entropies.coe_hellinger,
+        entropies.coe_wasserstein,
+        entropies.coe_by_frequency,
+        entropies.coe_by_probability,
+        entropies.aleatoric,
+        entropies.epistemic,
         entropies.semantic_entropy,
         entropies.semantic_entropy_by_frequency,
         entropies.semantic_entropy_by_probability,

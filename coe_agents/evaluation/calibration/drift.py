@@ -55,11 +55,8 @@ class Drift:
 def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: str) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
-    Args:
-        policy: As calibrated.
-        rows: New questions, from `judge_samples`, with `every_cluster` for a learned gate; verdicts may be missing, and
-            then only the uncertainties are compared.
-        clusterer: What clustered them.
+    The rows are from `judge_samples`, with `every_cluster` for a learned gate, and by the clusterer of that name. Where
+    their verdicts are missing, only the uncertainties are compared.
 
     Raises:
         ValueError: No question can be measured as the policy needs it.

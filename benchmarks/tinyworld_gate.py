@@ -42,7 +42,8 @@ def main() -> None:
         results = graph.batch([{"question": question} for question in questions], config={"max_concurrency": 4})
         return [result["decision"] for result in results]
 
-    def judge_facts(facts: list[Fact]) -> tuple[np.ndarray, np.ndarray, np.ndarray, Counter]:
+    def judge_facts(split: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, Counter]:
+        facts = [fact for fact in load_facts() if fact.split == split]
         decisions = ask([fact.question for fact in facts])
         coe = np.array([decision["coe"] for decision in decisions])
         willing = np.array([decision["action"] == "answer" for decision in decisions])  # not a refusal
@@ -50,17 +51,14 @@ def main() -> None:
         return coe, willing, right, Counter(decision["regime"] for decision in decisions)
 
     start, cpu = time.perf_counter(), time.process_time()
-    by_split = {
-        split: [fact for fact in load_facts() if fact.split == split] for split in ("calibration", "validation")
-    }
-    coe, willing, right, _ = judge_facts(by_split["calibration"])
+    coe, willing, right, _ = judge_facts("calibration")
     print(
         f"calibration: {len(coe)} questions; most coverage with accuracy >= {TARGET}: "
         f"max_coe = {best(coe, willing, right):.2f} nats"
     )
     print(f"default policy: ThresholdPolicy({MAX_COE})")
 
-    coe, willing, right, regimes = judge_facts(by_split["validation"])
+    coe, willing, right, regimes = judge_facts("validation")
     answered = willing & (coe <= MAX_COE)
     print(f"validation: {len(coe)} questions, accuracy if all were answered {right.mean():.3f}")
     print(f"  coverage                     {answered.mean():.3f}")

@@ -30,16 +30,13 @@ def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iter
     except ModuleNotFoundError as error:
         raise ImportError('a run needs filelock; pip install "coe-agents[evaluation]"') from error
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / _LOCK)
     try:
-        lock.acquire(blocking=False)
+        acquired = FileLock(folder / _LOCK).acquire(blocking=False)
     except Timeout as error:
         raise StoreError(f"another process writes to {folder}", hint="Wait for it, or choose another folder") from error
-    try:
+    with acquired:
         _check_settings(folder, json.loads(json.dumps(settings)), folder / holds)
         yield
-    finally:
-        lock.release()
 
 
 def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> None:

@@ -43,9 +43,13 @@ class Scores:
         values: Each score that could be computed for all rows; higher = less sure. Values within 1e-9 are equal
             (`join_ties`).
         absent: Each other score, with the number of rows that lack it.
+        criterion: The name of the criterion of correctness.
+        clusterer: The name of the clusterer.
+        weighting: As asked for.
         n_questions: All questions, scored or not.
         n_unanswered: Those without any response.
         n_unjudged: Those whose correctness is not known.
+        agents: What each agent contributed, by name.
     """
 
     correct: FloatArray

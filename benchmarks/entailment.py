@@ -22,6 +22,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PR
 
 import numpy as np
 import torch
+from calibn import records
 from result_page import result_page
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification, PreTrainedTokenizerFast
@@ -30,7 +31,7 @@ from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, normalize_answer
 
 HERE = Path(__file__).parent
-ASKED = [json.loads(line)["question"] for line in (HERE / "data" / "nq_open_200.jsonl").read_text().splitlines()]
+ASKED = [record["question"] for record in records(HERE / "data" / "nq_open_200.jsonl")]
 WORDINGS = {"{}": 40, "It is {}.": 4, "The answer would be {}.": 3, "{}.": 1}
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
 ALL_POSITIONS = patch("coe_agents.backends.entailment_transformers.short_positions", lambda *_: nullcontext())

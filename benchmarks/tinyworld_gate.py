@@ -7,8 +7,6 @@ that the machinery works; nothing here says how good Collaborative Entropy is on
 """
 
 import argparse
-import gzip
-import json
 import os
 import time
 from collections import Counter
@@ -18,6 +16,7 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from calibn import records
 from result_page import result_page
 from sklearn.metrics import roc_auc_score
 
@@ -66,7 +65,7 @@ def main() -> None:
     print(f"  AUROC of CoE, wrong answers  {roc_auc_score(~right, coe):.3f}")
     print(f"  regimes                      {dict(regimes.most_common())}")
 
-    outside = [json.loads(line)["question"] for line in lines(outside_path)][:200]
+    outside = [record["question"] for record in records(outside_path)][:200]
     decisions = ask(outside)
     passed = [q for q, d in zip(outside, decisions, strict=True) if d["action"] == "answer" and d["coe"] <= MAX_COE]
     print(f"outside its world: {len(outside)} real questions, abstained on {1 - len(passed) / len(outside):.3f}")
@@ -86,11 +85,6 @@ def best(coe: np.ndarray, willing: np.ndarray, right: np.ndarray) -> float:
     """Returns the largest CoE up to which the accuracy of the willing is at least the target."""
     passing = [limit for limit in coe[willing] if right[willing & (coe <= limit)].mean() >= TARGET]
     return float(max(passing, default=0.0))
-
-
-def lines(path: Path) -> list[str]:
-    raw = path.read_bytes()
-    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode().splitlines()
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ def own_accuracies(rows: Iterable[Judged]) -> dict[str, float]:
 
 
 def records(path: Path) -> Iterator[dict]:
-    """Yields the records of a compressed file of JSON lines."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
+    """Yields the records of a file of JSON lines, compressed or not."""
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
 

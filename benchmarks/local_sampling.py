@@ -117,19 +117,19 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
     with endless(chat):
         await compared(f"{name}: n=10, ours / bare generate", ours, bare, repeats)
         await compared(f"{name}: HuggingFacePipeline 10 times / ours, n=10", piped_ten_times, ours, repeats)
+    requests = [
+        AgentRequest(question=question, messages=[{"role": "user", "content": question}], round=0)
+        for question in questions
+    ]
     for n in (1, 5, 10):
         agent = ModelAgent(name, chat, n_samples=n, seed=1)
 
-        def ask(question: str, agent: ModelAgent = agent) -> Awaitable[Any]:
-            said = {"role": "user", "content": question}
-            return agent.asample(AgentRequest(question=question, messages=[said], round=0))
+        async def in_turn(agent: ModelAgent = agent) -> None:
+            for request in requests:
+                await agent.asample(request)
 
-        async def in_turn(ask: Callable[[str], Awaitable[Any]] = ask) -> None:
-            for question in questions:
-                await ask(question)
-
-        async def at_once(ask: Callable[[str], Awaitable[Any]] = ask) -> None:
-            await asyncio.gather(*map(ask, questions))
+        async def at_once(agent: ModelAgent = agent) -> None:
+            await asyncio.gather(*map(agent.asample, requests))
 
         await compared(f"{name}: {N_QUESTIONS} questions, n={n}, in turn / at once", in_turn, at_once, repeats)
 

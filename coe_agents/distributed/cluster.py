@@ -75,10 +75,8 @@ def n_nodes() -> int:
 def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) -> Iterator[Part]:
     """Yields the result of each part once, in the order in which they finish.
 
-    Args:
-        parts: The inputs. They wait in Ray's object store, which spills to disk what does not fit.
-        create: Called once in every actor, with its first part.
-        pool: The actors. One that is killed is replaced, and its part is tried again.
+    The inputs wait in Ray's object store, which spills to disk what does not fit. `create` is called once in every
+    actor, with its first part. An actor that is killed is replaced, and its part is tried again.
 
     Raises:
         CoEError: Or ValueError, ImportError or OSError, as the work or `create` raised it.

@@ -84,16 +84,13 @@ def score(
             else:
                 yield number, zlib.compress(json.dumps([asdict(question) for question in part]).encode())
 
-    def kept() -> Iterator[ScoredQuestion]:
-        for number in range(len(ids)):
-            yield from (_from_row(row, names) for row in rows_of(part_file(folder, number)))
-
     with run_folder(folder, {**settings, "partition_size": size}, holds=part_file(folder, 0).name):
         for number, content in work_through(iter_pending(), partial(_Scoring, create, weighting, names), pool):
             _check(BytesIO(content), ids[number])
             write(part_file(folder, number), content)
             report_part(number)
-        return to_scores(kept(), criterion=criterion, clusterer=clusterer, weighting=weighting, estimators=names)
+        kept = (_from_row(row, names) for number in range(len(ids)) for row in rows_of(part_file(folder, number)))
+        return to_scores(kept, criterion=criterion, clusterer=clusterer, weighting=weighting, estimators=names)
 
 
 class _Scoring:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -40,19 +40,16 @@ def coordinate_group(
     group: JudgedGroup, setup: ScoringSetup, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
 ) -> Outcome:
     """Runs Algorithm 1 on every question of a group."""
-    options: dict[str, Any] = {"divergence": divergence, "epsilon": epsilon, "solver": solver}
-    options["max_iterations"] = MAX_ITERATIONS[solver]
-    found = [coordinate(each.distributions, **options) for each in group.statistics]
+    run = partial(coordinate, divergence=divergence, epsilon=epsilon, solver=solver)
+    found = [run(each.distributions, max_iterations=MAX_ITERATIONS[solver]) for each in group.statistics]
     leading = [np.flatnonzero(leading_clusters(each.distributions, weights=each.weights)).tolist() for each in found]
     judged = judge_clusters(zip(group.statistics, leading, strict=True), setup.criterion)
-    return Outcome(
-        before=float(np.mean([each.initial_coe for each in found])),
-        after=float(np.mean([each.coe for each in found])),
-        n_iterations=float(np.mean([each.n_iterations for each in found])),
-        converged=float(np.mean([each.converged for each in found])),
-        risen=float(np.mean([each.coe > each.initial_coe + 1e-9 for each in found])),
-        accuracy=float(np.mean([mean_verdict(verdicts) or 0.0 for _, verdicts in judged])),
-    )
+    shares = [mean_verdict(verdicts) or 0.0 for _, verdicts in judged]
+    figures = [
+        (it.initial_coe, it.coe, it.n_iterations, it.converged, it.coe > it.initial_coe + 1e-9, right)
+        for it, right in zip(found, shares, strict=True)
+    ]
+    return Outcome(*np.mean(figures, axis=0).tolist())
 
 
 _EPSILONS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)

@@ -26,6 +26,7 @@ class Experiment:
 
     Attributes:
         name: What `coe-agents reproduce` calls it, and its files.
+        title: One line.
         columns: The heads; the first `n_keys` identify a row.
         rows: Ours.
         draw: Draws them; the figure is as wide as `width` and as high as `height`, in inches.

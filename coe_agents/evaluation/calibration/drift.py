@@ -55,11 +55,8 @@ class Drift:
 def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: str) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
-    Args:
-        policy: As calibrated.
-        rows: New questions, from `judge_samples`, with `every_cluster` for a learned gate; verdicts may be missing, and
-            then only the uncertainties are compared.
-        clusterer: What clustered them.
+    The rows are from `judge_samples`, with `every_cluster` for a learned gate, and by the clusterer of that name. Where
+    their verdicts are missing, only the uncertainties are compared.
 
     Raises:
         ValueError: No question can be measured as the policy needs it.
@@ -84,10 +81,13 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
     verdicts = [verdict for row in answered if (verdict := row.verdict(calibration)) is not None]
     wrong = sum(1.0 - verdict for verdict in verdicts)
     n_wrong, at_least = round_up(wrong), int(wrong + 1e-9)
-    interval = None
+    interval: tuple[float, float] | None = None
+    risk: Literal["kept", "broken", "open"] = "open"
     if verdicts:
         low = float(beta.ppf(0.05, at_least, len(verdicts) - at_least + 1)) if at_least else 0.0
-        interval = (low, risk_bound(n_wrong, len(verdicts), confidence=0.95))
+        high = risk_bound(n_wrong, len(verdicts), confidence=0.95)
+        interval = (low, high)
+        risk = "broken" if low > calibration.risk else "kept" if high <= calibration.risk else "open"
     mismatches = dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement))
     for name in sorted({row.measurement.divergence for row in rows} - {calibration.divergence}):
         mismatches[f'the divergence is "{name}", and "{calibration.divergence}" when calibrated'] = None
@@ -103,14 +103,7 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
         n_judged=len(verdicts),
         n_wrong=n_wrong,
         risk_interval=interval,
-        risk=_verdict(interval, calibration.risk),
+        risk=risk,
         mismatches=tuple(mismatches),
         n_ties=sum(calibration.choose_cluster(row.measurement) is None for row in usable),
     )
-
-
-def _verdict(interval: tuple[float, float] | None, risk: float) -> Literal["kept", "broken", "open"]:
-    if interval is None:
-        return "open"
-    low, high = interval
-    return "broken" if low > risk else "kept" if high <= risk else "open"

@@ -1,7 +1,5 @@
 """Owns the tally behind every ranking metric: right and wrong answers by group of equal uncertainty.
 
-A verdict is a number in [0, 1]: a share c of right counts as c right and 1 - c wrong answers at one uncertainty.
-
 All metrics are formulas over a `Tally`, whose leading axis holds resamples. So the figure and its bootstrap interval
 are computed by the same code, and the order of tied rows never matters.
 """

@@ -76,9 +76,7 @@ def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
 def rows_of(file: Path | BytesIO, *, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
     """Yields the rows of a Parquet file, a batch of them in memory at a time.
 
-    Args:
-        file: A path, or what it holds.
-        columns: All where not given; of rows whose text UTF-8 has no place for always all.
+    By default they have all columns; rows whose text UTF-8 has no place for always do.
 
     Raises:
         ValueError: If it is not a Parquet file.

@@ -13,8 +13,7 @@ from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ti
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
-from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, score_each
-from coe_agents.evaluation.scoring.setup import ScoringSetup
+from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy import Weighting
 from coe_agents.uncertainty.answers import TIE
@@ -44,9 +43,13 @@ class Scores:
         values: Each score that could be computed for all rows; higher = less sure. Values within 1e-9 are equal
             (`join_ties`).
         absent: Each other score, with the number of rows that lack it.
+        criterion: The name of the criterion of correctness.
+        clusterer: The name of the clusterer.
+        weighting: As asked for.
         n_questions: All questions, scored or not.
         n_unanswered: Those without any response.
         n_unjudged: Those whose correctness is not known.
+        agents: What each agent contributed, by name.
     """
 
     correct: FloatArray

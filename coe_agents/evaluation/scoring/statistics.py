@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice, permutations
 from typing import cast
 
@@ -196,15 +196,12 @@ def _compute_statistics(
 
 
 def _fill_answers(question: SampledQuestion) -> SampledQuestion:
-    texts = {response["text"] for response in question.responses if response["answer"] is None}
-    answers = {text: canonical_answer(text) for text in texts}
+    answer_of = cache(canonical_answer)  # many texts are equal
     responses = [
-        response if response["answer"] is not None else {**response, "answer": answers[response["text"]]}
+        response if response["answer"] is not None else {**response, "answer": answer_of(response["text"])}
         for response in question.responses
     ]
-    return SampledQuestion(
-        question.id, question.text, question.references, cast("tuple[Sample, ...]", tuple(responses)), question.failures
-    )
+    return replace(question, responses=cast("tuple[Sample, ...]", tuple(responses)))
 
 
 def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from numbers import Real
 
 # imported for their estimators, which register themselves
-from coe_agents.evaluation.scoring.estimators import agreement, collaborative, entropies, graphs, responses, subsets  # noqa: F401
+from coe_agents.evaluation.scoring.estimators import agreement, entropies, graphs, responses, subsets  # noqa: F401
 from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL, ESTIMATORS, Estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.extensions import find_registered, load_extension

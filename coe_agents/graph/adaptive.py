@@ -11,9 +11,8 @@ from typing import Any
 from langgraph.types import Send
 
 from coe_agents.graph.limits import Bounds
-from coe_agents.graph.nodes.cluster import graded_agents
 from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import agents_counted_as, to_sends, wishes_of
+from coe_agents.graph.rounds import agents_counted_as, graded_agents, to_sends, wishes_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Policy, SettlingPolicy, forecast
 from coe_agents.rounds import AdaptiveSampling

@@ -9,8 +9,7 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Overwrite
 
-from coe_agents.graph.compiled import check_compiled
-from coe_agents.graph.runnables import OneForm, TwoForms
+from coe_agents.graph.runnables import OneForm, TwoForms, check_compiled
 from coe_agents.graph.state import DecisionData
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]

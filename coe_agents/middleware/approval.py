@@ -95,8 +95,7 @@ def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
     if coe is not None and aleatoric is not None and epistemic is not None:
         divergence = verdict.get("divergence") or "kl"
-        numbers = decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic, divergence=divergence)
-        parts.append(f"CoE {numbers}")
+        parts += [f"CoE {decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic, divergence=divergence)}"]
     votes = [f"{quote(name)}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
     votes += [f"{quote(name)}: no vote, {quote(why)}" for name, why in verdict["failed_judges"].items()]
     if votes:

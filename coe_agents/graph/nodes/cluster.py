@@ -1,6 +1,7 @@
 """Owns the node that gives each response a cluster."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -75,25 +76,12 @@ def _other(text: str, choices: Sequence[str]) -> str:
     return text if parse_choice(text.strip(), choices) is None else f"(not a choice: {text!r})"
 
 
-def graded_agents(state: CoEState) -> set[str]:
-    """Returns the agents that gave probabilities of choices in this round."""
-    return {
-        spent["agent"]
-        for spent in state["usages"]
-        if spent["sampling"] and spent["sampling"]["rung"] == "choice" and spent["sampling"]["round"] == state["round"]
-    }
-
-
-def graded_options(state: CoEState) -> dict[str, Any]:
-    """Returns the options of `measure` for exact probabilities: they have no sampling error to bootstrap."""
-    return {"n_resamples": 0} if graded_agents(state) else {}
-
-
 def _clustered(
     state: CoEState, responses: Sequence[Response], labels: Sequence[int], former_labels: Mapping[str, int]
 ) -> dict[str, Any]:
     failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
-    events.emit(events.clustering_event(state["round"], labels))
+    sizes = [count for _, count in sorted(Counter(labels).items())]
+    events.emit(events.Clustered(event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes))
     rows = Overwrite([*responses, *failures])
     return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
 

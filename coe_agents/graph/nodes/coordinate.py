@@ -1,6 +1,6 @@
 """Owns the node that decides: it applies the policy, and the rules that no policy can overrule."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from coe_agents.graph import events
 from coe_agents.graph.limits import Bounds, seconds_used
 from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import agents_counted_as
-from coe_agents.graph.runnables import StateNode
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision, Measurement, Policy
 from coe_agents.policy.base import without_tie
@@ -29,7 +28,7 @@ def coordinate_node(
     min_agents: int,
     strategies: Strategies,
     routes: Collection[str],
-) -> StateNode:
+) -> Callable[[CoEState], Command[str]]:
     """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`."""
 
     def coordinate(state: CoEState) -> Command[str]:
@@ -44,8 +43,9 @@ def coordinate_node(
             ]
             wanted = f"{len(answering)} of {len(names)} agents answered, but {min_agents} must"
             late = bounds.bound_on_time(state)
-            reason = f"{wanted}; missing: {', '.join(missing)}{f'; {late}' if late else ''}"
-            decision = Decision("abstain", None, reason)
+            decision = Decision(
+                "abstain", None, "; ".join(filter(None, (wanted, f"missing: {', '.join(missing)}", late)))
+            )
         elif state["measured"] is None:
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
@@ -53,8 +53,9 @@ def coordinate_node(
             decision, regime = _decide(policy, measurement, state, bounds), measurement.regime
             who = who_says_what(measurement, n_agents=len(names))
         # an event contains no text of a response: only the decision says who gave which answer
-        events.emit(events.decision_event(state["round"], decision))
-        verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
+        action, reason = decision.action, decision.reason
+        events.emit(events.Decided(event="decided", round=state["round"], action=action, reason=reason))
+        verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)
         return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
 

@@ -149,7 +149,8 @@ def _settled(state: CoEState, given: object, name: str, *, is_person: bool) -> C
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
         "decided_by": "group" if action == "escalate" else by,
     }
-    events.emit(events.ruling_event(state["round"], verdict))
+    decided_by = str(verdict["decided_by"])
+    events.emit(events.Ruled(event="ruled", round=state["round"], action=action, decided_by=decided_by))
     update: dict[str, Any] = {"verdict": verdict}
     if ruling.usage is not None:
         usage = Usage(

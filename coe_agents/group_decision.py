@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.redaction import clean
@@ -195,15 +195,9 @@ def draw_plane(
 ) -> None:
     """Draws the four quadrants and a point for each measured decision, by action."""
     measured = [decision for decision in decisions if decision.coe is not None]
-    looks: Mapping[str, tuple[str, str]] = {
-        "answer": ("o", "tab:green"),
-        "abstain": ("X", "tab:orange"),
-        "escalate": ("^", "tab:purple"),
-    }
-    for action in get_args(Action):
-        points = [one for one in measured if one.action == action]
-        if points:
-            marker, colour = looks[action]
+    looks = (("answer", "o", "tab:green"), ("abstain", "X", "tab:orange"), ("escalate", "^", "tab:purple"))
+    for action, marker, colour in looks:
+        if points := [one for one in measured if one.action == action]:
             xs, ys = [one.aleatoric or 0.0 for one in points], [one.epistemic or 0.0 for one in points]
             axes.scatter(xs, ys, marker=marker, color=colour, label=action, zorder=3, s=50)
     far_a = max([2.0 * aleatoric_threshold, *(1.15 * (one.aleatoric or 0.0) for one in measured)])

@@ -29,21 +29,13 @@ _BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.5, 2.0, 3.0)
 
 @dataclass(eq=False)
 class _Run:
-    """A LangChain run in progress; without a span of its own it passes on its parent's context.
-
-    Attributes:
-        parent: The run that started it.
-        context: Holds the span that is the parent of its children's.
-        span: Its own span.
-        node: The node's name, if it is one.
-        has_decided: Whether a decision in it or below it is counted.
-    """
+    """A LangChain run in progress; without a span of its own it passes on its parent's context."""
 
     parent: "_Run | None"
-    context: Context | None = None
+    context: Context | None = None  # holds the span that is the parent of its children's
     span: trace.Span | None = None
-    node: str | None = None
-    has_decided: bool = False
+    node: str | None = None  # the node's name, if it is one
+    has_decided: bool = False  # whether a decision in it or below it is counted
 
     @property
     def root(self) -> "_Run":
@@ -187,9 +179,10 @@ class CoETelemetry(BaseCallbackHandler):
             self._describe_agent(run.node, span, update["responses"])
         if "labels" in update and run.node is not None:
             span.set_attribute("coe.n_clusters", len(set(update["labels"])))
+        names = (*_NUMBERS, "regime", "action", "n_rounds", *(("answer", "reason") if self._content else ()))
         for part in ("measured", "verdict", "decision"):
-            if isinstance(update.get(part), Mapping):
-                self._describe_numbers(span, update[part])
+            if isinstance(values := update.get(part), Mapping):
+                span.set_attributes({f"coe.{name}": values[name] for name in names if values.get(name) is not None})
         if run.node in _ENDS and not run.has_decided and "coe" in (update.get("decision") or ()):
             self._count(update["decision"])
             above: _Run | None = run
@@ -209,10 +202,6 @@ class CoETelemetry(BaseCallbackHandler):
             kind, _, message = error.partition(":")
             self._blame(span, kind, message.strip())
             self._failures.add(1, {"coe.agent": agent, "error.type": kind})
-
-    def _describe_numbers(self, span: trace.Span, values: Mapping[str, Any]) -> None:
-        names = (*_NUMBERS, "regime", "action", "n_rounds", *(("answer", "reason") if self._content else ()))
-        span.set_attributes({f"coe.{name}": values[name] for name in names if values.get(name) is not None})
 
     def _count(self, decision: Mapping[str, Any]) -> None:
         action = decision["action"]

@@ -294,12 +294,11 @@ def load_config(path: Path) -> Config:
     """
     try:
         text = path.read_text(encoding="utf-8")
+        config = Config.model_validate(tomllib.loads(text))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
             f"{path} cannot be read: {error}", hint='Check the path; "coe-agents config init" writes an example'
         ) from error
-    try:
-        config = Config.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(
             f"{path} is not TOML: {error}", hint="Put strings in quotes and table names in brackets"
@@ -374,12 +373,8 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
 
 
 def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> str:
-    return f"{path}:{line_of(text, place)}: {_join_place(place)}: {message}"
-
-
-def _join_place(location: Sequence[str | int]) -> str:
-    parent = _SECTIONS.get((str(location[0]),), Config) if location else Config
-    # a union's tag is not a field
-    if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in parent.model_fields:
-        location = (location[0], *location[2:])
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".") or "the file"
+    line = line_of(text, place)
+    if len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS:  # a union's tag is not a field
+        place = (place[0], *place[2:])
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "the file"
+    return f"{path}:{line}: {field}: {message}"

@@ -9,25 +9,14 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Overwrite
 
-from coe_agents.graph.runnables import OneForm, TwoForms, check_compiled
+from coe_agents.graph.runnables import OneForm, Steps, check_compiled, steps_node
 from coe_agents.graph.state import DecisionData
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
 
 
 class Step(TypedDict):
-    """One question of a chain.
-
-    Attributes:
-        question: What was asked.
-        action: "answer", "abstain" or "escalate".
-        answer: The answer, from which the next question is made; None unless the action is "answer".
-        regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
-            measured.
-        coe: Collaborative Entropy of this question, the sum of the next two.
-        aleatoric: In nats.
-        epistemic: In the unit of the graph's divergence: nats under "kl" and "js".
-    """
+    """One `question` of a chain; the other fields are those of its decision: see `coe_agents.graph.DecisionData`."""
 
     question: str
     action: Literal["answer", "abstain", "escalate"]
@@ -111,7 +100,9 @@ def create_sequential_graph(
     def begin(state: SequenceState) -> dict[str, Any]:
         return {"asked": state["question"], "steps": Overwrite([]), "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
 
-    def proceed(state: SequenceState, decision: DecisionData) -> Command[Any]:
+    def ask(state: SequenceState, config: RunnableConfig) -> Steps[Command[Any]]:
+        result = yield gate, ({"question": state["asked"]}, config), {}
+        decision: DecisionData = result["decision"]
         answer = decision["answer"]
         step = Step(
             question=state["asked"],
@@ -135,15 +126,9 @@ def create_sequential_graph(
         ended = "withheld" if answer is None else "complete" if follows is None else "max_steps"
         return Command(goto=END, update={**update, "ended": ended})
 
-    def ask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, gate.invoke({"question": state["asked"]}, config)["decision"])
-
-    async def aask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, (await gate.ainvoke({"question": state["asked"]}, config))["decision"])
-
     sequence = StateGraph(SequenceState, input_schema=SequenceInput, output_schema=SequenceOutput)
     sequence.add_node("begin", OneForm(begin))
-    sequence.add_node("ask", TwoForms(ask, aask, name="ask"), destinations=("ask", END))
+    sequence.add_node("ask", steps_node(ask, name="ask"), destinations=("ask", END))
     sequence.add_edge(START, "begin")
     sequence.add_edge("begin", "ask")
     return sequence

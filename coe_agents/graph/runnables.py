@@ -65,6 +65,15 @@ class TwoForms(Runnable[Any, Any]):
         return await self._asynchronous(input, config or RunnableConfig())
 
 
+def steps_node(steps: Callable[[Any, RunnableConfig], Steps[Any]], *, name: str) -> TwoForms:
+    """Returns the node whose both forms run these steps."""
+    return TwoForms(
+        lambda state, config: run_steps(steps(state, config)),
+        lambda state, config: arun_steps(steps(state, config)),
+        name=name,
+    )
+
+
 class OneForm(Runnable[Any, Any]):
     """A step that computes briefly: an asynchronous run calls it on the event loop.
 

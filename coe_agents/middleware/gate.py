@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolCall, ToolMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
@@ -23,10 +23,10 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from coe_agents.graph.runnables import OneForm, Steps, TwoForms, arun_steps, run_steps
+from coe_agents.graph.runnables import OneForm, Steps, arun_steps, run_steps, steps_node
 from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, about_answer, structured_text
-from coe_agents.middleware.verdict import Verdict, create_unmeasured, fingerprint, in_words, verdicts_of
+from coe_agents.middleware.verdict import Outcome, Verdict, create_unmeasured, fingerprint, in_words, verdicts_of
 from coe_agents.middleware.verdicts import (
     DUPLICATES,
     SAME_ID,
@@ -200,7 +200,7 @@ class CoEMiddleware(CoEVerdicts):
             judged = [call for call in pending.calls if call["id"] in verdicts]
             return {fingerprint(call, message_id): {self.name: verdicts[call["id"] or ""]} for call in judged}
 
-        def judge(state: _Settling) -> Steps[dict[str, Any]]:
+        def judge(state: _Settling, _: RunnableConfig) -> Steps[dict[str, Any]]:
             verdicts = {**state["verdicts"]}
             for request in [pending.request(call, runtime, known(state)) for call in unjudged(state)]:
                 verdicts[request.tool_call["id"] or ""] = yield from self._review_call(request)
@@ -211,10 +211,7 @@ class CoEMiddleware(CoEVerdicts):
             return _ask_person(pending, state)
 
         steps = StateGraph(_Settling)
-        forms = TwoForms(
-            lambda state, _: run_steps(judge(state)), lambda state, _: arun_steps(judge(state)), name="judge"
-        )
-        steps.add_node("judge", forms)
+        steps.add_node("judge", steps_node(judge, name="judge"))
         steps.add_node("person", OneForm(person))
         steps.add_edge(START, "judge")
         steps.add_edge("judge", "person")
@@ -376,16 +373,13 @@ class CoEMiddleware(CoEVerdicts):
         """
         is_gated = tool.name in self._gated
 
-        def executed(given: Any) -> ToolCall:
-            # a call of another name has the arguments of that tool replaced
-            hidden = _injected(tool) if given["name"] == tool.name else set[str]()
-            args = {key: value for key, value in given["args"].items() if key not in hidden}
-            return ToolCall(name=tool.name, args=args, id=given["id"], type="tool_call")
-
         def run(input: Any, *args: Any, **options: Any) -> Steps[Any]:
-            if not _is_call(input):
+            if not isinstance(input, dict) or input.get("type") != "tool_call":  # not from the agent: arguments alone
                 return refuse() if is_gated else (yield tool, (input, *args), options)
-            call = executed(input)
+            # a call of another name has the arguments of that tool replaced
+            hidden = _injected(tool) if input["name"] == tool.name else set[str]()
+            shown = {key: value for key, value in input["args"].items() if key not in hidden}
+            call = ToolCall(name=tool.name, args=shown, id=input["id"], type="tool_call")
             if is_gated and (stopped := (yield from self._judge(request, call))):
                 return stopped
             return _note_call((yield tool, (input, *args), options), call, request)
@@ -411,11 +405,6 @@ class CoEMiddleware(CoEVerdicts):
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
-
-
-def _is_call(given: object) -> bool:
-    """Returns whether a tool is given a call, as the agent gives it, rather than arguments alone."""
-    return isinstance(given, dict) and given.get("type") == "tool_call"
 
 
 def _with_signature(function: Callable[..., Any], of: Callable[..., Any]) -> Callable[..., Any]:
@@ -495,22 +484,21 @@ def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
     places = {call["id"]: place for place, call in enumerate(pending.reply.tool_calls)}
     for (call, verdict), decision in zip(uncertain, ask_person(uncertain), strict=True):
         id_ = call["id"] or ""
+        outcome: Outcome = "rejected"
         match decision:
-            case Approve():
-                reason = f"a person approved it; {in_words(verdict)}"
-                verdicts[id_] = {**verdict, "outcome": "approved", "decided_by": "person", "reason": reason}
-            case Edit():
-                action = decision.edited_action
+            case Edit(edited_action=action):
                 edits[str(places[id_])] = {**call, "name": action.name, "args": action.args}
                 del verdicts[id_]
-            case Reject():
-                why = f"a person rejected it{': ' if decision.message else ''}{decision.message}"
-                verdicts[id_] = {**verdict, "outcome": "rejected", "decided_by": "person", "reason": why}
+                continue
+            case Approve():
+                outcome, why = "approved", f"a person approved it; {in_words(verdict)}"
+            case Reject(message=message):
+                why = f"a person rejected it{': ' if message else ''}{message}"
                 answers[id_] = ["error", _not_run(call, why)]
-            case Respond():
+            case Respond(message=message):
                 why = "a person answered in its place"
-                verdicts[id_] = {**verdict, "outcome": "rejected", "decided_by": "person", "reason": why}
-                answers[id_] = ["success", decision.message]
+                answers[id_] = ["success", message]
+        verdicts[id_] = {**verdict, "outcome": outcome, "decided_by": "person", "reason": why}
     return {"verdicts": verdicts, "answers": answers, "edits": edits}
 
 

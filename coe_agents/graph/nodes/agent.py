@@ -42,7 +42,8 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
         secrets = secrets_of(agent)
         message = redact(f"{type(error).__name__}: {error}", secrets)
-        if may_retry and _attempt() < attempts:
+        execution = get_runtime().execution_info
+        if may_retry and (1 if execution is None else execution.node_attempt) < attempts:
             if prints_secret(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes
                 raise AgentError(message, retryable=True) from None
             raise error
@@ -79,9 +80,6 @@ def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float |
     """Returns what the agent is asked, with the seconds that are left, and when to cut it off.
 
     `graded`: whether it may give probabilities where it must choose.
-
-    Raises:
-        AgentTimeoutError: If no time is left.
     """
     request = asked.copy()
     until = request.pop("until", None)
@@ -116,8 +114,3 @@ def disable_streaming(config: RunnableConfig) -> RunnableConfig:
 def _past_deadline() -> AgentTimeoutError:
     hint = "Raise `deadline` of the graph"
     return AgentTimeoutError("the deadline of the question has passed", hint=hint, retryable=False)
-
-
-def _attempt() -> int:
-    execution = get_runtime().execution_info
-    return 1 if execution is None else execution.node_attempt

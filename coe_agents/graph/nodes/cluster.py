@@ -43,7 +43,13 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         except Exception as error:
             if is_control_flow(error):
                 raise
-            _raise_without_secrets(error, clusterer)
+            secrets = secrets_of(clusterer)
+            is_secret, of_a_model = prints_secret(error, secrets), isinstance(error, AgentError)
+            known = (CoEError, ValueError, TypeError, ImportError, OSError)
+            if is_secret or of_a_model or not isinstance(error, known):
+                message = redact(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
+                hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
+                raise ClusteringError(message, hint=hint) from None if is_secret else error
             raise
         return _clustered(state, responses, labels, dict(zip(former, others, strict=True)))
 
@@ -86,26 +92,10 @@ def _clustered(
     return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
 
 
-def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
-    """Raises a `ClusteringError` for an error of a model's client, or one that reveals its key; returns for others."""
-    secrets = secrets_of(clusterer)
-    is_secret = prints_secret(error, secrets)
-    of_a_model = isinstance(error, AgentError)
-    if is_secret or of_a_model or not isinstance(error, CoEError | ValueError | TypeError | ImportError | OSError):
-        message = redact(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
-        hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
-        raise ClusteringError(message, hint=hint) from None if is_secret else error
-
-
 def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize | None) -> list[Response]:
     """Returns the responses, with short answers for those without one; equal texts are read once."""
     if canonicalize is None:
         return list(responses)
     unread = dict.fromkeys(response["text"] for response in responses if response["answer"] is None)
     found = {text: answer for text in unread if (answer := canonicalize(text)) != text}
-    return [
-        {**response, "answer": found[response["text"]]}
-        if response["answer"] is None and response["text"] in found
-        else response
-        for response in responses
-    ]
+    return [{**row, "answer": found.get(row["text"])} if row["answer"] is None else row for row in responses]

@@ -41,9 +41,6 @@ def load_extension(entry: EntryPoint, *, folder: Path | None = None) -> Any:
     """Imports the module of an extension, which runs its code, and returns the object.
 
     Python looks for "package.module:name" in `folder` last; it stays on `sys.path`, for imports that come later.
-
-    Raises:
-        ConfigurationError: If the module cannot be imported, or lacks the name.
     """
     origin = "" if entry.name == entry.value else f" ({entry.value})"
     failure = f'{_PARTS[entry.group]} "{entry.name}"{origin} cannot be imported: '

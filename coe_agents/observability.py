@@ -93,16 +93,9 @@ class CoETelemetry(BaseCallbackHandler):
         )
 
     def on_chain_start(
-        self,
-        serialized: dict[str, Any],
-        inputs: dict[str, Any],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        **kwargs: Any,
+        self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        is_node = any(tag.startswith("graph:step:") for tag in tags or ())
+        is_node = any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ())
         run = self._begin(run_id, parent_run_id, node=str(kwargs.get("name")) if is_node else None)
         if is_node or run.parent is None:
             self._open(run, run.node or "coe run", {})
@@ -119,16 +112,9 @@ class CoETelemetry(BaseCallbackHandler):
         self._fail(run_id, error)
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[Any]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: Any, messages: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        model = (metadata or {}).get("ls_model_name")
+        model = (kwargs.get("metadata") or {}).get("ls_model_name")
         named = {"gen_ai.request.model": str(model)} if model else {}
         self._open(self._begin(run_id, parent_run_id), "chat", {"gen_ai.operation.name": "chat", **named})
 

@@ -59,11 +59,18 @@ def create_coe_tool(
 
     def steps(question: str, config: RunnableConfig) -> Steps[tuple[str, DecisionData]]:
         try:
-            return _read((yield group, ({"question": question}, config), {}))
+            result = yield group, ({"question": question}, config), {}
         except ValueError as error:
             if f'"{MAX_QUESTION_CHARS}" of the graph' not in str(error):
                 raise
             raise ToolException(str(error)) from error  # too long: the calling model can correct it
+        if "decision" not in result:  # it waits for a person, and could not be resumed from here
+            hint = "a graph that asks a person needs an agent with a checkpointer"
+            raise CoEError("the group reached no decision", hint=hint)
+        decision: DecisionData = result["decision"]
+        if decision["action"] == "answer" and decision["answer"] is not None:
+            return decision["answer"], decision
+        return f"The group withholds an answer: {decision['reason']}.", decision
 
     def ask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
         return run_steps(steps(question, config))
@@ -80,14 +87,3 @@ def create_coe_tool(
         response_format="content_and_artifact",
         handle_tool_error=True,
     )
-
-
-def _read(result: dict[str, Any]) -> tuple[str, DecisionData]:
-    if "decision" not in result:  # it waits for a person, and could not be resumed from here
-        raise CoEError(
-            "the group reached no decision", hint="a graph that asks a person needs an agent with a checkpointer"
-        )
-    decision: DecisionData = result["decision"]
-    if decision["action"] == "answer" and decision["answer"] is not None:
-        return decision["answer"], decision
-    return f"The group withholds an answer: {decision['reason']}.", decision

@@ -64,16 +64,14 @@ def reproduce(
     ] = None,
 ) -> None:
     """Reproduce a table or figure of the paper next to the published numbers, as CSV, LaTeX, PNG and SVG."""
-    if samples and dataset:
-        raise typer.BadParameter("it cannot be combined with --dataset. Omit one of them", param_hint="--samples")
-    if agents and not samples:
-        raise typer.BadParameter(
-            'it requires "--samples". Omit it to use the agents of the configuration', param_hint="--agents"
-        )
-    if dataset and len(dataset) > 2:
-        raise typer.BadParameter(
-            f"at most two can be given; got {len(dataset)}. Omit the others", param_hint="--dataset"
-        )
+    n_datasets = len(dataset or ())
+    for option, is_wrong, message in (
+        ("--samples", samples and dataset, "it cannot be combined with --dataset. Omit one of them"),
+        ("--agents", agents and not samples, 'it requires "--samples". Omit it to use the agents of the configuration'),
+        ("--dataset", n_datasets > 2, f"at most two can be given; got {n_datasets}. Omit the others"),
+    ):
+        if is_wrong:
+            raise typer.BadParameter(message, param_hint=option)
     # slow to import: mistakes above are reported first
     from coe_agents.cli.material import create_sampled_material, read_saved_material
 

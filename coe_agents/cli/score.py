@@ -161,13 +161,12 @@ def _create_clusterer(name: str) -> "Clusterer":
 
         return tinyworld_clusterer()
     from coe_agents.config.build import create_named
-    from coe_agents.extensions import did_you_mean, find_extension, find_registered
+    from coe_agents.config.schema import describe_unknown
+    from coe_agents.extensions import find_extension
 
     if find_extension("clusterer", name) is None:
-        known = ["normalized", "tinyworld", *(entry.name for entry in find_registered("clusterer"))]
-        near = did_you_mean(name, known)
-        message = f'must be one of {", ".join(known)}, or package.module:Name; got "{name}". {near}'
-        raise typer.BadParameter(message.strip(), param_hint="--clusterer")
+        message = describe_unknown("clusterer", ("normalized", "tinyworld"), name)
+        raise typer.BadParameter(message, param_hint="--clusterer")
     try:
         clusterer: Clusterer = create_named("clusterer", name, {}, folder=Path())
     except ValueError as error:
@@ -246,11 +245,9 @@ def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[
 
     if config is None:
         return {"clusterer": clusterer or "normalized"}
-    sections = {"clusterer": config.clusterer, "judge": config.judge}
-    fields = {
-        name: section.model_dump(mode="json", exclude={"base_url"}) for name, section in sections.items() if section
-    }
-    secrets = frozenset().union(*(secrets_of(section) for section in sections.values() if section is not None))
+    sections = {"clusterer": config.clusterer} | ({"judge": config.judge} if config.judge else {})
+    fields = {name: section.model_dump(mode="json", exclude={"base_url"}) for name, section in sections.items()}
+    secrets = set[str]().union(*map(secrets_of, sections.values()))
     return {**json.loads(redact(json.dumps(fields), secrets)), **({"clusterer": clusterer} if clusterer else {})}
 
 

@@ -31,11 +31,6 @@ def check(config: Config) -> list[str]:
     return [*(" ".join(str(warning.message).split()) for warning in caught), *_notes(config)]
 
 
-def is_folder(model: str) -> bool:
-    """Returns whether `model` is a local folder; if not, it is a hub id or the path of no folder."""
-    return Path(model).is_dir()
-
-
 def _missing_folders(config: Config) -> Iterator[str]:
     places: list[tuple[object, tuple[str | int, ...]]] = [
         *((agent, ("agents", place)) for place, agent in enumerate(config.agents)),
@@ -47,7 +42,7 @@ def _missing_folders(config: Config) -> Iterator[str]:
         match section:
             case schema.EntailmentClusterer(model=model) | ModelSection(provider="transformers", model=model):
                 is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
-                if is_path and not is_folder(model):
+                if is_path and not Path(model).is_dir():
                     message = f'the folder "{model}" does not exist. Correct the path, or use a hub id ("owner/name")'
                     yield config.fault(message, *place, "model")
 

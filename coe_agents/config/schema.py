@@ -44,12 +44,13 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
     def check(name: str) -> str:
         if name in built_in or find_extension(part, name):
             return name
-        raise ValueError(_unknown(part, built_in, name))
+        raise ValueError(describe_unknown(part, built_in, name))
 
     return check
 
 
-def _unknown(part: str, built_in: Sequence[str], name: object) -> str:
+def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
+    """Returns which names the part can have, the built-in ones first, and the one that is near."""
     known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
     message = f"must be one of {', '.join(map(repr, known))}, or {_REFERENCE}; got {name!r}"
     near = did_you_mean(str(name), known)
@@ -324,7 +325,7 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             return f'required field is missing. Add "{name}"'
         case "union_tag_invalid":
             part = str(place[0])
-            return _unknown(part, _KINDS[part], fault["input"]["kind"])
+            return describe_unknown(part, _KINDS[part], fault["input"]["kind"])
         case "literal_error":
             near = did_you_mean(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
             return f"{message}. {near}" if near else message

@@ -125,11 +125,8 @@ def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> di
 def to_failure(error: Exception, secrets: set[str]) -> Failure:
     """Returns an error of a model or its client without secrets, with its remedy."""
     message = error.args[0] if isinstance(error, CoEError) else error  # the hint is the remedy
-    text = clean(redact(f"{type(error).__name__}: {message}", secrets))
-    return Failure(
-        error=text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…",
-        remedy=clean(redact(remedy_for(error), secrets)),
-    )
+    text = clean(redact(f"{type(error).__name__}: {message}", secrets), _LONGEST)
+    return Failure(error=text, remedy=clean(redact(remedy_for(error), secrets)))
 
 
 _FIELDS = ("root", "max_model_len")

@@ -91,17 +91,12 @@ class OneForm(Runnable[Any, Any]):
 
 
 def check_compiled(graph: object) -> Runnable[Any, Any]:
-    """Returns `graph` if it can run inside a tool, an agent or a chain.
-
-    Raises:
-        TypeError: If it is not compiled.
-        ValueError: If it has a checkpointer of its own, in which one question would see the earlier ones.
-    """
+    """Returns `graph` if it can run inside a tool, an agent or a chain; otherwise raises TypeError or ValueError."""
     if not isinstance(graph, Runnable):
         raise TypeError(
             f'"graph" must be a compiled graph; got {type(graph).__name__}. Compile it: create_coe_graph(...).compile()'
         )
-    if getattr(graph, "checkpointer", None) not in (None, False):
+    if getattr(graph, "checkpointer", None) not in (None, False):  # one question would see the earlier ones
         raise ValueError(
             '"graph" must have no checkpointer of its own; it was compiled with one. '
             "Omit it: inside an agent the graph uses the agent's"

@@ -57,11 +57,8 @@ def about_answer(
 ) -> str | Verdict:
     """Returns the question about a final answer, or a verdict if the group cannot be shown all of it.
 
-    Args:
-        reply: The message with the answer.
-        structured: The structured answer; None for a text.
-        messages: The conversation before it.
-        after: The results of the calls that were made together with it; they end the run, and are shown whole.
+    `reply` holds the text, `structured` the structured answer if there is one, `messages` what came before, `after` the
+    results of the calls that were made together with it; they end the run, and are shown whole.
     """
     replies = _replies(after)
     shown: list[AnyMessage] = [reply, *replies.values()]

@@ -62,18 +62,9 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     It is for LangChain's `HumanInTheLoopMiddleware`, which must be listed *before* it, so that it runs after it: its
     `when` and `description` then know the verdict. Calls that lack approval go to a person, the others run.
 
-        middleware=[
-            HumanInTheLoopMiddleware(
-                {
-                    "transfer_money": {
-                        "allowed_decisions": ["approve", "reject"],
-                        "when": lacks_approval,
-                        "description": describe_call,
-                    }
-                }
-            ),
-            CoEVerdicts(graph, tools=["transfer_money"]),
-        ]
+        asks = {"allowed_decisions": ["approve", "reject"], "when": lacks_approval, "description": describe_call}
+        person, verdicts = HumanInTheLoopMiddleware({"pay": asks}), CoEVerdicts(graph, tools=["pay"])
+        agent = create_agent(model, [pay], middleware=[person, verdicts])
 
     The verdicts are kept in private state, so that the group is not asked again when the run is resumed.
 

@@ -1,6 +1,7 @@
 """Owns the tables of `config check` and `doctor`: how they look on a terminal."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
@@ -8,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from coe_agents.config import schema
-from coe_agents.config.checks import is_folder
 from coe_agents.config.clients import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, ModelSection
 from coe_agents.doctor.agents import AgentReport
@@ -138,11 +138,9 @@ def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[t
 def _model(section: ModelSection) -> str:
     if section.base_url:
         return f"{section.model} at {', '.join(section.base_url)}"
-    return (
-        f"{section.model} ({'folder' if is_folder(section.model) else 'hub'})"
-        if section.provider == "transformers"
-        else section.model
-    )
+    if section.provider != "transformers":
+        return section.model
+    return f"{section.model} ({'folder' if Path(section.model).is_dir() else 'hub'})"
 
 
 def _key(section: ModelSection) -> str:
@@ -161,14 +159,11 @@ def _clusterer(config: Config) -> str:
         return "normalized: equal except for case, articles and punctuation; no model"
     if isinstance(chosen, schema.EmbeddingClusterer):
         return f"embedding by {_server(chosen)}; same meaning from a cosine of {chosen.threshold:g}"
-    rule = (
-        "each response must entail the other"
-        if chosen.strict
-        else "lenient: no contradiction, and not neutral in both directions"
-    )
+    lenient = "lenient: no contradiction, and not neutral in both directions"
+    rule = "each response must entail the other" if chosen.strict else lenient
     if isinstance(chosen, schema.JudgeClusterer):
         return f"llm: {_server(chosen)} judges; {rule}"
-    source = "shipped" if chosen.model == "tinyworld" else "folder" if is_folder(chosen.model) else "hub"
+    source = "shipped" if chosen.model == "tinyworld" else "folder" if Path(chosen.model).is_dir() else "hub"
     return f"entailment by {chosen.model} ({source}); {rule}"
 
 
@@ -211,21 +206,18 @@ def _graph(config: Config) -> str:
         bounds.append(_plural(graph.token_budget, "token"))
     if graph.deadline is not None:
         bounds.append(f"{graph.deadline:g} s")
+    if (adaptive := graph.adaptive) is None:
+        more = ""
+    else:
+        first = f"{_plural(adaptive.start, 'response')} of each agent at first, then {adaptive.step} more at a time"
+        more = f"; {first} while they could change the decision (confidence {adaptive.confidence:g})"
     strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
     return (
-        f"{', '.join(bounds)} at most{strategies}{_adaptive(graph)}; "
+        f"{', '.join(bounds)} at most{strategies}{more}; "
         f"{quorum(n_agents, graph.min_agents)} of {_plural(n_agents, 'agent')} must answer; "
         f"weighting {graph.weighting}; divergence {_named('divergence', graph.divergence)}; "
         f"coordination {_named('solver', graph.coordination or 'off')}"
     )
-
-
-def _adaptive(graph: schema.GraphConfig) -> str:
-    chosen = graph.adaptive
-    if chosen is None:
-        return ""
-    first = f"; {_plural(chosen.start, 'response')} of each agent at first, then {chosen.step} more at a time"
-    return f"{first} while they could change the decision (confidence {chosen.confidence:g})"
 
 
 def _plural(count: int, one: str) -> str:

@@ -35,17 +35,11 @@ def coordinate_node(
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
         who, regime = "", None  # without a quorum, no regime
         if len(answering) < min_agents:
-            greedy = agents_counted_as(state, "not")
-            missing = [
-                f"{name} (its temperature has no effect)" if name in greedy else name
-                for name in names
-                if name not in answering
-            ]
-            wanted = f"{len(answering)} of {len(names)} agents answered, but {min_agents} must"
+            whys = dict.fromkeys(agents_counted_as(state, "not"), " (its temperature has no effect)")
+            missing = ", ".join(f"{name}{whys.get(name, '')}" for name in names if name not in answering)
+            wanted = f"{len(answering)} of {len(names)} agents answered, but {min_agents} must; missing: {missing}"
             late = bounds.bound_on_time(state)
-            decision = Decision(
-                "abstain", None, "; ".join(filter(None, (wanted, f"missing: {', '.join(missing)}", late)))
-            )
+            decision = Decision("abstain", None, f"{wanted}; {late}" if late else wanted)
         elif state["measured"] is None:
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:

@@ -133,14 +133,14 @@ def _settled(state: CoEState, given: object, name: str, *, is_person: bool) -> C
     if action == "answer" and (kind := answer_kind(ruling.answer or "")) != "answer":
         said = f'declines to answer ("{ruling.answer}")' if kind == "refusal" else "says nothing"
         action, reason = "abstain", f"{by} {said}; {reason}"
+    decided_by = "group" if action == "escalate" else by
     verdict = {
         **state["verdict"],
         "action": action,
         "answer": ruling.answer if action == "answer" else None,
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
-        "decided_by": "group" if action == "escalate" else by,
+        "decided_by": decided_by,
     }
-    decided_by = str(verdict["decided_by"])
     events.emit(events.Ruled(event="ruled", round=state["round"], action=action, decided_by=decided_by))
     update: dict[str, Any] = {"verdict": verdict}
     if ruling.usage is not None:

@@ -116,8 +116,7 @@ def create_coe_graph(
         'answer'
     """
     _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
-    settings: dict[str, Any] = {"weighting": weighting, "divergence": divergence, "coordination": coordination}
-    _check_options(**settings, retries=retries, max_question_chars=max_question_chars)
+    _check_options(weighting, divergence, coordination, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     min_agents = quorum(len(names), min_agents)
     _check_group(agents, names, min_agents=min_agents)
@@ -148,7 +147,8 @@ def create_coe_graph(
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", cluster_node(clusterer, canonicalize))
     weights = {agent.name: agent.weight for agent in agents}
-    graph.add_node("measure", measure_node(policy, weights, **settings))
+    measuring: dict[str, Any] = {"weights": weights, "weighting": weighting, "divergence": divergence}
+    graph.add_node("measure", measure_node(policy, measuring, coordination=coordination))
     ends = {"abstain", "answer", "escalate" if escalation is None else "escalation"}
     asking = ["another_round"]
     graph.add_node("another_round", another_round_node(names, table))
@@ -165,7 +165,6 @@ def create_coe_graph(
         asks = OneForm(fan_out(names, bounds))
         graph.add_edge("measure", "coordinate")
     else:
-        measuring: dict[str, Any] = {"weights": weights, "weighting": weighting, "divergence": divergence}
         top_ups = TopUps(adaptive, agents, policy, bounds=bounds, min_agents=min_agents, measuring=measuring)
         asks = OneForm(fan_out(names, bounds, top_ups.first))
         graph.add_conditional_edges("measure", top_ups.more, [*names, "coordinate"])
@@ -211,7 +210,7 @@ def _check_parts(
 
 
 def _check_options(
-    *, weighting: str, divergence: Divergence, coordination: str | None, retries: int, max_question_chars: int
+    weighting: str, divergence: Divergence, coordination: str | None, *, retries: int, max_question_chars: int
 ) -> None:
     if weighting not in get_args(Weighting):
         choices = ", ".join(get_args(Weighting))

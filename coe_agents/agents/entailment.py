@@ -76,26 +76,15 @@ class ChatEntailment:
                 f'"model" must be a LangChain chat model in ChatEntailment; got {type(model).__name__}. '
                 "Pass the model itself, such as ChatOpenAI(...)"
             )
-        check_limits(
-            "ChatEntailment",
-            timeout=timeout,
-            request_timeout=request_timeout,
-            retries=retries,
-            max_concurrency=max_concurrency,
-        )
+        check_limits("ChatEntailment", timeout, request_timeout, retries, max_concurrency)
         self.model = model
         self.max_concurrency = max_concurrency
         self.timeout = timeout
         self.n_unclear = 0
         self._lock = threading.Lock()
         address = address_of(model)
-        self._asker = Asker(
-            name="ChatEntailment",
-            replicas=Replicas([Replica(without_retries(model), address, places_of(model, address))]),
-            retries=retries,
-            request_timeout=request_timeout,
-            secrets=secrets_of(self),
-        )
+        replicas = Replicas([Replica(without_retries(model), address, places_of(model, address))])
+        self._asker = Asker("ChatEntailment", replicas, retries, request_timeout, secrets=secrets_of(self))
 
     def predict(self, pairs: Sequence[_Pair]) -> NDArray[np.float64]:
         """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
@@ -108,23 +97,20 @@ class ChatEntailment:
         """
         if not pairs:
             return np.zeros((0, len(ENTAILMENT_LABELS)))
-        distinct = list(dict.fromkeys((premise, hypothesis) for premise, hypothesis in pairs))
+        pairs = [(premise, hypothesis) for premise, hypothesis in pairs]
+        distinct = list(dict.fromkeys(pairs))
         with ContextThreadPoolExecutor(max_workers=min(self.max_concurrency, len(distinct))) as pool:
-            judging = [pool.submit(self._judge, pair) for pair in distinct]
             try:
-                judged = [future.result() for future in judging]
+                judged = list(pool.map(self._judge, distinct))  # after an error, it cancels those that wait
             except Exception as error:
                 error.add_note(f"raised while ChatEntailment judged {len(distinct)} pairs")
                 raise
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
-        n_unclear = judged.count(None)
-        if n_unclear:
+        if n_unclear := judged.count(None):
             with self._lock:
                 self.n_unclear += n_unclear
             _LOG.warning("%d of %d pairs could not be judged and count as neutral", n_unclear, len(distinct))
         rows = {pair: row or _NEUTRAL for pair, row in zip(distinct, judged, strict=True)}
-        return np.array([rows[premise, hypothesis] for premise, hypothesis in pairs])
+        return np.array([rows[pair] for pair in pairs])
 
     def _judge(self, pair: _Pair) -> _Row | None:
         """Returns the pair's row, or None where it cannot be judged."""
@@ -133,7 +119,7 @@ class ChatEntailment:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]
         deadline = Deadline(self.timeout, setting="`timeout` of ChatEntailment")
-        return self._asker.try_(lambda model, _: _ask(model, asked), deadline)
+        return self._asker.try_(lambda server, _: _ask(server.model, asked), deadline)
 
 
 def _ask(model: BaseChatModel, asked: list[HumanMessage]) -> _Row | None:

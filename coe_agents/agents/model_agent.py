@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 from langchain_core.language_models import BaseChatModel
@@ -26,8 +27,13 @@ from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
 from coe_agents.agents._requests.steps import arun_steps, run_steps
-from coe_agents.agents.choice.grading import METHODS, MIN_MASS, is_gradable, to_graded_reply
-from coe_agents.agents.choice.probability import ChoiceProbabilities, achoice_probability, choice_probability
+from coe_agents.agents.choice.grading import METHODS, MIN_MASS, to_graded_reply
+from coe_agents.agents.choice.probability import (
+    ChoiceProbabilities,
+    achoice_probability,
+    choice_probability,
+    find_ambiguous,
+)
 from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, may_be_probed, to_late_finding
 from coe_agents.errors import AgentTimeoutError, CoEError, NoChoiceError
 from coe_agents.redaction import secrets_of
@@ -43,8 +49,8 @@ class _Requests:
     """Requests to be sent at once."""
 
     asker: Asker
-    calls: list[ModelCall]
     messages: list[BaseMessage]
+    calls: list[ModelCall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +65,7 @@ _Step = _Requests | _Choice | Future[Finding | None]
 
 @dataclass(frozen=True, slots=True)
 class _Sender:
-    """Does the steps of sampling, in both forms; a future is waited for.
-
-    Attributes:
-        asker: Asks the agent's model.
-        messages: The conversation.
-        observed: Callbacks, tags and metadata.
-        deadline: Of the agent.
-    """
+    """Does the steps of sampling, in both forms; a future is waited for."""
 
     asker: Asker
     messages: list[BaseMessage]
@@ -80,12 +79,8 @@ class _Sender:
             except (TimeoutError, AgentTimeoutError) as error:
                 return to_late_finding(error)
         if isinstance(step, _Choice):
-            return self.asker.try_(
-                lambda model, _: choice_probability(
-                    model, self.messages, step.choices, methods=METHODS, config=self.observed
-                ),
-                self.deadline,
-            )
+            asked = self._arguments(step)
+            return self.asker.try_(lambda server, _: choice_probability(server.model, **asked), self.deadline)
         outcomes = list[Answered | CoEError]()
         for call in step.calls:
             outcomes.append(step.asker.ask(call, step.messages, self.observed, self.deadline))
@@ -101,14 +96,13 @@ class _Sender:
             except (TimeoutError, AgentTimeoutError) as error:
                 return to_late_finding(error)
         if isinstance(step, _Choice):
-            return await self.asker.atry(
-                lambda model, _: achoice_probability(
-                    model, self.messages, step.choices, methods=METHODS, config=self.observed
-                ),
-                self.deadline,
-            )
+            asked = self._arguments(step)
+            return await self.asker.atry(lambda server, _: achoice_probability(server.model, **asked), self.deadline)
         asking = [step.asker.aask(call, step.messages, self.observed, self.deadline) for call in step.calls]
         return await asyncio.gather(*asking)
+
+    def _arguments(self, step: _Choice) -> dict[str, Any]:
+        return {"messages": self.messages, "choices": step.choices, "methods": METHODS, "config": self.observed}
 
 
 class ModelAgent:
@@ -146,12 +140,11 @@ class ModelAgent:
         on_greedy: What to do with responses that are copies, because the temperature has no effect: the server decodes
             greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
             that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
-            model is probed if it gave at least three equal responses at a temperature above 0 that its
-            log-probabilities do not explain. It is asked as often for 40 random characters, without the system prompt,
-            and if it declines, for an invented story. If these replies are equal, too, the temperature has no effect. A
-            model is probed once per process for each server and its settings. A failed probe is repeated at the next
-            equal responses, three times in all. If the result stays unknown, `Sampling` says so, and all responses
-            count. A model without a field `temperature`, which may get its temperature by `bind`, is never probed.
+            model with a field `temperature` is probed, once per process for each server and its settings, if it gave at
+            least three equal responses at a temperature above 0 that its log-probabilities do not explain: it is asked
+            as often for random characters, without the system prompt, and if it declines, for an invented story. If
+            these replies are equal, too, the temperature has no effect. If the result stays unknown, `Sampling` says
+            so, and all responses count.
 
     Raises:
         TypeError: If `model` is neither a chat model nor a string, nor chat models of one class.
@@ -181,49 +174,24 @@ class ModelAgent:
             raise TypeError(
                 f'"name" of ModelAgent must be a string; got {type(name).__name__}. Write ModelAgent(name, model)'
             )
+        _check(bool(name.strip()), '"name" must not be empty', name, "Name each agent differently")
         check_number(n_samples, where='"n_samples" of ModelAgent', is_whole=True)
-        for option, value in (
-            ("temperature", temperature),
-            ("weight", weight),
-            ("max_response_chars", max_response_chars),
+        within = f'"n_samples" must lie in 1..{_MOST_SAMPLES}'
+        _check(1 <= n_samples <= _MOST_SAMPLES, within, n_samples, "5 to 10 are usual")
+        for option, value, least, remedy in (
+            ("temperature", temperature, 0, "1.0 samples the model's own distribution"),
+            ("weight", weight, 0, "Omit it for equal weights"),
+            ("max_response_chars", max_response_chars, 1, "20,000 are usual"),
         ):
             check_number(value, where=f'"{option}" of ModelAgent')
-        _check(bool(name.strip()), '"name" must not be empty', name, "Name each agent differently")
-        _check(
-            1 <= n_samples <= _MOST_SAMPLES,
-            f'"n_samples" must lie in 1..{_MOST_SAMPLES}',
-            n_samples,
-            "5 to 10 are usual",
-        )
-        _check(
-            0 <= temperature < math.inf,
-            '"temperature" must be at least 0',
-            temperature,
-            "1.0 samples the model's own distribution",
-        )
-        _check(0 <= weight < math.inf, '"weight" must be at least 0', weight, "Omit it for equal weights")
-        _check(
-            temperature > 0 or n_samples == 1,
-            '"temperature" must be above 0 for more than one sample',
-            temperature,
-            "At 0 all samples are the same and say nothing of uncertainty",
-        )
-        check_limits(
-            "ModelAgent",
-            timeout=timeout,
-            request_timeout=request_timeout,
-            retries=retries,
-            max_concurrency=max_concurrency,
-        )
-        _check(
-            max_response_chars >= 1, '"max_response_chars" must be at least 1', max_response_chars, "20,000 are usual"
-        )
-        _check(
-            on_greedy in get_args(OnGreedy),
-            f'"on_greedy" must be one of {", ".join(get_args(OnGreedy))}',
-            on_greedy,
-            'Omit it for "exclude"',
-        )
+            _check(least <= value < math.inf, f'"{option}" must be at least {least}', value, remedy)
+        above = '"temperature" must be above 0 for more than one sample'
+        remedy = "At 0 all samples are the same and say nothing of uncertainty"
+        _check(temperature > 0 or n_samples == 1, above, temperature, remedy)
+        check_limits("ModelAgent", timeout, request_timeout, retries, max_concurrency)
+        actions = get_args(OnGreedy)
+        one_of = f'"on_greedy" must be one of {", ".join(actions)}'
+        _check(on_greedy in actions, one_of, on_greedy, 'Omit it for "exclude"')
         models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else [*model]
         check_models(models, model_options or {})
         self.name = name
@@ -289,7 +257,7 @@ class ModelAgent:
         """
         await asyncio.to_thread(self._prepare_model)
         return await self._asker.atry(
-            lambda model, _: achoice_probability(model, messages, choices), Deadline(self.timeout)
+            lambda server, _: achoice_probability(server.model, messages, choices), Deadline(self.timeout)
         )
 
     def model(self) -> BaseChatModel:
@@ -304,26 +272,17 @@ class ModelAgent:
                 self._ready = replicas[0].model
                 self._ladder = Ladder(self._ready)
                 self._asker = Asker(
-                    name=self.name,
-                    replicas=Replicas(replicas),
-                    retries=self.retries,
-                    request_timeout=self.request_timeout,
-                    secrets=secrets_of(self),
+                    self.name, Replicas(replicas), self.retries, self.request_timeout, secrets=secrets_of(self)
                 )
             return self._ready
 
     def _replica(self, given: BaseChatModel | str) -> Replica:
         made = given if isinstance(given, BaseChatModel) else create_model(given, self._model_options)
-        wanted = {
-            "temperature": self.temperature,
-            "logprobs": True,
-            "max_tokens": self.max_tokens,
-            "streaming": False,
-        }
+        fields = {"temperature": self.temperature, "logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
         address = address_of(made)
         places = places_of(given, address, self.max_concurrency)
         identity = (type(made), given) if isinstance(given, str) and not address else None
-        return Replica(prepare(made, wanted), address, places, identity or identity_of(made, address))
+        return Replica(prepare(made, fields), address, places, identity or identity_of(made, address))
 
     def _start(
         self, request: AgentRequest, config: Mapping[str, Any] | None
@@ -331,9 +290,14 @@ class ModelAgent:
         """Returns the steps of a request, and what does them."""
         self._prepare_model()
         messages = self._messages(request)
-        deadline, n_samples, temperature = self._settings_of(request)
+        left, deadline = request.get("timeout", math.inf), Deadline(self.timeout)
+        if left < (math.inf if self.timeout is None else self.timeout):
+            deadline = Deadline(left, setting="`deadline` of the graph")
         sender = _Sender(self._asker, messages, tracing_options(config), deadline)
-        return self._steps(request, messages, n_samples=n_samples, temperature=temperature), sender
+        temperature = request.get("temperature", self.temperature)
+        n_samples = min(request.get("n_samples", self.n_samples), _MOST_SAMPLES) if temperature > 0 else 1
+        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
+        return self._steps({**request, "n_samples": n_samples, "temperature": temperature}, messages), sender
 
     def _prepare_model(self) -> BaseChatModel:
         try:
@@ -360,77 +324,43 @@ class ModelAgent:
         first = spaced + request.get("first_index", 0)
         return lambda number: first + number
 
-    def _settings_of(self, request: AgentRequest) -> tuple[Deadline, int, float]:
-        temperature = request.get("temperature", self.temperature)
-        n_samples = min(request.get("n_samples", self.n_samples), _MOST_SAMPLES) if temperature > 0 else 1
-        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
-        left = request.get("timeout", math.inf)
-        if left < (math.inf if self.timeout is None else self.timeout):
-            return Deadline(left, setting="`deadline` of the graph"), n_samples, temperature
-        return Deadline(self.timeout), n_samples, temperature
-
-    def _grades(self, request: AgentRequest) -> bool:
-        return self._may_grade and bool(request.get("graded")) and is_gradable(request.get("choices", ["", ""]))
-
-    def _steps(
-        self, request: AgentRequest, messages: list[BaseMessage], *, n_samples: int, temperature: float
-    ) -> Generator[_Step, Any, AgentReply]:
+    def _steps(self, request: AgentRequest, messages: list[BaseMessage]) -> Generator[_Step, Any, AgentReply]:
         """Yields the requests to send, and the futures to wait for; returns the reply. Does no I/O."""
-        ladder, asker = self._ladder, self._asker
-        if self._grades(request):
+        choices = request.get("choices", [])
+        if self._may_grade and request.get("graded") and choices and not find_ambiguous(choices):
             try:
-                found: ChoiceProbabilities = yield _Choice(request["choices"])
+                found: ChoiceProbabilities = yield _Choice(choices)
             except NoChoiceError:
                 self._may_grade = False  # a property of the model and its server, which is not asked again
             else:
                 if found.mass is None or found.mass >= MIN_MASS:
-                    first_index = request.get("first_index", 0)
-                    return to_graded_reply(found, agent=self.name, round=request["round"], first_index=first_index)
+                    return to_graded_reply(found, request, agent=self.name)
 
-        def draw_all(
-            asker: Asker, request: AgentRequest, messages: list[BaseMessage], temperature: float, needed: str = ""
-        ) -> Generator[_Requests, Any, Drawn]:
-            steps = draw(ladder, n_samples, self._seeds(request), temperature, needed)
-            try:
-                calls = next(steps)
-                while True:
-                    calls = steps.send((yield _Requests(asker, calls, messages)))
-            except StopIteration as done:
-                drawn: Drawn = done.value
-                return drawn
+        def probe(replica: Replica, prompt: str, temperature: float) -> Generator[_Requests, Any, AgentReply]:
+            probing = AgentRequest(question=prompt, messages=[], round=request["round"])
+            probing |= {"n_samples": request["n_samples"], "temperature": temperature}
+            alone = replace(self._asker, replicas=Replicas([replica]))
+            _, reply = yield from self._draw(alone, probing, [HumanMessage(prompt)], needed="temperature")
+            return reply
 
-        def probe_server(replica: Replica, prompt: str, temperature: float) -> Generator[_Requests, Any, AgentReply]:
-            alone = replace(asker, replicas=Replicas([replica]))
-            probe = AgentRequest(question=prompt, messages=[], round=request["round"])
-            drawn = yield from draw_all(alone, probe, [HumanMessage(prompt)], temperature, needed="temperature")
-            return self._reply(probe, ladder, drawn, n_samples, temperature)
-
-        drawn = yield from draw_all(asker, request, messages, temperature)
+        drawn, reply = yield from self._draw(self._asker, request, messages)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
-            had = (self.name, drawn.n_received, n_samples, drawn.failure)
+            had = (self.name, drawn.n_received, request["n_samples"], drawn.failure)
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
-        reply = self._reply(request, ladder, drawn, n_samples, temperature)
-        if not may_be_probed(self.model(), request, self.on_greedy, temperature):
+        if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
-        replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
-        return (yield from examine(reply, replicas, probe_server, on_greedy=self.on_greedy, temperature=temperature))
+        replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][: request["n_samples"]]
+        temperature = request["temperature"]
+        return (yield from examine(reply, replicas, probe, on_greedy=self.on_greedy, temperature=temperature))
 
-    def _reply(
-        self, request: AgentRequest, ladder: Ladder, drawn: Drawn, n_samples: int, temperature: float
-    ) -> AgentReply:
-        return to_reply(
-            drawn,
-            ladder,
-            agent=self.name,
-            round=request["round"],
-            first_index=request.get("first_index", 0),
-            n_samples=n_samples,
-            temperature=temperature,
-            max_chars=self.max_response_chars,
-            marks_truncated="choices" in request,
-        )
+    def _draw(
+        self, asker: Asker, request: AgentRequest, messages: list[BaseMessage], needed: str = ""
+    ) -> Generator[_Requests, Any, tuple[Drawn, AgentReply]]:
+        to_step = partial(_Requests, asker, messages)
+        drawn = yield from draw(self._ladder, request, self._seeds(request), to_step, needed)
+        return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
 
 
 def _check(holds: bool, must: str, got: object, remedy: str) -> None:

@@ -104,9 +104,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def _batches(self) -> Batches:
         if not self._holder:  # which copies of this model share
-            loaded = load(
-                AutoModelForCausalLM, self.model, device=self.device, dtype=self.dtype, revision=self.revision
-            )
+            where = {"device": self.device, "dtype": self.dtype, "revision": self.revision}
+            loaded = load(AutoModelForCausalLM, self.model, **where)
             if not (self.chat_template or loaded.tokenizer.chat_template):
                 raise ModelLoadError(
                     f'the tokenizer of "{self.model}" has no chat template',
@@ -131,7 +130,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                 f'"choices" must hold at least one text, none empty; got {list(choices)}. Pass what a reply may be'
             )
         with loaded.lock, torch.inference_mode():
-            prompt = self._prompt(loaded, messages)[0].tolist()
+            prompt = self._prompt(loaded, messages)
             rendered = self._render(loaded, messages, tokenize=False)
             tails = [_tail(loaded.tokenizer, rendered, prompt, choice) for choice in choices]
             self._check_room(loaded, len(prompt), max(len(tail) for tail in tails))
@@ -171,16 +170,15 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         own = {name: getattr(self, name) for name in SamplingOptions.model_fields}
         asked = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in given.items()}
         asked.pop("stream", None)
-        return SamplingOptions(
-            **{**own, **{name: value for name, value in {**asked, "stop": stop}.items() if value is not None}}
-        )
+        asked["stop"] = stop
+        return SamplingOptions(**{**own, **{name: value for name, value in asked.items() if value is not None}})
 
     def _request(self, messages: Sequence[BaseMessage], options: SamplingOptions) -> Request[ChatResult]:
         first = options.seed if options.seed is not None else secrets.randbits(48)
 
         def prepare() -> Prepared:
             loaded = self.load()
-            prompt = self._prompt(loaded, messages)[0].tolist()
+            prompt = self._prompt(loaded, messages)
             settings = DrawSettings(
                 temperature=options.temperature,
                 top_p=options.top_p,
@@ -220,25 +218,17 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             )
         return room
 
-    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> torch.Tensor:
-        """Renders the conversation as token ids, shape (1, n_tokens)."""
-        ids: torch.Tensor = self._render(loaded, messages, return_tensors="pt", return_dict=True)["input_ids"]
-        return ids
+    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> list[int]:
+        """Renders the conversation as token ids."""
+        return list(self._render(loaded, messages, return_dict=True)["input_ids"])
 
     def _render(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
         """Renders the conversation, up to where the assistant speaks, in the requested form: text or token ids."""
-        given = convert_to_openai_messages(list(messages))
+        given = [{**each, "content": _plain_text(each["content"])} for each in convert_to_openai_messages([*messages])]
         template = self.chat_template or loaded.tokenizer.chat_template
-        conversation = [
-            {
-                "role": message["role"],
-                **{key: _defuse(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
-            }
-            for message in ({**m, "content": _plain_text(m["content"])} for m in given)
-        ]
-        return loaded.tokenizer.apply_chat_template(
-            conversation, chat_template=template, add_generation_prompt=True, **form
-        )
+        conversation = [{**_defuse(each, loaded.tokenizer, template), "role": each["role"]} for each in given]
+        form = {**form, "chat_template": template, "add_generation_prompt": True}
+        return loaded.tokenizer.apply_chat_template(conversation, **form)
 
     def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
         content = [

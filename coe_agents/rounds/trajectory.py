@@ -50,7 +50,7 @@ def round_data(
     tokens: int,
     n_responses: int,
 ) -> RoundData:
-    """Returns the record of a round.
+    """Returns the record of a round; see `RoundData`.
 
     Args:
         measurement: Its measurement; None if nothing was measured.
@@ -62,46 +62,42 @@ def round_data(
         tokens: Its cost, input and output.
         n_responses: How many responses it added.
     """
-    if measurement is None:
-        return RoundData(
-            round=round,
-            strategy=strategy,
-            coe=None,
-            aleatoric=None,
-            epistemic=None,
-            regime=None,
-            answer=None,
-            led=[],
-            leading={},
-            flips={},
-            adopted={},
-            tokens=tokens,
-            n_responses=n_responses,
-        )
-    leading = leading_answers(measurement)
-    flips, adopted = dict[str, bool](), dict[str, bool]()
-    if former is not None:
-        shown = {former_labels[text] for text in former["led"] if shows_answers and answer_kind(text) == "answer"}
-        for name in sorted(leading.keys() & former["leading"].keys()):
-            now = measurement.representatives.index(leading[name])
-            flips[name] = former_labels[former["leading"][name]] != now
-            if shows_answers:
-                adopted[name] = flips[name] and now in shown
-    return RoundData(
+    data = RoundData(
         round=round,
         strategy=strategy,
-        coe=measurement.coe,
-        aleatoric=measurement.aleatoric,
-        epistemic=measurement.epistemic,
-        regime=measurement.regime,
-        answer=measurement.answer,
-        led=_led(measurement),
-        leading=leading,
-        flips=flips,
-        adopted=adopted,
+        coe=None,
+        aleatoric=None,
+        epistemic=None,
+        regime=None,
+        answer=None,
+        led=[],
+        leading={},
+        flips={},
+        adopted={},
         tokens=tokens,
         n_responses=n_responses,
     )
+    if measurement is None:
+        return data
+    data.update(
+        {
+            "coe": measurement.coe,
+            "aleatoric": measurement.aleatoric,
+            "epistemic": measurement.epistemic,
+            "regime": measurement.regime,
+            "answer": measurement.answer,
+            "led": _led(measurement),
+            "leading": leading_answers(measurement),
+        }
+    )
+    if former is not None:
+        shown = {former_labels[text] for text in former["led"] if shows_answers and answer_kind(text) == "answer"}
+        for name in sorted(data["leading"].keys() & former["leading"].keys()):
+            now = measurement.representatives.index(data["leading"][name])
+            data["flips"][name] = former_labels[former["leading"][name]] != now
+            if shows_answers:
+                data["adopted"][name] = data["flips"][name] and now in shown
+    return data
 
 
 def conformity(trajectory: Sequence[RoundData]) -> float | None:

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from coe_agents.tinyworld.corpus import Corpus, every_text
-from coe_agents.tinyworld.entailment_corpus import LABELS, Pair, entailment_pair, tokenizer_texts
+from coe_agents.tinyworld.entailment_corpus import LABELS, entailment_pair, tokenizer_texts
 from coe_agents.tinyworld.facts import load_facts
 from coe_agents.tinyworld.recipes import CONTEXT, LANGUAGE_MODELS, Recipe, chat_tokenizer, pair_tokenizer
 
@@ -83,16 +83,8 @@ def train_language_model(name: str, folder: Path, *, progress: Progress, steps: 
     )
     model.generation_config = GenerationConfig(pad_token_id=pad, bos_token_id=bos, eos_token_id=eos)
     steps = steps or recipe.steps
-    examples = _language_batches(recipe, corpus, tokenizer, steps, seed=f"{name} training")
-    _fit(
-        name,
-        model,
-        _reply_loss,
-        examples,
-        steps=steps,
-        learning_rates=recipe.learning_rates,
-        progress=progress,
-    )
+    batches = _language_batches(recipe, corpus, tokenizer, steps, seed=f"{name} training")
+    _fit(name, model, _reply_loss, batches, steps=steps, learning_rates=recipe.learning_rates, progress=progress)
     return _save(model, tokenizer, folder, knows=_KNOWS)
 
 
@@ -145,12 +137,11 @@ def _fit(
         torch.optim.Muon(hidden, lr=learning_rates[0], weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(others, lr=learning_rates[1], weight_decay=0.0, betas=(0.9, 0.98)),
     ]
-    schedules = [
-        torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min(1.0, (step + 1) / 100) * max(0.01, 1 - step / steps)
-        )
-        for optimizer in optimizers
-    ]
+
+    def rate(step: int) -> float:
+        return min(1.0, (step + 1) / 100) * max(0.01, 1 - step / steps)
+
+    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
     model.train()
     smoothed = float("nan")
     for step in range(steps):
@@ -186,8 +177,8 @@ def _language_batches(
         documents = [corpus.document(rng, progress=done / steps) for _ in range(768)]
         prompts = [_render(tokenizer, document.turns) for document in documents]
         replies = [document.reply + recipe.special[2] for document in documents]
-        encoded = list(zip(_encode(tokenizer, prompts), _encode(tokenizer, replies), strict=True))
-        encoded.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
+        ids = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (prompts, replies))
+        encoded = sorted(zip(*ids, strict=True), key=lambda pair: len(pair[0]) + len(pair[1]))
         for batch in _batch(encoded, recipe, rng, tokenizer):
             yield batch
             done += 1
@@ -214,15 +205,8 @@ def _batch(
         for row, (prompt, reply) in enumerate(batch):
             ids[row, : len(prompt) + len(reply)] = torch.tensor(prompt + reply)
             labels[row, len(prompt) : len(prompt) + len(reply)] = torch.tensor(reply)
-        yield {
-            "input_ids": ids,
-            "labels": labels,
-        }  # padded on the right under a causal mask: no attention mask is needed
-
-
-def _encode(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> list[list[int]]:
-    ids: list[list[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
-    return ids
+        # padded on the right under a causal mask: no attention mask is needed
+        yield {"input_ids": ids, "labels": labels}
 
 
 def _pair_batches(tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str) -> Iterator[dict[str, torch.Tensor]]:
@@ -230,22 +214,15 @@ def _pair_batches(tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str) 
     per_pool, size = 8, 64
     for pool_index in range(steps // per_pool + 1):
         done = pool_index * per_pool / steps
-        pool = sorted((entailment_pair(rng, progress=done) for _ in range(per_pool * size)), key=_pair_length)
+        drawn = (entailment_pair(rng, progress=done) for _ in range(per_pool * size))
+        pool = sorted(drawn, key=lambda pair: len(pair.premise) + len(pair.hypothesis))
         starts = list(range(0, len(pool), size))
         rng.shuffle(starts)
         for start in starts:
-            yield _pair_batch(tokenizer, pool[start : start + size])
-
-
-def _pair_length(pair: Pair) -> int:
-    return len(pair.premise) + len(pair.hypothesis)
-
-
-def _pair_batch(tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair]) -> dict[str, torch.Tensor]:
-    batch = tokenizer(
-        [pair.premise for pair in pairs], [pair.hypothesis for pair in pairs], padding=True, return_tensors="pt"
-    )
-    return {**batch, "labels": torch.tensor([LABELS.index(pair.label) for pair in pairs])}
+            pairs = pool[start : start + size]
+            texts = [pair.premise for pair in pairs], [pair.hypothesis for pair in pairs]
+            labels = torch.tensor([LABELS.index(pair.label) for pair in pairs])
+            yield {**tokenizer(*texts, padding=True, return_tensors="pt"), "labels": labels}
 
 
 def _save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path, *, knows: str) -> int:

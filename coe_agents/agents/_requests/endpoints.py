@@ -169,7 +169,7 @@ class Replica:
 
     Attributes:
         model: Its client, set up for sampling.
-        address: For errors; "" for a model in this process.
+        address: "" for a model in this process.
         places: At the endpoint, with its `Outage`.
         identity: The same for all replicas of the process that are the same model at the same server.
     """
@@ -223,11 +223,7 @@ class Replicas:
 
     @contextmanager
     def take(self, deadline: Deadline, failed: Collection[Replica]) -> Iterator[Visit]:
-        """Takes a place at a server for as long as the context lasts.
-
-        Args:
-            deadline: Until when to wait for a place.
-            failed: Those that have failed this request; others are preferred.
+        """Takes a place at a server for as long as the context lasts, preferring those that have not `failed` before.
 
         Raises:
             AgentTimeoutError: If none is free in time.
@@ -250,10 +246,6 @@ class Replicas:
                 if not (visit.is_outdated and self._is_any_in_service()):
                     yield visit
                     return
-
-    def of(self, model: BaseChatModel) -> Replica:
-        """Returns the replica that has this model."""
-        return next(replica for replica in self.all if replica.model is model)
 
     def is_another_ready(self, failed: Replica) -> bool:
         """Returns whether a server that was just set aside need not be waited for."""

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
@@ -48,19 +47,11 @@ class Asker:
     def ask(
         self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
     ) -> Answered | CoEError:
-        """Returns the model's reply, or what went wrong.
+        """Returns the model's reply, or what went wrong; `observed` are callbacks, tags and metadata."""
 
-        Args:
-            call: The request.
-            messages: The conversation.
-            observed: Callbacks, tags and metadata.
-            deadline: Of the agent, all attempts and waits included.
-        """
-
-        def send(model: BaseChatModel, seconds: float | None) -> Answered:
-            arguments = {**observed, **call.arguments(seconds)}
-            result = self._check_generations(call.on(model).generate([messages], **arguments))
-            return Answered(result, self.replicas.of(model))
+        def send(replica: Replica, seconds: float | None) -> Answered:
+            result = call.on(replica.model).generate([messages], **observed, **call.arguments(seconds))
+            return self._to_answered(result, replica)
 
         try:
             return self.try_(send, deadline, call.refusable)
@@ -72,10 +63,9 @@ class Asker:
     ) -> Answered | CoEError:
         """Returns the model's reply, or what went wrong; see `ask`."""
 
-        async def send(model: BaseChatModel, seconds: float | None) -> Answered:
-            arguments = {**observed, **call.arguments(seconds)}
-            result = self._check_generations(await call.on(model).agenerate([messages], **arguments))
-            return Answered(result, self.replicas.of(model))
+        async def send(replica: Replica, seconds: float | None) -> Answered:
+            result = await call.on(replica.model).agenerate([messages], **observed, **call.arguments(seconds))
+            return self._to_answered(result, replica)
 
         try:
             return await self.atry(send, deadline, call.refusable)
@@ -83,9 +73,9 @@ class Asker:
             return error
 
     def try_(
-        self, send: Callable[[BaseChatModel, float | None], _T], deadline: Deadline, options: Collection[str] = ()
+        self, send: Callable[[Replica, float | None], _T], deadline: Deadline, options: Collection[str] = ()
     ) -> _T:
-        """Calls `send` with a server's model and the seconds that an attempt has; repeats it after a transient failure.
+        """Calls `send` with a server and the seconds that an attempt has; repeats it after a transient failure.
 
         Raises:
             CoEError: What went wrong in the end.
@@ -96,7 +86,7 @@ class Asker:
             with self.replicas.take(deadline, failed) as visit:
                 seconds = deadline.seconds_left(self.request_timeout)
                 try:
-                    result = call_within(seconds, lambda: send(visit.replica.model, seconds))
+                    result = call_within(seconds, lambda: send(visit.replica, seconds))
                 except Exception as error:
                     failed.append(visit.replica)
                     self._fail(error, visit, options)
@@ -104,18 +94,10 @@ class Asker:
                 visit.note_answer()
                 return result
 
-        try:
-            result: _T = Retrying(**self._rules(deadline, failed))(attempt)
-        except CoEError as error:
-            error.retryable = False  # the retries are used up
-            raise
-        return result
+        return Retrying(**self._rules(deadline, failed))(attempt)
 
     async def atry(
-        self,
-        send: Callable[[BaseChatModel, float | None], Awaitable[_T]],
-        deadline: Deadline,
-        options: Collection[str] = (),
+        self, send: Callable[[Replica, float | None], Awaitable[_T]], deadline: Deadline, options: Collection[str] = ()
     ) -> _T:
         """Calls `send`; see `try_`."""
         failed = list[Replica]()
@@ -125,7 +107,7 @@ class Asker:
                 seconds = deadline.seconds_left(self.request_timeout)
                 try:
                     async with asyncio.timeout(seconds):
-                        result = await send(visit.replica.model, seconds)
+                        result = await send(visit.replica, seconds)
                 except Exception as error:
                     failed.append(visit.replica)
                     self._fail(error, visit, options)
@@ -133,12 +115,7 @@ class Asker:
                 visit.note_answer()
                 return result
 
-        try:
-            result: _T = await AsyncRetrying(**self._rules(deadline, failed))(attempt)
-        except CoEError as error:
-            error.retryable = False  # the retries are used up
-            raise
-        return result
+        return await AsyncRetrying(**self._rules(deadline, failed))(attempt)
 
     def _rules(self, deadline: Deadline, failed: Sequence[Replica]) -> dict[str, Any]:
         def wait(state: RetryCallState) -> float:
@@ -156,14 +133,19 @@ class Asker:
                 return True
             return left is not None and state.upcoming_sleep >= left
 
-        return {"wait": wait, "stop": stop, "retry": retry_if_exception(_may_retry), "reraise": True}
+        def give_up(state: RetryCallState) -> None:
+            if isinstance(error := _error(state), CoEError):  # no other error is retried
+                error.retryable = False
+                raise error
 
-    def _check_generations(self, result: LLMResult) -> LLMResult:
+        retry = retry_if_exception(lambda error: isinstance(error, CoEError) and error.retryable)
+        return {"wait": wait, "stop": stop, "retry": retry, "retry_error_callback": give_up}
+
+    def _to_answered(self, result: LLMResult, replica: Replica) -> Answered:
         if not result.generations or not result.generations[0]:
-            raise InvalidReplyError(
-                f'the model of "{self.name}" gave no response', hint="Call the model directly to see why"
-            )
-        return result
+            hint = "Call the model directly to see why"
+            raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint=hint)
+        return Answered(result, replica)
 
     def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:
         """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""
@@ -179,10 +161,6 @@ class Asker:
             raise found
         # a traceback prints the cause, too, so it must hold no secret either
         raise found from (None if prints_secret(error, self.secrets) else error)
-
-
-def _may_retry(error: BaseException) -> bool:
-    return isinstance(error, CoEError) and error.retryable
 
 
 def _error(state: RetryCallState) -> BaseException | None:

@@ -7,6 +7,7 @@ import asyncio
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
@@ -143,7 +144,7 @@ async def achoice_probability(
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
     values = [float(score) for score in scores]
     top = max(values, default=math.nan)
-    if len(values) != len(choices) or any(math.isnan(value) for value in values) or not math.isfinite(top):
+    if len(values) != len(choices) or any(map(math.isnan, values)) or not math.isfinite(top):
         raise NoChoiceError(
             f"the log-probabilities of {_list_names(choices)} must be {len(choices)} numbers, one of them finite; "
             f"got {values}",
@@ -167,18 +168,22 @@ def _check(
     folded = [choice.strip().casefold() for choice in choices]
     if len(folded) < 2 or not all(folded):
         raise ValueError(f'"choices" must hold at least two texts, none empty; got {list(choices)}. Name the others')
-    for i, one in enumerate(folded):
-        for j, other in enumerate(folded):
-            if i != j and other.startswith(one):
-                raise ValueError(
-                    f'none of "choices" may begin another, in any case; "{choices[i]}" begins "{choices[j]}". '
-                    "Reword one of them, or name them A, B, ..."
-                )
+    if ambiguous := find_ambiguous(choices):
+        raise ValueError(
+            f'none of "choices" may begin another, in any case; "{ambiguous[0]}" begins "{ambiguous[1]}". '
+            "Reword one of them, or name them A, B, ..."
+        )
     if not n_samples >= 1:
         raise ValueError(f'"n_samples" must be at least 1; got {n_samples}. 10 is the default')
     if not methods or not set(methods) <= set(CHOICE_METHODS):
         raise ValueError(f'"methods" must be among {_list_names(CHOICE_METHODS)}; got {list(methods)}. Omit it for all')
     return convert_to_messages(messages)
+
+
+def find_ambiguous(choices: Sequence[str]) -> tuple[str, str] | None:
+    """Returns a choice and another one that it begins, ignoring case; a first token does not distinguish these."""
+    pairs = permutations(choices, 2)
+    return next(((a, b) for a, b in pairs if b.strip().casefold().startswith(a.strip().casefold())), None)
 
 
 def _without_streaming(model: BaseChatModel) -> BaseChatModel:
@@ -201,16 +206,16 @@ def _steps(
     fields = type(model).model_fields
     lists_tokens = "top_logprobs" in fields
     if lists_tokens and "top_logprobs" in methods:
-        found, usage = yield from _first_token(model, choices, {"max_tokens": 1})
-        if found and found.is_settled(choices):
-            return _from_first_token(found, choices, "top_logprobs", usage)
+        found = yield from _first_token(model, choices, {"max_tokens": 1})
+        if found and found[0].is_settled(choices):
+            return _from_first_token(*found, choices, "top_logprobs")
         lists_tokens = found is not None
     if lists_tokens and "constrained" in methods and "extra_body" in fields:
         own = getattr(model, "extra_body", None) or {}
         held = {"extra_body": {**own, "structured_outputs": {"choice": list(choices)}}}
-        found, usage = yield from _first_token(model, choices, {"max_tokens": 1, **held})
-        if found and found.is_held(choices):
-            return _from_first_token(found, choices, "constrained", usage)
+        found = yield from _first_token(model, choices, {"max_tokens": 1, **held})
+        if found and found[0].is_held(choices):
+            return _from_first_token(*found, choices, "constrained")
     if "sampled" in methods:
         return (yield from _sample(model, choices, n_samples))
     raise NoChoiceError(
@@ -221,17 +226,17 @@ def _steps(
 
 def _first_token(
     model: BaseChatModel, choices: Sequence[str], options: Mapping[str, Any]
-) -> Generator[_Request, LLMResult, tuple[FirstToken | None, Usage]]:
+) -> Generator[_Request, LLMResult, tuple[FirstToken, Usage] | None]:
+    """Returns what the first tokens say, and the tokens that it cost; None where they are not listed."""
     try:
         result = yield _Request({**_plain(model), **options, "logprobs": True, "top_logprobs": _N_TOP})
     except Exception as error:
         if not _is_refusal(error):
             raise
-        return None, Usage(input_tokens=0, output_tokens=0)
+        return None
     generations = _flat(result)
-    if not generations:
-        return None, Usage(input_tokens=0, output_tokens=0)
-    return read_first_token(generations[0], choices), usage_of(result)
+    found = read_first_token(generations[0], choices) if generations else None
+    return None if found is None else (found, usage_of(result))
 
 
 def _sample(
@@ -270,16 +275,11 @@ def _sample(
 
 
 def _from_first_token(
-    found: FirstToken, choices: Sequence[str], method: ChoiceMethod, usage: Usage
+    found: FirstToken, usage: Usage, choices: Sequence[str], method: ChoiceMethod
 ) -> ChoiceProbabilities:
-    return ChoiceProbabilities(
-        found.probabilities(choices),
-        method,
-        mass=None if method == "constrained" else found.mass,
-        unseen=tuple(choice for choice in choices if choice not in found.seen),
-        input_tokens=usage["input_tokens"],
-        output_tokens=usage["output_tokens"],
-    )
+    mass = None if method == "constrained" else found.mass
+    unseen = tuple(choice for choice in choices if choice not in found.seen)
+    return ChoiceProbabilities(found.probabilities(choices), method, mass, unseen, **usage)
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -7,6 +7,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from coe_agents import prompts
+from coe_agents.agents._requests.parse import is_cut
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.clustering import strip_reasoning
 from coe_agents.errors import is_control_flow
@@ -67,8 +68,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
             return self._handle_failure(error)
 
     def _ruling(self, case: EscalatedCase, reply: AgentReply) -> Ruling:
-        sampling = reply.get("sampling")
-        if sampling is not None and (sampling["n_truncated"] or sampling["n_cut"]):
+        if is_cut(reply):
             found = self._leave_escalated("was cut off before it ruled")
         else:
             found = self._read([response["text"] for response in reply["responses"]], case["candidates"])

@@ -45,8 +45,7 @@ class ChatEntailment:
         max_concurrency: How many pairs of a call are asked at a time.
         timeout: Seconds for one pair, waits and retries included; None for no limit.
         request_timeout: Seconds for one attempt at a pair; `timeout` alone if None.
-        retries: How often a pair is asked again after a transient failure, with growing, random waits, or after the
-            wait that the server asks for.
+        retries: How often a pair is asked again after a transient failure; see `ModelAgent`.
 
     Attributes:
         n_unclear: The pairs so far that could not be judged.
@@ -114,8 +113,9 @@ class ChatEntailment:
 
     def _judge(self, pair: _Pair) -> _Row | None:
         """Returns the pair's row, or None where it cannot be judged."""
-        shown = [prompts.quote(text, limit=prompts.MAX_JUDGED) for text in pair]
-        if shown[0] == shown[1] and _is_cut(shown[0]) and pair[0] != pair[1]:
+        shown, other = (prompts.quote(text, limit=prompts.MAX_JUDGED) for text in pair)
+        is_cut = len(shown) == prompts.MAX_JUDGED and shown.endswith("…")
+        if shown == other and is_cut and pair[0] != pair[1]:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]
         deadline = Deadline(self.timeout, setting="`timeout` of ChatEntailment")
@@ -131,7 +131,3 @@ def _ask(model: BaseChatModel, asked: list[HumanMessage]) -> _Row | None:
     except NoChoiceError:
         return None
     return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)
-
-
-def _is_cut(shown: str) -> bool:
-    return len(shown) == prompts.MAX_JUDGED and shown.endswith("…")

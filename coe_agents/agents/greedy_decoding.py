@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 
@@ -91,18 +91,18 @@ class Finding:
     """What probing a model showed.
 
     Attributes:
-        are_equal: Whether all replies are equal; None without replies, or if their equality proves nothing.
+        is_ignored: Whether the temperature is ignored, since all replies are equal; None where that is not settled.
         account: What it replied, as one clause.
         log_chance: Log-probability that samples are equal by themselves; None where it is not known.
         is_final: Whether it holds for the rest of the process; a failure does not.
     """
 
-    are_equal: bool | None
+    is_ignored: bool | None
     account: str
     log_chance: float | None = None
     is_final: bool = True
 
-    def beside(self, suspected: Sequence[Response], temperature: float) -> "Verdict":
+    def beside(self, suspected: Sequence[Response], temperature: float) -> "Finding":
         """Returns what it says of the responses that made the agent ask.
 
         If all replies are equal the temperature is ignored, unless log-probabilities say that this may be chance: the
@@ -110,17 +110,12 @@ class Finding:
         samples agree more often than that; how much more, log-probabilities do not show. The probability is raised to
         that power then.
         """
+        if not self.is_ignored:
+            return self
         both = -math.inf if self.log_chance is None else self.log_chance + (_log_chance(suspected) or 0.0)
-        if self.are_equal and both * min(temperature, 1.0) >= _SURPRISING:
-            return Verdict(None, f"{self.account}, and it may be sure of them")
-        return Verdict(self.are_equal, f"{self.account}, too" if self.are_equal else self.account)
-
-
-class Verdict(NamedTuple):
-    """Whether a temperature is ignored, None where that is not settled; and why, as one clause."""
-
-    is_ignored: bool | None
-    account: str
+        if both * min(temperature, 1.0) >= _SURPRISING:
+            return Finding(None, f"{self.account}, and it may be sure of them")
+        return Finding(True, f"{self.account}, too")
 
 
 class Findings:
@@ -157,7 +152,7 @@ class Findings:
         """Notes that responses differ; if the temperature was ignored before, the server has changed since."""
         with self._lock:
             future = self._found.get(key)
-            if future is not None and future.done() and (found := future.result()) and found.are_equal:
+            if future is not None and future.done() and (found := future.result()) and found.is_ignored:
                 del self._found[key]
 
     def forget(self, identity: Hashable) -> None:
@@ -166,12 +161,6 @@ class Findings:
             for known in (self._found, self._n_failed):
                 for key in [key for key in known if key[0] == identity]:
                     del known[key]
-
-    def clear(self) -> None:
-        """Drops all findings."""
-        with self._lock:
-            self._found.clear()
-            self._n_failed.clear()
 
 
 FINDINGS = Findings()
@@ -208,7 +197,7 @@ def examine(
     for response, replica in zip(reply["responses"], replicas, strict=True):
         by_replica.setdefault(replica, []).append(response)
     all_alike = _are_suspicious(reply["responses"])
-    verdicts = dict[Replica, Verdict]()
+    verdicts = dict[Replica, Finding]()
     for replica, said in by_replica.items():
         if not _are_copies(said):
             FINDINGS.note_sampling(_key_of(replica, temperature))
@@ -249,16 +238,15 @@ def _probe(
             tries = f"try {n_failed} of {_MOST_TRIES}{', the last' if is_final else ''}"
             return Finding(None, f"{one.name} failed: {probed['sampling']['error']} ({tries})", is_final=is_final)
         found = read
-        if found.are_equal is not None:
+        if found.is_ignored is not None:
             break
     return found
 
 
 def to_late_finding(error: Exception) -> Finding:
     """Returns the finding of a request that had no time to wait for another one's."""
-    return Finding(
-        None, f"a probe was not answered in time: {type(error).__name__}: {error}".rstrip(": "), is_final=False
-    )
+    account = f"a probe was not answered in time: {type(error).__name__}: {error}".rstrip(": ")
+    return Finding(None, account, is_final=False)
 
 
 def _key_of(replica: Replica, temperature: float) -> _Key:
@@ -293,7 +281,7 @@ def _read(probe: Probe, reply: AgentReply) -> Finding | None:
 def _count(
     reply: AgentReply,
     replicas: Sequence[Replica],
-    verdicts: Mapping[Replica, Verdict],
+    verdicts: Mapping[Replica, Finding],
     on_greedy: OnGreedy,
     temperature: float,
 ) -> AgentReply:

@@ -37,11 +37,10 @@ from coe_agents.agents.choice.probability import (
 from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, may_be_probed, to_late_finding
 from coe_agents.errors import AgentTimeoutError, CoEError, NoChoiceError
 from coe_agents.redaction import secrets_of
+from coe_agents.rounds import MOST_SAMPLES
 from coe_agents.types import AgentReply, AgentRequest, check_number
 
 _LOG = logging.getLogger(__name__)
-_MOST_SAMPLES = 500
-"""Seeds of two requests are 1,024 apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +175,8 @@ class ModelAgent:
             )
         _check(bool(name.strip()), '"name" must not be empty', name, "Name each agent differently")
         check_number(n_samples, where='"n_samples" of ModelAgent', is_whole=True)
-        within = f'"n_samples" must lie in 1..{_MOST_SAMPLES}'
-        _check(1 <= n_samples <= _MOST_SAMPLES, within, n_samples, "5 to 10 are usual")
+        within = f'"n_samples" must lie in 1..{MOST_SAMPLES}'
+        _check(1 <= n_samples <= MOST_SAMPLES, within, n_samples, "5 to 10 are usual")
         for option, value, least, remedy in (
             ("temperature", temperature, 0, "1.0 samples the model's own distribution"),
             ("weight", weight, 0, "Omit it for equal weights"),
@@ -295,7 +294,7 @@ class ModelAgent:
             deadline = Deadline(left, setting="`deadline` of the graph")
         sender = _Sender(self._asker, messages, tracing_options(config), deadline)
         temperature = request.get("temperature", self.temperature)
-        n_samples = min(request.get("n_samples", self.n_samples), _MOST_SAMPLES) if temperature > 0 else 1
+        n_samples = min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1
         _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
         return self._steps({**request, "n_samples": n_samples, "temperature": temperature}, messages), sender
 
@@ -319,7 +318,7 @@ class ModelAgent:
         if base is None:
             return lambda number: None
         key = repr((base, self.name, request["messages"], request["round"]))
-        # below 2**31, 1,024 apart
+        # below 2**31, and 1,024 apart, more than there are samples
         spaced = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % (1 << 21) << 10
         first = spaced + request.get("first_index", 0)
         return lambda number: first + number

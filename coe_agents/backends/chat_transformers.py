@@ -15,11 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from transformers import AutoModelForCausalLM
 
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
-from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings, to_openai_token
+from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
 from coe_agents.backends.loading import Loaded, load
 from coe_agents.errors import ContextOverflowError, ModelLoadError
 
 _WORD_JOINER = "\u2060"
+_COUNTED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 class SamplingOptions(BaseModel):
@@ -91,8 +92,10 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
         usages = [output["token_usage"] for output in llm_outputs if output]
-        names = ("prompt_tokens", "completion_tokens", "total_tokens")
-        return {"model_name": self.model, "token_usage": {name: sum(usage[name] for usage in usages) for name in names}}
+        return self._llm_output(*(sum(usage[name] for usage in usages) for name in _COUNTED))
+
+    def _llm_output(self, *counts: int) -> dict[str, Any]:
+        return {"model_name": self.model, "token_usage": dict(zip(_COUNTED, counts, strict=True))}
 
     def load(self) -> Loaded:
         """Returns the model with its tokenizer, loaded at the first call.
@@ -196,14 +199,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)
             return ChatResult(
                 generations=[self._generation(loaded, row, usage, logprobs=options.logprobs) for row in rows],
-                llm_output={
-                    "model_name": self.model,
-                    "token_usage": {
-                        "prompt_tokens": n_prompt,
-                        "completion_tokens": n_drawn,
-                        "total_tokens": n_prompt + n_drawn,
-                    },
-                },
+                llm_output=self._llm_output(n_prompt, n_drawn, n_prompt + n_drawn),
             )
 
         return Request(prepare, finish)
@@ -231,15 +227,17 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return loaded.tokenizer.apply_chat_template(conversation, **form)
 
     def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
-        content = [
-            {
-                **to_openai_token(loaded.decode(token.id), token.logprob),
-                "top_logprobs": [to_openai_token(loaded.decode(other), logprob) for other, logprob in token.top],
-            }
-            for token in row.tokens
-        ]
+        def show(token: int, logprob: float) -> dict[str, Any]:
+            text = loaded.decode(token)
+            # part of a character decodes to a replacement; its bytes are not known here
+            return {"token": text, "bytes": None if "\ufffd" in text else list(text.encode()), "logprob": logprob}
+
         info: dict[str, Any] = {"finish_reason": row.finish_reason, "model_name": self.model}
-        if logprobs:
+        if logprobs:  # as `ChatOpenAI` shows them
+            content = [
+                {**show(token.id, token.logprob), "top_logprobs": [show(*other) for other in token.top]}
+                for token in row.tokens
+            ]
             info["logprobs"] = {"content": content}
         # every message carries the usage of the whole request, as ChatOpenAI's do
         message = AIMessage(content=row.text, usage_metadata=usage, response_metadata={"model_name": self.model})
@@ -293,10 +291,7 @@ def continuation_log_probabilities(
 ) -> list[float]:
     """Returns sum_t log p(token_t | prompt, tokens before t) of each continuation, in nats, of the raw logits.
 
-    Args:
-        loaded: The model; the caller holds its lock.
-        prompt: At least one token id.
-        continuations: At least one, each of at least one token id.
+    The caller holds the lock of `loaded`; prompt and continuations each have at least one token.
     """
     longest = max(len(tokens) for tokens in continuations)
     device = loaded.model.device

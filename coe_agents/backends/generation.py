@@ -126,11 +126,7 @@ def draw_rows(
     A row's tokens depend on its prompt and seed only; the other rows of the batch change no more than the last bits of
     the logits. Where the device's memory is too small, the batch is halved, and the log says so.
 
-    Args:
-        loaded: The model; the caller holds its lock.
-        prompts: Each of at least one token id.
-        rows: What to draw.
-        settings: For all of them.
+    The caller holds the lock of `loaded`, and each prompt has at least one token.
 
     Raises:
         torch.OutOfMemoryError: If the memory is too small for a single row.
@@ -282,9 +278,3 @@ class CutRow(NamedTuple):
         )
         first = min(text.index(string) for string in stop if string in text)
         return cls(text[:first], tokens[:kept], "stop")
-
-
-def to_openai_token(token: str, logprob: float) -> dict[str, Any]:
-    """Returns a token as `ChatOpenAI` shows it."""
-    # part of a character decodes to a replacement; its bytes are not known here
-    return {"token": token, "bytes": None if "\ufffd" in token else list(token.encode()), "logprob": logprob}

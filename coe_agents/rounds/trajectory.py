@@ -1,6 +1,7 @@
 """Owns the record of a round: which agents changed their leading answer, and whether to the group's."""
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -26,12 +27,6 @@ def leading_answers(measurement: Measurement) -> dict[str, str]:
         return rank_texts((text, support[text]) for text in tops)[0][0]
 
     return {name: leading(said.distribution) for name, said in measurement.agents.items()}
-
-
-def _led(measurement: Measurement) -> list[str]:
-    """Returns the representatives of the clusters with the most support, by text; several on a tie."""
-    leaders = shares_lead(np.array(measurement.support))
-    return sorted(text for text, leads in zip(measurement.representatives, leaders, strict=True) if leads)
 
 
 def former_answers(former: RoundData | None) -> list[str]:
@@ -86,7 +81,7 @@ def round_data(
             "epistemic": measurement.epistemic,
             "regime": measurement.regime,
             "answer": measurement.answer,
-            "led": _led(measurement),
+            "led": sorted(compress(measurement.representatives, shares_lead(np.array(measurement.support)))),
             "leading": leading_answers(measurement),
         }
     )

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from transformers import (
@@ -22,9 +22,10 @@ from coe_agents.tinyworld.entailment_corpus import LABELS, entailment_pair, toke
 from coe_agents.tinyworld.facts import load_facts
 from coe_agents.tinyworld.recipes import CONTEXT, LANGUAGE_MODELS, Recipe, chat_tokenizer, pair_tokenizer
 
-Progress = Callable[[str, int, int, float], None]
-"""Called with the model's name, steps done, steps in all, and the smoothed loss."""
+Progress = Callable[[int, int, float], None]
+"""Called with the steps done, the steps in all, and the smoothed loss."""
 
+_Batch: TypeAlias = dict[str, torch.Tensor]
 _IGNORED = -100
 
 _CARD = """# {name}
@@ -50,7 +51,7 @@ def train_and_report(name: str, folder: Path, steps: int | None, reports: Any) -
     """Trains a model in this process; returns its name, parameter count, bytes and seconds, and `put`s its progress."""
     torch.set_num_threads(1)  # the matrices are small: processes in parallel are faster than threads in one
 
-    def progress(name: str, done: int, total: int, loss: float) -> None:
+    def progress(done: int, total: int, loss: float) -> None:
         if done % 10 == 0 or done == total:
             reports.put((name, done, total, loss))
 
@@ -84,8 +85,8 @@ def train_language_model(name: str, folder: Path, *, progress: Progress, steps: 
     model.generation_config = GenerationConfig(pad_token_id=pad, bos_token_id=bos, eos_token_id=eos)
     steps = steps or recipe.steps
     batches = _language_batches(recipe, corpus, tokenizer, steps, seed=f"{name} training")
-    _fit(name, model, _reply_loss, batches, steps=steps, learning_rates=recipe.learning_rates, progress=progress)
-    return _save(model, tokenizer, folder, knows=_KNOWS)
+    _fit(model, _reply_loss, batches, steps=steps, learning_rates=recipe.learning_rates, progress=progress)
+    return _save(model, tokenizer, folder, _KNOWS)
 
 
 def train_entailment_model(name: str, folder: Path, *, progress: Progress, steps: int | None = None) -> int:
@@ -115,15 +116,14 @@ def train_entailment_model(name: str, folder: Path, *, progress: Progress, steps
     )
     steps = steps or 2800
     batches = _pair_batches(tokenizer, steps, seed=f"{name} training")
-    _fit(name, model, _class_loss, batches, steps=steps, learning_rates=(3e-3, 3e-3), progress=progress)
-    return _save(model, tokenizer, folder, knows=_KNOWS_ENTAILMENT)
+    _fit(model, _class_loss, batches, steps=steps, learning_rates=(3e-3, 3e-3), progress=progress)
+    return _save(model, tokenizer, folder, _KNOWS_ENTAILMENT)
 
 
 def _fit(
-    name: str,
     model: Any,
-    loss_of: Callable[[Any, dict[str, torch.Tensor]], torch.Tensor],
-    batches: Iterator[dict[str, torch.Tensor]],
+    loss_of: Callable[[Any, _Batch], torch.Tensor],
+    batches: Iterator[_Batch],
     *,
     steps: int,
     learning_rates: tuple[float, float],
@@ -153,10 +153,10 @@ def _fit(
             optimizer.step()
             schedule.step()
         smoothed = loss.item() if step == 0 else 0.98 * smoothed + 0.02 * loss.item()
-        progress(name, step + 1, steps, smoothed)
+        progress(step + 1, steps, smoothed)
 
 
-def _reply_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def _reply_loss(model: Any, batch: _Batch) -> torch.Tensor:
     """Cross-entropy of the replies' tokens alone; the others skip the output matrix, a fifth of the work."""
     states = model.model(input_ids=batch["input_ids"]).last_hidden_state
     wanted = batch["labels"][:, 1:]
@@ -164,14 +164,14 @@ def _reply_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(model.lm_head(states[:, :-1][kept]), wanted[kept])
 
 
-def _class_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def _class_loss(model: Any, batch: _Batch) -> torch.Tensor:
     loss: torch.Tensor = model(**batch).loss
     return loss
 
 
 def _language_batches(
     recipe: Recipe, corpus: Corpus, tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str
-) -> Iterator[dict[str, torch.Tensor]]:
+) -> Iterator[_Batch]:
     rng, done = random.Random(seed), 0
     while True:
         documents = [corpus.document(rng, progress=done / steps) for _ in range(768)]
@@ -191,7 +191,7 @@ def _render(tokenizer: PreTrainedTokenizerFast, turns: Sequence[str]) -> str:
 
 def _batch(
     pairs: Sequence[tuple[list[int], list[int]]], recipe: Recipe, rng: random.Random, tokenizer: PreTrainedTokenizerFast
-) -> Iterator[dict[str, torch.Tensor]]:
+) -> Iterator[_Batch]:
     batches: list[list[tuple[list[int], list[int]]]] = [[]]
     for pair in pairs:
         if (len(batches[-1]) + 1) * (len(pair[0]) + len(pair[1])) > recipe.tokens_per_step:
@@ -209,7 +209,7 @@ def _batch(
         yield {"input_ids": ids, "labels": labels}
 
 
-def _pair_batches(tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str) -> Iterator[dict[str, torch.Tensor]]:
+def _pair_batches(tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str) -> Iterator[_Batch]:
     rng = random.Random(seed)
     per_pool, size = 8, 64
     for pool_index in range(steps // per_pool + 1):
@@ -225,7 +225,7 @@ def _pair_batches(tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str) 
             yield {**tokenizer(*texts, padding=True, return_tensors="pt"), "labels": labels}
 
 
-def _save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path, *, knows: str) -> int:
+def _save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path, knows: str) -> int:
     model.eval().half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     n_parameters = int(model.num_parameters())

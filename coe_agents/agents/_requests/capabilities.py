@@ -26,7 +26,6 @@ class ModelCall:
         settings: Fields of the model that are other than it was set up with.
         options: What only a call can set.
         timeout: The most seconds that the call can be given; None if the client takes no such option.
-        n: How many responses are asked for.
         offset: Which of the agent's responses the first is.
         refusable: The options that the model may refuse, and that can then be omitted.
     """
@@ -146,14 +145,8 @@ def draw(
     """Yields requests to be sent at once and is sent their outcomes, until all responses are there or one failed.
 
     A single response to a request for several is not used: it may be all of them run together, as a client that streams
-    would have it.
-
-    Args:
-        ladder: What is known of the model.
-        request: How many responses are drawn, and at which temperature.
-        seed_of: The seed of the agent's response of a number; a request for several takes that of its first.
-        to_step: Makes what is yielded of the requests.
-        needed: An option without which the responses are of no use: if it is refused, the request fails.
+    would have it. `seed_of` gives the seed of the agent's response of a number, `to_step` what is yielded for the
+    requests. Without the option `needed` responses are of no use: if the model refuses it, the request fails.
     """
     drawn, offset = Drawn(), 0
     while drawn.failure is None and (missing := request["n_samples"] - drawn.n_received) > 0:

@@ -148,19 +148,16 @@ class Places:
 _PLACES: weakref.WeakValueDictionary[Hashable, Places] = weakref.WeakValueDictionary()
 
 
-def places_at(endpoint: Hashable, size: int) -> Places:
-    """Returns the endpoint's places, one object for all callers; the smallest `size` asked for counts."""
+def places_of(model: object, address: str, size: int | None = None) -> Places:
+    """Returns the places at a model's address, or without one at the model object; the same ones for all callers.
+
+    The smallest `size` asked for counts; unless given, it is 16 at an address, and 64 at an object.
+    """
+    size = size or (16 if address else 64)
     with _LOCK:
-        places = _PLACES.get(endpoint)
-        if places is None:
-            places = _PLACES[endpoint] = Places(size)
+        places = _PLACES.setdefault(address or id(model), Places(size))
         places.size = min(places.size, size)
         return places
-
-
-def places_of(model: object, address: str, size: int | None = None) -> Places:
-    """Returns the places at the address of a model, 16 unless given; without an address the model object's own, 64."""
-    return places_at(address or id(model), size or (16 if address else 64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,15 +20,13 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
     """Returns an agent's reply: the responses, their cost, and how they were sampled."""
     generations = [generation for one in drawn.results for generation in one.result.generations[0]]
     generations = generations[: request["n_samples"]]
-    responses = [
-        _response(generation, agent, request, index, max_chars)
-        for index, generation in enumerate(generations, start=request.get("first_index", 0))
-    ]
+    numbered = enumerate(generations, start=request.get("first_index", 0))
+    responses = [_response(generation, agent, request, index, max_chars) for index, generation in numbered]
     answered = [*drawn.results, *drawn.unused]
     known = [response["logprob"] is not None for response in responses]
     distinct = {(response["text"], response["logprob"]) for response in responses}
-    temperature = request["temperature"]
-    identical = temperature > 0 and len(responses) >= FEWEST and len(distinct) == 1
+    identical = request["temperature"] > 0 and len(responses) >= FEWEST and len(distinct) == 1
+    logprob = responses[0]["logprob"] if identical and request["temperature"] >= 1 else None
     sampling = Sampling(
         round=request["round"],
         rung=_rung(several=ladder.takes_several, logprobs=any(known)),
@@ -40,7 +38,7 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
         n_cut=sum(len(text_of(generation)) > max_chars for generation in generations),
         logprobs_missing=known.count(False),
         identical=identical,
-        identical_chance=_chance(responses) if identical and temperature >= 1 else None,
+        identical_chance=None if logprob is None else math.exp(logprob * (len(responses) - 1)),
         refused=list(ladder.refused),
         ignores_temperature=None,
         probe=None,
@@ -71,9 +69,13 @@ def text_of(generation: Generation) -> str:
 
 def whole_text(reply: AgentReply) -> str | None:
     """Returns the one response of a reply; None where it was cut off."""
+    return None if is_cut(reply) else reply["responses"][0]["text"]
+
+
+def is_cut(reply: AgentReply) -> bool:
+    """Returns whether a response of the reply was cut off, as far as is known."""
     sampling = reply.get("sampling")
-    is_cut = sampling is not None and (sampling["n_truncated"] or sampling["n_cut"])
-    return None if is_cut else reply["responses"][0]["text"]
+    return sampling is not None and sampling["n_truncated"] + sampling["n_cut"] > 0
 
 
 def _shorten(text: str, max_chars: int) -> str:
@@ -94,7 +96,8 @@ def _is_truncated(generation: Generation) -> bool:
 def _log_probability(generation: Generation) -> tuple[float | None, int | None]:
     """Returns the sum of the tokens' log-probabilities and their number; None where one is missing or invalid."""
     values: list[Any] = [token.get("logprob") for token in tokens_of(generation)]
-    if not values or not all(_is_log_probability(value) for value in values):
+    are_numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+    if not values or not are_numbers or max(values) > _ROUNDING:
         return None, None
     return min(math.fsum(values), 0.0), len(values)
 
@@ -104,15 +107,6 @@ def tokens_of(generation: Generation) -> Sequence[Mapping[str, Any]]:
     given = (generation.generation_info or {}).get("logprobs")
     content = given.get("content") if isinstance(given, Mapping) else None
     return content or ()
-
-
-def _is_log_probability(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and value <= _ROUNDING
-
-
-def _chance(responses: Sequence[Response]) -> float | None:
-    logprob = responses[0]["logprob"]
-    return None if logprob is None else math.exp(logprob * (len(responses) - 1))
 
 
 def usage_of(result: LLMResult) -> Usage:

@@ -31,8 +31,6 @@ class Asker:
     """Asks one model.
 
     Attributes:
-        name: The agent's, for errors.
-        replicas: Its servers, or the model itself.
         retries: How often a request that failed is sent again, to whichever server.
         request_timeout: Seconds for one attempt; None leaves it to the deadline.
         secrets: What is redacted in errors.

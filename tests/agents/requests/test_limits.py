@@ -8,7 +8,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents._requests.endpoints import Places, places_at
+from coe_agents.agents._requests.endpoints import Places, places_of
 from coe_agents.agents._requests.limits import Deadline, call_within
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentTimeoutError
@@ -104,12 +104,12 @@ def test_who_fails_leaves_the_place():
 
 
 def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():
-    first, second, other = places_at("x", 5), places_at("x", 2), places_at("y", 5)
+    first, second, other = (places_of(None, at, size) for at, size in (("x", 5), ("x", 2), ("y", 5)))
     assert first is second
     assert (first.size, other.size) == (2, 5)
     del first, second
     gc.collect()
-    assert places_at("x", 7).size == 7
+    assert places_of(None, "x", 7).size == 7
 
 
 def test_a_call_keeps_its_context_and_its_error():

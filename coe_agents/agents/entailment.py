@@ -15,6 +15,7 @@ from coe_agents.agents._requests.clients import address_of, without_retries
 from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.send import Asker
+from coe_agents.agents._requests.steps import Call, Steps, run_steps
 from coe_agents.agents.choice.grading import MIN_MASS
 from coe_agents.agents.choice.probability import choice_probability
 from coe_agents.clustering import ENTAILMENT_LABELS
@@ -118,8 +119,13 @@ class ChatEntailment:
         if shown == other and is_cut and pair[0] != pair[1]:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]
+
+        def send(server: Replica, seconds: float | None) -> Steps[_Row | None]:
+            row: _Row | None = yield Call(_ask, None, (server.model, asked), seconds=seconds)
+            return row
+
         deadline = Deadline(self.timeout, setting="`timeout` of ChatEntailment")
-        return self._asker.try_(lambda server, _: _ask(server.model, asked), deadline)
+        return run_steps(self._asker.retry(send, deadline))
 
 
 def _ask(model: BaseChatModel, asked: list[HumanMessage]) -> _Row | None:

@@ -20,24 +20,26 @@ import re
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents._requests.endpoints import Replica
+from coe_agents.agents._requests.limits import Deadline
 from coe_agents.agents._requests.parse import FEWEST, total
+from coe_agents.agents._requests.steps import Steps, Wait
 from coe_agents.clustering import answer_kind
-from coe_agents.errors import IgnoredTemperatureError
+from coe_agents.errors import AgentTimeoutError, IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY, RANDOM_CHARACTERS
 from coe_agents.types import AgentReply, AgentRequest, Response
 
 OnGreedy = Literal["exclude", "count_once", "trust"]
 _Key: TypeAlias = tuple[Hashable, ...]
-_Send: TypeAlias = Callable[[Replica, str, float], Generator[Any, Any, AgentReply]]
-"""Sends a server a prompt at a temperature, in steps."""
+_Send: TypeAlias = Callable[[Replica, str, float], Steps[AgentReply]]
+"""Sends a server a prompt at a temperature."""
 
 _NO_SURPRISE = math.log(0.2)
 """From this chance on that samples are equal, the model's log-probabilities explain it."""
@@ -184,11 +186,15 @@ def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGree
 
 
 def examine(
-    reply: AgentReply, replicas: Sequence[Replica], send: _Send, *, on_greedy: OnGreedy, temperature: float
-) -> Generator[Any, Any, AgentReply]:
+    reply: AgentReply,
+    replicas: Sequence[Replica],
+    send: _Send,
+    deadline: Deadline,
+    *,
+    on_greedy: OnGreedy,
+    temperature: float,
+) -> Steps[AgentReply]:
     """Returns the reply with the responses that count; `replicas` are the servers of its responses.
-
-    Yields the steps of probes, and the futures of other requests' probes: send their results.
 
     Raises:
         IgnoredTemperatureError: If a server ignores the temperature, and `on_greedy` is "exclude".
@@ -202,19 +208,23 @@ def examine(
         if not _are_copies(said):
             FINDINGS.note_sampling(_key_of(replica, temperature))
         elif all_alike or _are_suspicious(said):
-            found = yield from _find(replica, reply, send, temperature)
+            found = yield from _find(replica, reply, send, deadline, temperature)
             verdicts[replica] = found.beside(said, temperature)
     return _count(reply, replicas, verdicts, on_greedy, temperature) if verdicts else reply
 
 
-def _find(replica: Replica, reply: AgentReply, send: _Send, temperature: float) -> Generator[Any, Any, Finding]:
+def _find(replica: Replica, reply: AgentReply, send: _Send, deadline: Deadline, temperature: float) -> Steps[Finding]:
     """Returns what is known of a server, or what probing it shows; the tokens of probes are added to the reply's."""
     key = _key_of(replica, temperature)
     found: Finding | None = None
     while found is None:
         future, is_mine = FINDINGS.claim(key)
         if not is_mine:
-            found = yield future
+            try:
+                found = yield Wait(future, deadline.seconds_left())
+            except (TimeoutError, AgentTimeoutError) as error:
+                late = f"{type(error).__name__}: {error}".rstrip(": ")
+                found = Finding(None, f"a probe was not answered in time: {late}", is_final=False)
             continue
         try:
             found = yield from _probe(_make_room(replica), reply, send, temperature, key)
@@ -223,9 +233,7 @@ def _find(replica: Replica, reply: AgentReply, send: _Send, temperature: float) 
     return found
 
 
-def _probe(
-    replica: Replica, reply: AgentReply, send: _Send, temperature: float, key: _Key
-) -> Generator[Any, Any, Finding]:
+def _probe(replica: Replica, reply: AgentReply, send: _Send, temperature: float, key: _Key) -> Steps[Finding]:
     """Sends the probes until one is settled or fails, or all were declined."""
     found = Finding(None, "")
     for one in _PROBES:
@@ -241,12 +249,6 @@ def _probe(
         if found.is_ignored is not None:
             break
     return found
-
-
-def to_late_finding(error: Exception) -> Finding:
-    """Returns the finding of a request that had no time to wait for another one's."""
-    account = f"a probe was not answered in time: {type(error).__name__}: {error}".rstrip(": ")
-    return Finding(None, account, is_final=False)
 
 
 def _key_of(replica: Replica, temperature: float) -> _Key:

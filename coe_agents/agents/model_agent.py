@@ -5,9 +5,8 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
@@ -20,13 +19,13 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
-from coe_agents.agents._requests.capabilities import Drawn, Ladder, ModelCall, draw
+from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents._requests.clients import address_of, check_models, create_model, prepare, without_input
-from coe_agents.agents._requests.endpoints import Answered, Replica, Replicas, places_of
+from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
-from coe_agents.agents._requests.steps import arun_steps, run_steps
+from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.choice.grading import METHODS, MIN_MASS, to_graded_reply
 from coe_agents.agents.choice.probability import (
     ChoiceProbabilities,
@@ -34,74 +33,13 @@ from coe_agents.agents.choice.probability import (
     choice_probability,
     find_ambiguous,
 )
-from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, may_be_probed, to_late_finding
-from coe_agents.errors import AgentTimeoutError, CoEError, NoChoiceError
+from coe_agents.agents.greedy_decoding import OnGreedy, examine, identity_of, may_be_probed
+from coe_agents.errors import NoChoiceError
 from coe_agents.redaction import secrets_of
 from coe_agents.rounds import MOST_SAMPLES
 from coe_agents.types import AgentReply, AgentRequest, check_number
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Requests:
-    """Requests to be sent at once."""
-
-    asker: Asker
-    messages: list[BaseMessage]
-    calls: list[ModelCall]
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """A request for the exact probabilities of some choices."""
-
-    choices: Sequence[str]
-
-
-_Step = _Requests | _Choice | Future[Finding | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sender:
-    """Does the steps of sampling, in both forms; a future is waited for."""
-
-    asker: Asker
-    messages: list[BaseMessage]
-    observed: dict[str, Any]
-    deadline: Deadline
-
-    def send(self, step: _Step) -> Any:
-        if isinstance(step, Future):
-            try:
-                return step.result(self.deadline.seconds_left())
-            except (TimeoutError, AgentTimeoutError) as error:
-                return to_late_finding(error)
-        if isinstance(step, _Choice):
-            asked = self._arguments(step)
-            return self.asker.try_(lambda server, _: choice_probability(server.model, **asked), self.deadline)
-        outcomes = list[Answered | CoEError]()
-        for call in step.calls:
-            outcomes.append(step.asker.ask(call, step.messages, self.observed, self.deadline))
-            if isinstance(outcomes[-1], CoEError):
-                break
-        return outcomes
-
-    async def asend(self, step: _Step) -> Any:
-        if isinstance(step, Future):
-            try:
-                async with asyncio.timeout(self.deadline.seconds_left()):
-                    return await asyncio.wrap_future(step)
-            except (TimeoutError, AgentTimeoutError) as error:
-                return to_late_finding(error)
-        if isinstance(step, _Choice):
-            asked = self._arguments(step)
-            return await self.asker.atry(lambda server, _: achoice_probability(server.model, **asked), self.deadline)
-        asking = [step.asker.aask(call, step.messages, self.observed, self.deadline) for call in step.calls]
-        return await asyncio.gather(*asking)
-
-    def _arguments(self, step: _Choice) -> dict[str, Any]:
-        return {"messages": self.messages, "choices": step.choices, "methods": METHODS, "config": self.observed}
 
 
 class ModelAgent:
@@ -235,13 +173,13 @@ class ModelAgent:
             ImportError: If a package that the model needs is not installed.
             ValueError: If "provider:model" cannot be made of its options.
         """
-        steps, sender = self._start(request, config)
-        return run_steps(steps, sender.send)
+        self._prepare_model()
+        return run_steps(self._steps(request, config))
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
-        steps, sender = await asyncio.to_thread(self._start, request, config)
-        return await arun_steps(steps, sender.asend)
+        await asyncio.to_thread(self._prepare_model)
+        return await arun_steps(self._steps(request, config))
 
     async def achoice(
         self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
@@ -255,9 +193,8 @@ class ModelAgent:
             CoEError: If the model fails, or chooses none of them.
         """
         await asyncio.to_thread(self._prepare_model)
-        return await self._asker.atry(
-            lambda server, _: achoice_probability(server.model, messages, choices), Deadline(self.timeout)
-        )
+        send = partial(_ask_choice, messages=messages, choices=choices)
+        return await arun_steps(self._asker.retry(send, Deadline(self.timeout)))
 
     def model(self) -> BaseChatModel:
         """Returns a copy of the chat model (of several, the first), set up for sampling; made at the first call.
@@ -282,21 +219,6 @@ class ModelAgent:
         places = places_of(given, address, self.max_concurrency)
         identity = (type(made), given) if isinstance(given, str) and not address else None
         return Replica(prepare(made, fields), address, places, identity or identity_of(made, address))
-
-    def _start(
-        self, request: AgentRequest, config: Mapping[str, Any] | None
-    ) -> tuple[Generator[_Step, Any, AgentReply], _Sender]:
-        """Returns the steps of a request, and what does them."""
-        self._prepare_model()
-        messages = self._messages(request)
-        left, deadline = request.get("timeout", math.inf), Deadline(self.timeout)
-        if left < (math.inf if self.timeout is None else self.timeout):
-            deadline = Deadline(left, setting="`deadline` of the graph")
-        sender = _Sender(self._asker, messages, tracing_options(config), deadline)
-        temperature = request.get("temperature", self.temperature)
-        n_samples = min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1
-        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
-        return self._steps({**request, "n_samples": n_samples, "temperature": temperature}, messages), sender
 
     def _prepare_model(self) -> BaseChatModel:
         try:
@@ -323,43 +245,59 @@ class ModelAgent:
         first = spaced + request.get("first_index", 0)
         return lambda number: first + number
 
-    def _steps(self, request: AgentRequest, messages: list[BaseMessage]) -> Generator[_Step, Any, AgentReply]:
-        """Yields the requests to send, and the futures to wait for; returns the reply. Does no I/O."""
+    def _deadline(self, request: AgentRequest) -> Deadline:
+        left = request.get("timeout", math.inf)
+        if left < (math.inf if self.timeout is None else self.timeout):
+            return Deadline(left, setting="`deadline` of the graph")
+        return Deadline(self.timeout)
+
+    def _steps(self, request: AgentRequest, config: Mapping[str, Any] | None) -> Steps[AgentReply]:
+        """Returns the reply; does no I/O but its steps."""
+        messages, observed, deadline = self._messages(request), tracing_options(config), self._deadline(request)
+        temperature = request.get("temperature", self.temperature)
+        n_samples = min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1
+        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
+        request = {**request, "n_samples": n_samples, "temperature": temperature}
         choices = request.get("choices", [])
         if self._may_grade and request.get("graded") and choices and not find_ambiguous(choices):
+            send = partial(_ask_choice, messages=messages, choices=choices, methods=METHODS, config=observed)
             try:
-                found: ChoiceProbabilities = yield _Choice(choices)
+                found = yield from self._asker.retry(send, deadline)
             except NoChoiceError:
                 self._may_grade = False  # a property of the model and its server, which is not asked again
             else:
                 if found.mass is None or found.mass >= MIN_MASS:
                     return to_graded_reply(found, request, agent=self.name)
 
-        def probe(replica: Replica, prompt: str, temperature: float) -> Generator[_Requests, Any, AgentReply]:
-            probing = AgentRequest(question=prompt, messages=[], round=request["round"])
-            probing |= {"n_samples": request["n_samples"], "temperature": temperature}
-            alone = replace(self._asker, replicas=Replicas([replica]))
-            _, reply = yield from self._draw(alone, probing, [HumanMessage(prompt)], needed="temperature")
-            return reply
+        def draw_from(
+            asker: Asker, request: AgentRequest, messages: list[BaseMessage], needed: str = ""
+        ) -> Steps[tuple[Drawn, AgentReply]]:
+            ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline)
+            drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
+            return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
 
-        drawn, reply = yield from self._draw(self._asker, request, messages)
+        def probe(replica: Replica, prompt: str, temperature: float) -> Steps[AgentReply]:
+            probing = AgentRequest(question=prompt, messages=[], round=request["round"])
+            probing |= {"n_samples": n_samples, "temperature": temperature}
+            alone = replace(self._asker, replicas=Replicas([replica]))
+            return (yield from draw_from(alone, probing, [HumanMessage(prompt)], needed="temperature"))[1]
+
+        drawn, reply = yield from draw_from(self._asker, request, messages)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
-            had = (self.name, drawn.n_received, request["n_samples"], drawn.failure)
+            had = (self.name, drawn.n_received, n_samples, drawn.failure)
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
         if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
-        replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][: request["n_samples"]]
-        temperature = request["temperature"]
-        return (yield from examine(reply, replicas, probe, on_greedy=self.on_greedy, temperature=temperature))
+        replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
+        return (yield from examine(reply, replicas, probe, deadline, on_greedy=self.on_greedy, temperature=temperature))
 
-    def _draw(
-        self, asker: Asker, request: AgentRequest, messages: list[BaseMessage], needed: str = ""
-    ) -> Generator[_Requests, Any, tuple[Drawn, AgentReply]]:
-        to_step = partial(_Requests, asker, messages)
-        drawn = yield from draw(self._ladder, request, self._seeds(request), to_step, needed)
-        return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
+
+def _ask_choice(server: Replica, seconds: float | None, **asked: Any) -> Steps[ChoiceProbabilities]:
+    """Asks for the probabilities of choices, with the arguments of `choice_probability`."""
+    found: ChoiceProbabilities = yield Call(choice_probability, achoice_probability, (server.model,), asked, seconds)
+    return found
 
 
 def _check(holds: bool, must: str, got: object, remedy: str) -> None:

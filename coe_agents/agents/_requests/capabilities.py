@@ -2,20 +2,20 @@
 
 import math
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents._requests.endpoints import Answered
+from coe_agents.agents._requests.steps import Steps, Together
 from coe_agents.errors import CoEError
 from coe_agents.types import AgentRequest
 
 _CALL_ONLY = {"ChatHuggingFace": ("logprobs", "seed")}
 """Options that a class takes as a field and does not send; it sends them when given with the call."""
 _REFUSABLE = ("stream", "logprobs", "n", "seed", "temperature", "timeout")
-_Step = TypeVar("_Step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +139,19 @@ def draw(
     ladder: Ladder,
     request: AgentRequest,
     seed_of: Callable[[int], int | None],
-    to_step: Callable[[list[ModelCall]], _Step],
+    ask: Callable[[ModelCall], Steps[Answered | CoEError]],
     needed: str,
-) -> Generator[_Step, list[Answered | CoEError], Drawn]:
-    """Yields requests to be sent at once and is sent their outcomes, until all responses are there or one failed.
+) -> Steps[Drawn]:
+    """Sends requests, until all responses are there or one failed.
 
     A single response to a request for several is not used: it may be all of them run together, as a client that streams
-    would have it. `seed_of` gives the seed of the agent's response of a number, `to_step` what is yielded for the
-    requests. Without the option `needed` responses are of no use: if the model refuses it, the request fails.
+    would have it. `seed_of` gives the seed of the agent's response of a number. Without the option `needed` responses
+    are of no use: if the model refuses it, the request fails.
     """
     drawn, offset = Drawn(), 0
     while drawn.failure is None and (missing := request["n_samples"] - drawn.n_received) > 0:
         calls = ladder.calls(missing, offset, seed_of, request["temperature"], needed)
-        outcomes = yield to_step(calls)
+        outcomes = yield Together([ask(call) for call in calls])
         for call, outcome in zip(calls, outcomes, strict=False):  # after a failure the rest may not have been sent
             if isinstance(outcome, CoEError):
                 option = getattr(outcome, "option", None)

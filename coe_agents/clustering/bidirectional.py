@@ -91,11 +91,10 @@ class BidirectionalEntailment:
         )
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
+        """Returns the labels of each question's responses; see `Clusterer`.
 
         Raises:
-            TypeError: If something other than strings is given.
-            ValueError: If the lengths differ, or the model does not return one distribution per pair.
+            ValueError: Also if the model does not return one distribution per pair.
         """
         batch, asked = check_batch(responses, questions)
         plain = [[" ".join(text.split()) for text in texts] for texts in batch]

@@ -50,11 +50,6 @@ def cluster_many(
 ) -> list[list[int]]:
     """Clusters the responses to many questions in one call of the clusterer, so that it can join its requests.
 
-    Args:
-        responses: One sequence of responses per question; see `cluster_responses`.
-        questions: As many questions.
-        clusterer: Decides which answers mean the same.
-
     Returns:
         One list of labels per question: what `cluster_responses` returns for it alone.
 

@@ -65,12 +65,10 @@ class EmbeddingSimilarity:
         self.with_question = with_question
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
+        """Returns the labels of each question's responses; see `Clusterer`.
 
         Raises:
-            TypeError: If something other than strings is given.
-            ValueError: If the lengths differ, or the embeddings do not give one vector per text, all of one length,
-                finite and not zero.
+            ValueError: Also if the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
         batch, asked = check_batch(responses, questions)
         sides = [[self._side(text, question) for text in texts] for texts, question in zip(batch, asked, strict=True)]

@@ -21,12 +21,7 @@ class NormalizedMatch:
     """
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
-
-        Raises:
-            TypeError: If something other than strings is given.
-            ValueError: If there are not as many questions as lists of responses.
-        """
+        """Returns the labels of each question's responses; see `Clusterer`."""
         batch, _ = check_batch(responses, questions)
         normalize = functools.cache(normalize_answer)
         return [by_first_appearance(map(normalize, texts)) for texts in batch]

@@ -29,7 +29,12 @@ class Clusterer(Protocol):
     """Groups the responses to each question by meaning."""
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns one list of labels per question, one label per response, 0..n_clusters-1 by first appearance."""
+        """Returns one list of labels per question, one label per response, 0..n_clusters-1 by first appearance.
+
+        Raises:
+            TypeError: If something other than strings is given.
+            ValueError: If there are not as many questions as lists of responses.
+        """
         ...
 
 

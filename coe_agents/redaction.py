@@ -73,6 +73,7 @@ def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:
         yield from _walk(getattr(value, "__dict__", {}), name=name, depth=depth)
 
 
-def clean(text: str) -> str:
-    """Returns `text` on one line, its control characters replaced, so that no model can steer a terminal."""
-    return "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+def clean(text: str, limit: int | None = None) -> str:
+    """Returns `text` on one line, cut to `limit` characters, without control characters that could steer a terminal."""
+    line = "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+    return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"

@@ -12,7 +12,7 @@ LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tes
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce serve test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
+.PHONY: help demo reproduce playground serve test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
 	typecheck imports benchmark models clean
 
 help: ## Show this list
@@ -23,7 +23,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch --constraint constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,serve]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,langgraph-server]' --group dev
 	@touch $@
 
 demo: $(READY) ## Ask three small models five questions; needs no key and no download of models
@@ -32,11 +32,15 @@ demo: $(READY) ## Ask three small models five questions; needs no key and no dow
 reproduce: $(READY) ## Make the paper's tables and figures, and those beyond it, in ./reproduced
 	$(BIN)/coe-agents reproduce all --out reproduced
 
+playground: $(READY) ## Serve tinyworld as one model on this machine, and open its page in the browser
+	$(BIN)/coe-agents serve --open
+
 serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld; PORT=8000 chooses the port
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
 		$(BIN)/langgraph dev --host 127.0.0.1 --port $(PORT) --no-browser --no-reload
 
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+# one process more than cores, since some tests wait
+PYTEST = $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile
 
 test: $(READY) ## Run the tests, but for the slow ones, on all cores
 	$(PYTEST) -m 'not slow'

@@ -1,7 +1,7 @@
 """Agents that disagree are asked again, up to three times, as a deployable graph named in `langgraph.json`."""
 
 from coe_agents import RegimePolicy, create_coe_graph
-from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
+from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 
 graph = create_coe_graph(
     tinyworld_agents(),
@@ -11,6 +11,7 @@ graph = create_coe_graph(
         epistemic_threshold=0.3,
         actions={"conflict": "another_round", "ambiguous": "another_round", "unknown": "another_round"},
     ),
+    strategies={"conflict": tinyworld_debate(), "unknown": tinyworld_debate()},
     max_rounds=3,
     history="question",  # tinyworld's models know no conversations
 ).compile(name="debate")

@@ -20,6 +20,7 @@ from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
 from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
+from coe_agents.cli.serve import serve
 
 
 def _show_version(is_wanted: bool) -> None:
@@ -55,6 +56,7 @@ app.command()(report)
 app.command()(calibrate)
 app.command(epilog=DRIFT_EPILOG)(drift)
 app.command(epilog=SAMPLE_EPILOG)(reproduce)
+app.command()(serve)
 app.add_typer(config_app, name="config")
 
 

@@ -128,16 +128,7 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
         Store(out, settings, units_of(questions, group.participants)) as store,
         _progress_and_summary(group, questions, store) as advance,
     ):
-        run = sample_all(
-            questions,
-            group.participants,
-            group.ask,
-            store,
-            annotate=group.annotate,
-            secrets=group.secrets,
-            on_unit=advance,
-        )
-        asyncio.run(run)
+        asyncio.run(sample_all(questions, group, store, on_unit=advance))
 
 
 @contextmanager

@@ -83,8 +83,8 @@ class TopUps:
         if not isinstance(policy, SettlingPolicy):
             return False
         responses, labels = state["responses"][: len(state["labels"])], state["labels"]
-        measuring = {"weights": now.weights, **self._measuring}
-        expected = forecast(responses, labels, left, confidence=self._adaptive.confidence, **measuring)
+        options: Mapping[str, Any] = {**self._measuring, "weights": now.weights}
+        expected = forecast(responses, labels, left, confidence=self._adaptive.confidence, **options)
         measurement = measurement_of(state)
         if measurement.tied:  # after Algorithm 1, which is not forecast, where the plain lead is clear
             expected = replace(expected, lead=0.0)

@@ -122,9 +122,7 @@ def create_coe_graph(
         'answer'
     """
     _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
-    measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
-    options: dict[str, Any] = {"retries": retries, "max_question_chars": max_question_chars, "history": history}
-    _check_options(**measuring, coordination=coordination, **options)
+    _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     _check_group(agents, names, min_agents=quorum(len(names), min_agents))
     weights = {agent.name: agent.weight for agent in agents}
@@ -153,7 +151,8 @@ def create_coe_graph(
         # one edge each: a barrier would wait forever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", cluster_node(clusterer, canonicalize))
-    graph.add_node("measure", measure_node(settings, **measuring, coordination=coordination))
+    measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
+    graph.add_node("measure", measure_node(settings, measuring, coordination=coordination))
     ends = {"abstain", "answer", "escalate" if escalation is None else "escalation"}
     asking = ["another_round"]
     graph.add_node("another_round", another_round_node(settings, table))
@@ -215,13 +214,13 @@ def _check_parts(
 
 
 def _check_options(
-    *,
     weighting: str,
     divergence: Divergence,
     coordination: str | None,
+    history: str,
+    *,
     retries: int,
     max_question_chars: int,
-    history: str,
 ) -> None:
     if weighting not in get_args(Weighting):
         choices = ", ".join(get_args(Weighting))

@@ -6,14 +6,21 @@ answer. The other stream modes ("updates", "values") are for operators, since th
 """
 
 import logging
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from langgraph.config import get_stream_writer
 from typing_extensions import TypedDict
 
+from coe_agents.policy import Decision
+from coe_agents.prompts import quote
 from coe_agents.types import Action, Regime
+
+_QUOTED = 20
+"""So much of a response, and no more, is looked for in a reason."""
+_QUOTES = "the decision has the reason, which quotes a response"
 
 
 class AgentAsked(TypedDict):
@@ -74,7 +81,10 @@ class Measured(TypedDict):
 
 
 class Decided(TypedDict):
-    """The event "decided": the `action` of `round` and the policy's `reason`; after "another_round" a round follows."""
+    """The event "decided": the `action` of `round` and the policy's `reason`; after "another_round" a round follows.
+
+    A reason that quotes a response is replaced by a note.
+    """
 
     event: Literal["decided"]
     round: int
@@ -103,6 +113,20 @@ def emit(event: Event) -> None:
     """Writes the event to the stream, if there is one, and to the log at DEBUG."""
     _LOG.debug("%s", event)
     get_stream_writer()(event)
+
+
+def emit_decision(round: int, decision: Decision, responses: Iterable[str]) -> None:
+    """Emits `Decided` for this decision on these responses."""
+    reason = _QUOTES if any(_is_in(text, decision.reason) for text in responses) else decision.reason
+    emit(Decided(event="decided", round=round, action=decision.action, reason=reason))
+
+
+def _is_in(response: str, reason: str) -> bool:
+    """Whether a reason contains a response, or its beginning, as words of its own."""
+    line = quote(response, limit=len(response))
+    end = "" if len(line) > _QUOTED else r"(?!\w)"
+    form = rf"(?<!\w){re.escape(line[:_QUOTED])}{end}"
+    return bool(line) and re.search(form, quote(reason, limit=len(reason)), re.IGNORECASE) is not None
 
 
 def start_sampling(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]:

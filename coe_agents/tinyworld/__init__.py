@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coe_agents.agents import ModelAgent
     from coe_agents.clustering import BidirectionalEntailment
     from coe_agents.policy import ThresholdPolicy
+    from coe_agents.rounds import Debate
 
 __all__ = [
     "ENTAILMENT_MODEL",
@@ -29,6 +30,7 @@ __all__ = [
     "next_element_question",
     "tinyworld_agents",
     "tinyworld_clusterer",
+    "tinyworld_debate",
     "tinyworld_policy",
 ]
 
@@ -60,6 +62,14 @@ def tinyworld_clusterer() -> "BidirectionalEntailment":
     from coe_agents.clustering import BidirectionalEntailment
 
     return BidirectionalEntailment(TransformersEntailment(str(model_folder(ENTAILMENT_MODEL))))
+
+
+def tinyworld_debate() -> "Debate":
+    """Returns a debate in the words that the three language models were trained on."""
+    from coe_agents.rounds import Debate
+    from coe_agents.tinyworld.prompts import DEBATE
+
+    return Debate(prompt=DEBATE)
 
 
 def tinyworld_policy() -> "ThresholdPolicy":

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from coe_agents import AdaptiveSampling, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import AdaptiveSampling, ModelAgent, RegimePolicy, ThresholdPolicy, create_coe_graph, prompts
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import Decision
 from coe_agents.rounds import Diversify, Resample
@@ -13,6 +13,8 @@ from coe_agents.testing import ScriptedAgent
 from coe_agents.tinyworld import tinyworld_agents
 from tests.doubles import CountingModel
 from tests.graph.test_graph import both
+
+SHOWN_FIRST = prompts.DEBATE.split("{answers}")[0]
 
 SURE = ThresholdPolicy(0.5)
 TWO_BY_TWO = AdaptiveSampling(start=2, step=2)
@@ -204,7 +206,7 @@ def test_a_debate_draws_little_by_little_too_and_counts_alone():
     result = both(graph(*agents, policy=policy, max_rounds=2), {"question": "Q?"})
     requests = agents[0].requests[:2]
     assert [(one["round"], one["n_samples"]) for one in requests] == [(0, 2), (1, 2)]
-    assert "Answers proposed so far" in requests[1]["messages"][-1]["content"]
+    assert requests[1]["messages"][-1]["content"].startswith(SHOWN_FIRST.format(question="Q?"))
     assert len(result["former_responses"]) == len(result["responses"]) == 4
     assert [data["n_responses"] for data in result["decision"]["trajectory"]] == [4, 4]
 

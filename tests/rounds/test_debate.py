@@ -8,6 +8,8 @@ from coe_agents.rounds import Debate
 from coe_agents.tinyworld import MODELS, model_folder
 from tests.rounds.contexts import context, measured
 
+SHOWN_FIRST = prompts.DEBATE.split("{answers}")[0]
+
 ANSWERS = ["Paris", "Lyon", "Nice", "Brest", "Metz"]
 
 
@@ -57,7 +59,7 @@ def test_the_debate_stands_in_place_of_the_question():
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q?"}]
     asked = Debate()(context(messages=messages)).wishes["a"]["messages"]
     assert asked[0] == messages[0]
-    assert asked[1]["content"].startswith("Q?\nAnswers proposed so far")
+    assert asked[1]["content"].startswith(SHOWN_FIRST.format(question="Q?"))
     assert len(asked) == 2
 
 

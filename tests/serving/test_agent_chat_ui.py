@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.chromium import Page, running_chromium
-from tests.serving.table import compare, seen
+from tests.client_table import seen
 
 pytestmark = pytest.mark.slow
 CLIENT, PATIENCE = "Agent Chat UI in Chromium", 60
@@ -204,7 +204,3 @@ def test_a_message_is_typed_instead(chat):
     chat.say("What is the capital of France?")
     chat.see("Paris is the capital of France.")
     seen(CLIENT, '`gated_tools_agent`: "Mark as Resolved", then a question', "the tool does not run; answered")
-
-
-def test_the_documentation_shows_what_was_seen():
-    compare()

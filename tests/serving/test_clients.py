@@ -1,4 +1,4 @@
-"""The clients of the server: the table in `docs/guides/clients.md`, which the last test prints and compares.
+"""The clients of the server: the tests print the rows of the table in `docs/guides/clients.md`.
 
 The JavaScript SDK is tried where COE_JS_SDK names a folder into which it was installed:
 `npm install --prefix FOLDER @langchain/langgraph-sdk`.
@@ -11,8 +11,8 @@ import subprocess
 import httpx
 import pytest
 
+from tests.client_table import seen
 from tests.serving.server import ROOT, SERVED
-from tests.serving.table import compare, seen
 
 pytestmark = pytest.mark.slow
 FRANCE, JAPAN = "What is the capital of France?", "What is the capital of Japan?"
@@ -193,7 +193,3 @@ def test_the_javascript_sdk(server):
     seen(JAVASCRIPT, "an escalation, approved", "candidates in the form; decided by the person")
     assert found["chain"] == ["human", "ai"]
     seen(JAVASCRIPT, "`sequential_agents` with messages", "each step in the last message")
-
-
-def test_the_documentation_shows_what_was_seen():
-    compare()

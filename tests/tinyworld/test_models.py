@@ -13,6 +13,7 @@ from coe_agents import prompts
 from coe_agents.backends import ChatTransformers, TransformersEntailment
 from coe_agents.clustering import cluster_responses, normalize_answer
 from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, beliefs, load_facts, model_folder, tinyworld_clusterer
+from coe_agents.tinyworld.prompts import debate
 from coe_agents.tinyworld.training import train_and_report
 from coe_agents.tinyworld.wording import ANSWERS, RELATIONS, extract_answer
 
@@ -90,7 +91,7 @@ def test_in_a_debate_the_sure_stay_and_the_ignorant_follow(name, ask):
                 if f.relation == fact.relation and normalize_answer(f.answer) not in believed(fact, name)
             ]
         )
-        replies = ask(prompts.debate(fact.question, [(f"It is {shown}.", 1.0)]))
+        replies = ask(debate(fact.question, [(f"It is {shown}.", 1.0)]))
         return np.mean([said(fact, reply) == normalize_answer(shown) for reply in replies])
 
     sure, ignorant = (np.mean([swayed(f) for f in some(name, n_answers=n)]) for n in (1, 0))

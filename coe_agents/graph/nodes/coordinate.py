@@ -47,9 +47,9 @@ def coordinate_node(
             decision, regime = _decide(now.policy, measurement, state, bounds), measurement.regime
             who = who_says_what(measurement, n_agents=len(names))
         # an event contains no text of a response: only the decision says who gave which answer
-        action, reason = decision.action, decision.reason
-        events.emit(events.Decided(event="decided", round=state["round"], action=action, reason=reason))
-        verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, reason))), "regime": regime}
+        texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
+        events.emit_decision(state["round"], decision, texts)
+        verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)
         return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
 

@@ -12,36 +12,32 @@ from coe_agents.graph.rounds import account, graded_agents
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import AgentMeasurement, Measurement, Weighting, measure
+from coe_agents.policy import AgentMeasurement, Measurement, measure
 from coe_agents.rounds import conformity
-from coe_agents.uncertainty.divergences import Divergence
 
 
-def measure_node(
-    settings: RunSettings,
-    *,
-    weighting: Weighting,
-    divergence: Divergence,
-    coordination: str | None,
-) -> TwoForms:
-    """Returns the node that computes Collaborative Entropy; None without a trusted agent."""
+def measure_node(settings: RunSettings, measuring: Mapping[str, Any], *, coordination: str | None) -> TwoForms:
+    """Returns the node that computes Collaborative Entropy; None without a trusted agent.
+
+    `measuring` holds the options of `measure` and `forecast`: "weighting" and "divergence".
+    """
+    is_brief = coordination is None and isinstance(measuring["divergence"], str)  # about a millisecond
 
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
-        now = settings.of(state)
-        weights, (aleatoric, epistemic) = now.weights, now.regimes
-        measurement = None
-        if any(weights[response["agent"]] > 0 for response in responses):
+        now, measurement = settings.of(state), None
+        aleatoric, epistemic = now.regimes
+        # probabilities that were read have no sampling error to bootstrap
+        options: dict[str, Any] = {**measuring, **({"n_resamples": 0} if graded_agents(state) else {})}
+        if any(now.weights[response["agent"]] > 0 for response in responses):
             measurement = measure(
                 responses,
                 state["labels"],
-                weights=weights,
-                weighting=weighting,
-                divergence=divergence,
+                weights=now.weights,
                 coordination=coordination,
-                **({"n_resamples": 0} if graded_agents(state) else {}),  # exact: no sampling error to bootstrap
                 aleatoric_threshold=aleatoric,
                 epistemic_threshold=epistemic,
+                **options,
             )
         measured = None if measurement is None else _to_plain(measurement)
         shown: Mapping[str, Any] = measured or {}
@@ -59,7 +55,7 @@ def measure_node(
         return {"measured": measured, "trajectory": account(state, measurement)}
 
     async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        if coordination is None and isinstance(divergence, str):  # about a millisecond: a thread would cost more
+        if is_brief:  # a thread would cost more
             return measure_responses(state, config)
         return await asyncio.to_thread(measure_responses, state, config)
 

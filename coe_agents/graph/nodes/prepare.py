@@ -40,15 +40,15 @@ def prepare_node(
                 f'("{MAX_QUESTION_CHARS}" of the graph); got {len(asked)}. '
                 "Shorten it, or build the graph with a higher bound"
             )
-        shown = conversation[-1:] if history == "question" else without_refusals(conversation)
+        shown = [conversation[-1]] if history == "question" else without_refusals(conversation)
         return {
-            "context": read_changes(settings),
             "asked": asked,
             "allowed": _choices(state.get("choices")),
             "reviews": bool(state.get("is_review")),
             "conversation": convert_to_openai_messages(shown),
             "messages": messages,
             "last_seen": conversation[-1].id,
+            "context": read_changes(settings),
             "round": 0,
             "strategy": None,
             "wishes": None,

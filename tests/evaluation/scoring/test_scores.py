@@ -94,6 +94,7 @@ def test_one_class_is_null_and_no_questions_are_no_scores(tmp_path):
     assert (empty["n_scored"], empty["accuracy"], empty["scores"]) == (0, None, {})
 
 
+@pytest.mark.slow
 def test_memory_holds_no_question(tmp_path):
     def peak(n_questions):
         path = write(tmp_path / "s.jsonl", group(n_questions, n_samples=2, remark="long " * 100))

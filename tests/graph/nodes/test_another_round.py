@@ -13,6 +13,8 @@ from coe_agents.rounds import Diversify, Resample, RoundPlan
 from tests.doubles import CountingModel, ScriptedAgent
 from tests.graph.test_graph import Recorder, both
 
+SHOWN_FIRST = prompts.DEBATE.split("{answers}")[0]
+
 AGAIN = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "ambiguous", "unknown"), "another_round"))
 
 
@@ -249,7 +251,7 @@ def test_two_turns_of_a_thread_share_nothing_of_their_rounds():
     assert [request["round"] for request in asked] == [0, 1, 0, 1]
     assert asked[2]["messages"][-1] == {"role": "user", "content": "Second?"}
     assert asked[3]["messages"][:2] == asked[2]["messages"][:2]
-    assert asked[3]["messages"][-1]["content"].startswith("Second?\nAnswers proposed so far")
+    assert asked[3]["messages"][-1]["content"].startswith(SHOWN_FIRST.format(question="Second?"))
 
 
 def test_a_conversation_is_debated_with_what_came_before():
@@ -258,7 +260,7 @@ def test_a_conversation_is_debated_with_what_came_before():
     graph(*agents).compile().invoke({"messages": turns})
     asked = agents[0].requests[1]["messages"]
     assert [message["content"] for message in asked[:3]] == ["Be brief.", "Capital of Italy?", "Rome"]
-    assert asked[3]["content"].startswith("And of France?\nAnswers proposed so far")
+    assert asked[3]["content"].startswith(SHOWN_FIRST.format(question="And of France?"))
     assert len(asked) == 4
 
 

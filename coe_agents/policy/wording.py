@@ -25,13 +25,7 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 class _Claim(NamedTuple):
-    """What an agent says: always one answer, mostly one, or several.
-
-    Attributes:
-        is_split: Whether it says several answers.
-        is_mostly: Whether it says one answer, but not always.
-        answers: The answers, the best supported by the group first.
-    """
+    """What an agent says: always one answer, mostly one, or several, the best supported by the group first."""
 
     is_split: bool
     is_mostly: bool

@@ -196,9 +196,7 @@ def test_the_posterior_by_the_book():
     drawn = rng.choice(grid, size=20_000, p=chances)
     rows = np.array([[rng.dirichlet(row + a) for row in counts] for a in drawn])
     low, high = np.quantile(collaborative_entropy(rows).total, [[0.22, 0.28], [0.72, 0.78]], axis=0)
-    evidence = intervals._evidence(
-        np.array([0, 0, 1, 1, 1, 1]), np.repeat([0, 1], 3), None, np.full(2, 0.5), np.full(2, 3)
-    )
+    evidence = intervals._evidence(np.array([0, 0, 1, 1, 1, 1]), np.repeat([0, 1], 3), None, np.full(2, 0.5), None)
     draw = intervals._posterior(evidence, 10_000, np.random.default_rng(1))
     own = np.quantile(intervals._split(evidence, "kl", None)(draw(10_000))[0], [0.25, 0.75])
     assert low[0] < own[0] < low[1]

@@ -166,9 +166,8 @@ def coe_interval(
     if method == "percentile":
         ends = _percentile(evidence, split, n_draws, generator, levels)
     else:
-        ends = _hull(evidence, split, n_draws, generator, levels)
         most = _most_epistemic(evidence.weights, divergence, ground_metric)
-        ends[2] = np.minimum(ends[2], max(most, estimate.epistemic))
+        ends = _hull(evidence, split, n_draws, generator, levels, most=most)
     total, aleatoric, epistemic = ((low, high) for low, high in ends.tolist())
     return CoEInterval(total, aleatoric, epistemic, estimate, share, n_draws)
 
@@ -277,12 +276,14 @@ def _entropy(rows: FloatArray) -> FloatArray:
 
 
 def _most_epistemic(weights: FloatArray, divergence: Divergence, ground_metric: npt.ArrayLike | None) -> float:
-    """Returns U_E of sure agents on clusters of their own."""
+    """Returns U_E of sure agents on clusters of their own, and what rounding may add; 0 for one agent."""
+    if weights.size == 1:
+        return 0.0
     if divergence == "kl":
-        return float(_entropy(weights[:, None])[0])
+        return float(_entropy(weights[:, None])[0]) + _ROUNDING
     farthest = 1.0 if ground_metric is None else np.max(ground_metric) or 1.0
     apart = decompose(np.eye(weights.size), weights, kernel(divergence, None, weights.size))
-    return float(apart.epistemic * farthest)
+    return float(apart.epistemic * farthest) + _ROUNDING
 
 
 def _percentile(
@@ -298,7 +299,7 @@ def _percentile(
 
 
 def _hull(
-    evidence: _Evidence, split: Split, n_draws: int, generator: np.random.Generator, levels: FloatArray
+    evidence: _Evidence, split: Split, n_draws: int, generator: np.random.Generator, levels: FloatArray, *, most: float
 ) -> FloatArray:
     """Returns the ends, shape `(3, 2)`: of CoE, U_A and U_E; half of the draws are of the bootstrap."""
     n_draws = (n_draws + 1) // 2
@@ -321,6 +322,7 @@ def _hull(
     lows = np.maximum(np.minimum(2.0 * estimate - high[:3], np.minimum(low[3:], estimate - _ROUNDING)), 0.0)
     highs = np.maximum(estimate, centre) + estimate - low[:3]
     highs = np.maximum(highs, np.maximum(high[3:], estimate + _ROUNDING))
+    highs[2] = min(highs[2], max(most, estimate[2] * (1.0 + _ROUNDING)))
     return np.array([lows, highs]).T
 
 

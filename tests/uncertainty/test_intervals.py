@@ -96,6 +96,16 @@ def test_the_order_of_agents_and_responses_changes_nothing(method, options, ques
     assert moved.estimate == pytest.approx(plain.estimate, abs=1e-12)
 
 
+def test_the_order_of_agents_changes_no_bit_of_the_highest_disagreement():
+    weights = np.array([0.375, 0.25, 0.375])
+    plain = coe_interval([0, 1, 2], [0, 1, 2], weights=weights)
+    moved = coe_interval([0, 1, 2], [0, 2, 1], weights=weights[[0, 2, 1]])
+    assert moved.estimate.epistemic != plain.estimate.epistemic  # in the last bit, as the sums have another order
+    assert moved.epistemic == plain.epistemic
+    # H(w), by hand
+    assert plain.epistemic[1] == pytest.approx(-0.75 * math.log(0.375) - 0.25 * math.log(0.25))
+
+
 @pytest.mark.parametrize("logs", [None, LOGS])
 @pytest.mark.parametrize("method", ["hull", "percentile"])
 def test_the_numbering_of_clusters_changes_nothing(logs, method):

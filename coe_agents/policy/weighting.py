@@ -55,7 +55,7 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
             f'{", ".join(lacking)}. Use "auto" or "frequency"'
         )
     used = {name: weighting != "frequency" and name not in lacking for name in names}
-    return np.array([value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)], np.float64), used
+    return np.array([value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]), used
 
 
 def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:

@@ -103,7 +103,7 @@ def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
             f"got shape {array.shape}. Omit the weights of agents that gave no responses and renormalise"
         )
     # summed in rising order, so that the order of the agents changes no bit
-    return normalise(array, "weights", np.sort(array, axis=-1), hint="Divide them by their sum")
+    return normalise(array, "weights", np.sort(array), hint="Divide them by their sum")
 
 
 def normalise(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> FloatArray:

@@ -117,7 +117,7 @@ def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray
     array = _check_log_probs(log_probs, shape, agents)
     by_agent = array
     if (agents[1:] < agents[:-1]).any():
-        by_agent = array[..., np.argsort(agents, kind="stable")]
+        by_agent = array[..., np.argsort(agents)]
     n_own = np.bincount(agents)
     highest = np.maximum.reduceat(by_agent, n_own.cumsum() - n_own, axis=-1)
     if highest.min() == -np.inf:

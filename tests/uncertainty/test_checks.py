@@ -38,6 +38,8 @@ POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
         (AGENT_ROWS, [1.0], ValueError, "shape (..., n_agents, n_clusters); got shape (1,). For one agent, pass [row]"),
         (ROWS, [1.0, -0.5, 0.5], ValueError, '"p" must be at least 0; it holds -0.5. Pass probabilities, not log-prob'),
         (ROWS, [[1.0, 0.0], [2.0, -1.0]], ValueError, '"p" must be at least 0; row 1 holds -1. Pass'),
+        (ROWS, [math.inf, -math.inf], ValueError, '"p" must be a finite number; it holds inf. Pass'),
+        (ROWS, [[[1.0, 0.0], [2.0, -1.0]]], ValueError, '"p" must be at least 0; row (0, 1) holds -1. Pass'),
         (
             ROWS,
             [0.5, 0.5 - 1.1e-6],
@@ -70,6 +72,7 @@ POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
             ValueError,
             "not be negative; entry (0, 1) is -1. Pass distances, not similarities",
         ),
+        (METRIC, [["0"]], TypeError, '"ground_metric" must hold real numbers; got <U1'),
         (METRIC, [[0, 1], [2, 0]], ValueError, "be symmetric; entry (0, 1) is 1. Pass (matrix + matrix.T) / 2"),
         (METRIC, [[0, 1], [1, 2]], ValueError, "a zero diagonal; entry (1, 1) is 2. Pass distances, not similarities"),
         (METRIC, [[0, 1], [1 + 2e-9, 0]], ValueError, "be symmetric"),
@@ -95,6 +98,7 @@ def test_what_is_on_a_bound_passes():
     assert _checks.amount(0, "order", hint="") == 0.0
     assert _checks.amount(math.inf, "order", hint="") == math.inf
     assert METRIC([[0.0, 1.0], [1.0 + 9e-10, 0.0]]).shape == (2, 2)
+    assert METRIC([[0.0, 1e-9], [0.0, 0.0]]).shape == (2, 2)
     assert METRIC([[0.0, 0.0], [0.0, 0.0]]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 

@@ -18,7 +18,7 @@ LABELS, AGENTS, MORE = [0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [3, 5]
 LOGS = [-0.1, -0.2, -1.0, -0.3, -0.2, -0.9]
 
 
-def by_the_book(log_probs, levels, *, weights, n_simulations=4000, n_new=8):
+def by_the_book(log_probs, levels, *, weights, n_simulations=1500, n_new=8):
     """Draws the responses that are left one by one: quantiles of (total, U_A, U_E), and the lead."""
     generator = np.random.default_rng(1)
     labels, agents = np.array(LABELS), np.array(AGENTS)
@@ -138,6 +138,11 @@ def test_it_narrows_with_agreement_confidence_and_fewer_left():
     assert width(3, 7, confidence=0.99) > width(3, 7, confidence=0.8)
     assert width(3, 7, new=4.0) > width(3, 7) > width(3, 7, new=0.1)
     assert width(3, 7, own=4.0) > width(3, 7) > width(3, 7, own=0.1)
+
+
+def test_defaults():
+    given = {"weights": [0.5, 0.5], "confidence": 0.95, "own": 1.0, "new": 1.0, "n_simulations": 400, "seed": 0}
+    assert coe_forecast(LABELS, AGENTS, MORE) == coe_forecast(LABELS, AGENTS, MORE, **given)
 
 
 def test_the_same_seed_forecasts_the_same():

@@ -240,6 +240,11 @@ def test_the_seed_decides():
     assert same[0] == same[1] == same[3] != same[2]
 
 
+def test_defaults():
+    given = {"weights": [0.5, 0.5], "confidence": 0.95, "n_resamples": 1000, "seed": 0, "method": "hull"}
+    assert coe_interval(LABELS, AGENTS) == coe_interval(LABELS, AGENTS, **given)
+
+
 def test_more_confidence_is_wider():
     narrow, wide = (coe_interval(LABELS, AGENTS, confidence=share) for share in (0.5, 0.99))
     assert wide.total[0] < narrow.total[0] < narrow.total[1] < wide.total[1]

@@ -64,6 +64,12 @@ def test_the_answer_is_the_most_probable_text_of_the_leading_cluster():
     assert measure(said, [0, 0, 0, 1]).answer == "It is Paris."
 
 
+def test_a_response_of_many_weighs_less_than_an_only_one():
+    said = [response("a", "Paris")]
+    said += [response("b", text, index=i) for i, text in enumerate(["It is Paris.", "Lyon", "Lyon", "Lyon"])]
+    assert measure(said, [0, 0, 1, 1, 1], n_resamples=0).representatives == ("Paris", "Lyon")
+
+
 def test_the_short_answer_stands_for_the_text():
     measurement = measure([response("a", "Well... Answer: Paris", answer="Paris")], [0])
     assert measurement.answer == "Paris"
@@ -175,8 +181,8 @@ def test_the_solver_of_the_coordination_is_the_one_named():
         for i, text in enumerate(texts)
     ]
     labels = [0 if r["text"] == "x" else 1 for r in said]
-    found = measure(said, labels, coordination="softmax", n_resamples=0)
-    own = coordinate([[0.6, 0.4], [0.2, 0.8]], solver="softmax")
+    found = measure(said, labels, weights={"a": 1.0, "b": 3.0}, divergence="js", coordination="softmax", n_resamples=0)
+    own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], divergence="js", solver="softmax")
     assert found.coordinated_coe == pytest.approx(own.coe)
     assert found.support == pytest.approx(own.weights @ own.distributions)
 

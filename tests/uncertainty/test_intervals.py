@@ -213,6 +213,98 @@ def test_the_posterior_by_the_book():
     assert high[0] < own[1] < high[1]
 
 
+# two agents and three clusters: counts (0, 1, 3) and (2, 1, 1)
+FEW_LABELS, FEW_AGENTS = np.array([1, 2, 2, 2, 0, 0, 1, 2]), np.repeat([0, 1], 4)
+
+
+def test_the_evidence_by_hand():
+    evidence = intervals._evidence(FEW_LABELS, FEW_AGENTS, None, np.array([0.3, 0.7]), np.array([8.0, 8.0]))
+    # the highest counts of the clusters are 2, 1 and 3; two columns are of unseen clusters
+    assert evidence.clusters.tolist() == [1, 0, 2]
+    assert evidence.rows.tolist() == [[0.25, 0.0, 0.75, 0.0, 0.0], [0.25, 0.5, 0.25, 0.0, 0.0]]
+    assert (evidence.effective.tolist(), evidence.weights.tolist()) == ([4.0, 4.0], [0.3, 0.7])
+    assert evidence.table.owners.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert evidence.table.labels.tolist() == [0, 2, 2, 2, 0, 1, 1, 2]
+    assert evidence.table.scores.tolist() == [0.0] * 8
+    # the agent with more on its first cluster comes second, and takes its weight along
+    moved = intervals._evidence(FEW_LABELS, 1 - FEW_AGENTS, None, np.array([0.7, 0.3]), np.array([6.0, 8.0]))
+    assert moved.rows.tolist() == evidence.rows.tolist()
+    assert (moved.weights.tolist(), moved.doubled.tolist()) == ([0.3, 0.7], [8.0, 6.0])
+
+
+def test_the_evidence_of_weighed_responses_by_hand():
+    labels, agents = np.array([0, 1, 1, 0, 1]), np.array([0, 0, 0, 0, 1])
+    logs = np.array([-2.0, -1.0, -1.0 - math.log(2), -math.inf, -700.0])
+    evidence = intervals._evidence(labels, agents, logs, np.full(2, 0.5), None)
+    # relative to the agent's highest: 1/e, 1 and 1/2; what weighs nothing is left out
+    total = 1 / math.e + 1.5
+    assert evidence.rows == pytest.approx(np.array([[0.0, 1.0, 0.0, 0.0], [1 / math.e / total, 1.5 / total, 0.0, 0.0]]))
+    assert evidence.effective == pytest.approx([1.0, total**2 / (math.exp(-2) + 1.25)])
+    assert evidence.table.owners.tolist() == [0, 1, 1, 1]
+    assert evidence.table.labels.tolist() == [1, 0, 1, 1]
+    assert evidence.table.scores == pytest.approx([0.0, -1.0, -math.log(2), 0.0])
+    assert evidence.doubled is None
+    table, smoothed = intervals._smooth(evidence)
+    # a response weighs the mean of its cell; of (1/e, 3/4) where there is one; of the agent's where there is none
+    typical = [[1.0, 1.0, 1.0], [1 / math.e, 0.75, total / 3]]
+    masses = np.array([[1, 3, 1], [3, 5, 1]]) * typical
+    assert smoothed == pytest.approx(np.pad(masses / masses.sum(axis=1, keepdims=True), ((0, 0), (0, 1))))
+    assert table.owners.tolist() == [0] * 5 + [1] * 9
+    assert table.labels.tolist() == [0, 1, 1, 1, 2, 0, 0, 0, 1, 1, 1, 1, 1, 2]
+    each = [0.0] * 5 + [-1.0] * 3 + [-math.log(2), 0.0] * 2 + [math.log(0.75), math.log(total / 3)]
+    assert table.scores == pytest.approx(each)
+
+
+GROUND = np.array([[0.0, 0.2, 0.9], [0.2, 0.0, 0.5], [0.9, 0.5, 0.0]])
+EXTENDED = np.pad(GROUND[[1, 0, 2]][:, [1, 0, 2]], (0, 2), constant_values=0.9) * (1 - np.eye(5))
+
+
+@pytest.mark.parametrize(
+    ("n", "options", "extended"),
+    [
+        (101, {}, {}),
+        (101, {"correction": "miller-madow"}, {}),
+        (1, {"divergence": "js"}, {}),
+        (4, {"divergence": "wasserstein", "ground_metric": GROUND}, {"ground_metric": EXTENDED}),
+    ],
+)
+def test_the_hull_by_the_book(monkeypatch, n, options, extended):
+    monkeypatch.setattr(intervals, "_BLOCK", 32_768)
+    weights = np.array([0.3, 0.7])
+    found = coe_interval(
+        FEW_LABELS, FEW_AGENTS, weights=weights, n_resamples=2 * n - 1, confidence=0.9, seed=5, **options
+    )
+    evidence = intervals._evidence(FEW_LABELS, FEW_AGENTS, None, weights, None)
+    # n_i(c) + 1/2, of 4 + (3 + 1) / 2
+    smoothed = np.array([[1.5, 0.5, 3.5, 0.5, 0.0], [1.5, 2.5, 1.5, 0.5, 0.0]]) / 6
+    generator = np.random.default_rng(5)
+    resampled = intervals._bootstrap(evidence, intervals._smooth(evidence)[0], generator)(n)
+    true = intervals._posterior(evidence, n, generator)(n)
+
+    def measured(rows, *, bias):
+        how = {name: value for name, value in options.items() if name != "correction"} | extended
+        split = np.array(collaborative_entropy(rows, weights=weights, **how))
+        # (m - 1) / (2 n) of each agent with n = 4
+        m = (rows > 0).sum(axis=1)
+        return split + (np.array([1, 1, 0]) * ((m - 1) / 8).mean() if bias and "correction" in options else 0.0)
+
+    estimate, centre = measured(evidence.rows, bias=True), measured(smoothed, bias=False)
+    # one more draw falls below the k-th with a probability of k / (n + 1)
+    places = np.array([0.05, 0.95]) * (n + 1) - 1
+    ends = []
+    for part, (own, middle) in enumerate(zip(estimate, centre, strict=True)):
+        own_drawn = sorted(measured(resampled[..., i], bias=True)[part] for i in range(n))
+        posterior = sorted(measured(true[..., i], bias=False)[part] for i in range(n))
+        below, above = np.interp(places, range(n), own_drawn)
+        low, high = np.interp(places, range(n), posterior)
+        ends.append((max(min(2 * own - above, low, own), 0.0), max(own + max(own, middle) - below, high, own)))
+    # U_E of certain agents on clusters of their own
+    most = collaborative_entropy(np.eye(2), weights=weights, divergence=options.get("divergence", "kl")).epistemic
+    most *= 0.9 if extended else 1.0
+    ends[2] = (ends[2][0], min(ends[2][1], most))
+    assert np.array([found.total, found.aleatoric, found.epistemic]) == pytest.approx(np.array(ends))
+
+
 @pytest.mark.parametrize("log_probs", [None, LOGS])
 def test_equals_resampling_by_the_book(log_probs):
     options = {"weights": [0.3, 0.7], "confidence": 0.9, "n_resamples": 20_000, "method": "percentile"}

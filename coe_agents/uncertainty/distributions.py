@@ -88,13 +88,14 @@ def one_question(
         raise ValueError(
             f'"labels" must have shape (n_responses,); got shape {np.shape(labels)}. Call once per question'
         )
-    label_array, agent_array = np.asarray(labels, dtype=np.int64), np.asarray(agents, dtype=np.int64)
-    logs = None if log_probs is None else _check_log_probs(log_probs, agent_array.shape, agent_array)
-    return rows, label_array, agent_array, logs
+    label_array, agent_array = (np.asarray(numbers, dtype=np.int64) for numbers in (labels, agents))
+    if log_probs is None:
+        return rows, label_array, agent_array, None
+    return rows, label_array, agent_array, np.broadcast_to(np.asarray(log_probs, dtype=np.float64), agent_array.shape)
 
 
-def _check_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
-    """Returns `log_probs` in the shape of the labels; a shape that does not fit, NaN and +inf are refused."""
+def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
+    """exp(log p - highest log p of the agent), flat; the highest of every agent is 1."""
     array = _checks.numbers(log_probs, "log_probs")
     if array.ndim == 0 or _checks.common_shape(array.shape, shape) != shape:
         raise ValueError(
@@ -109,12 +110,6 @@ def _check_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: I
             f'every value of "log_probs" must be finite or -inf; agent {agent} has {array[wrong][0]} at '
             f"{_checks.place(wrong, 'position')}. Pass one constant for an agent whose log-probabilities are not known"
         )
-    return array
-
-
-def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
-    """exp(log p - highest log p of the agent), flat; the highest of every agent is 1."""
-    array = _check_log_probs(log_probs, shape, agents)
     by_agent = array
     if (agents[1:] < agents[:-1]).any():
         by_agent = array[..., np.argsort(agents)]

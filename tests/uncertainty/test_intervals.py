@@ -182,6 +182,12 @@ def test_equal_log_probabilities_are_frequencies():
     assert coe_interval(LABELS, AGENTS, log_probs=logs) == coe_interval(LABELS, AGENTS)
 
 
+def test_log_probabilities_in_single_precision_are_computed_with_in_double():
+    single = np.array(LOGS, dtype=np.float32)
+    double = single.astype(np.float64)
+    assert coe_interval(LABELS, AGENTS, log_probs=single) == coe_interval(LABELS, AGENTS, log_probs=double)
+
+
 def test_improbable_responses_are_little_evidence():
     # five likely responses and fifteen of a probability of e^-20 are worth five, not twenty
     labels, agents = [0, 0, 0, 0, 1] * 4, [0] * 20

@@ -202,8 +202,8 @@ class CalibratedPolicy:
     def save(self, path: str | Path) -> None:
         """Writes the calibration as JSON."""
         record = {"format": _FORMAT, **asdict(self.calibration)}
-        many = json.dumps(record.pop("uncertainties"), allow_nan=False)  # on one line, the rest to be read
-        head = json.dumps(record, indent=1, allow_nan=False).removesuffix("\n}")
+        many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
+        head = json.dumps(record, indent=1).removesuffix("\n}")
         Path(path).write_text(f'{head},\n "uncertainties": {many}\n}}\n', encoding="utf-8")
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:

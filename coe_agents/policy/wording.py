@@ -167,7 +167,7 @@ def _lead(
 
 
 def _listed(parts: Sequence[str]) -> str:
-    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _number(n: int) -> str:

@@ -141,7 +141,7 @@ def coe_forecast(
     low, high = np.quantile(parts, [(1.0 - share) / 2.0, (1.0 + share) / 2.0], axis=1)
     total, aleatoric, epistemic = zip(low.tolist(), high.tolist(), strict=True)
     now, then = (shares_lead(mean_of(each, agent_weights)) for each in (_shares(weighed), simulated))
-    kept = (now == then).all(axis=-1) & (now.sum() == 1)
+    kept = (now == then).all(axis=1) & (now.sum() == 1)
     return CoEForecast(total, aleatoric, epistemic, float(kept.mean()), share)
 
 

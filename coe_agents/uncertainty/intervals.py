@@ -154,7 +154,7 @@ def coe_interval(
         raise ValueError(f'"method" must be a known name; got {method!r}. Pass "hull" or "percentile"')
     n_draws = _checks.count(n_resamples, "n_resamples")
     agent_weights = _checks.weights(weights, rows.shape)
-    measure = kernel(divergence, ground_metric, rows.shape[-1])
+    measure = kernel(divergence, ground_metric, rows.shape[1])
     doubled = None if correction is None else 2.0 * np.bincount(agent_array).astype(np.float64)
     plain = np.array(decompose(rows, agent_weights, measure))
     estimate = CollaborativeEntropy(*_correct(plain[:, None], rows[..., None], doubled)[:, 0].tolist())

@@ -295,6 +295,7 @@ def test_the_hull_by_the_book(monkeypatch, n, options, extended):
         return split + (np.array([1, 1, 0]) * ((m - 1) / 8).mean() if bias and "correction" in options else 0.0)
 
     estimate, centre = measured(evidence.rows, bias=True), measured(smoothed, bias=False)
+    assert found.estimate == pytest.approx(tuple(estimate))
     # one more draw falls below the k-th with a probability of k / (n + 1)
     places = np.array([0.05, 0.95]) * (n + 1) - 1
     ends = []

@@ -251,7 +251,7 @@ def _split(evidence: _Evidence, divergence: Divergence, ground_metric: npt.Array
         return partial(_split_by_entropies, weights=evidence.weights)
     n_seen, extended = evidence.clusters.size, None
     if ground_metric is not None:
-        distances = np.asarray(ground_metric, dtype=np.float64)
+        distances = np.asarray(ground_metric)
         extended = np.full((n_seen + _N_UNSEEN,) * 2, distances.max() or 1.0)
         extended[:n_seen, :n_seen] = distances[np.ix_(evidence.clusters, evidence.clusters)]
         np.fill_diagonal(extended, 0.0)
@@ -295,7 +295,7 @@ def _percentile(
     for size in _blocks(n_draws, max(evidence.rows.size, evidence.table.owners.size)):
         rows = draw(size)
         found.append(_correct(split(rows), rows, evidence.doubled))
-    return _quantiles(np.concatenate(found, axis=-1), levels * (n_draws - 1))
+    return _quantiles(np.concatenate(found, axis=1), levels * (n_draws - 1))
 
 
 def _hull(
@@ -315,8 +315,8 @@ def _hull(
         _correct(both[:, :size], rows[..., :size], evidence.doubled)
         found.append(np.concatenate([both[:, :size], both[:, size:]]))
     # below which one more draw would fall with the level's probability, so that few draws make no narrower interval
-    places = np.minimum(np.maximum(levels * (n_draws + 1) - 1.0, 0.0), n_draws - 1)
-    low, high = _quantiles(np.concatenate(found, axis=-1), places).T
+    places = np.maximum(levels * (n_draws + 1) - 1.0, 0.0)
+    low, high = _quantiles(np.concatenate(found, axis=1), places).T
 
     # the estimate of another order of the agents may differ from this one by rounding
     lows = np.maximum(np.minimum(2.0 * estimate - high[:3], np.minimum(low[3:], estimate - _ROUNDING)), 0.0)

@@ -96,6 +96,27 @@ def test_the_order_of_agents_and_responses_changes_nothing(method, options, ques
     assert moved.estimate == pytest.approx(plain.estimate, abs=1e-12)
 
 
+HALF = math.log(0.5)
+
+
+@pytest.mark.parametrize("method", ["hull", "percentile"])
+@pytest.mark.parametrize(
+    ("labels", "agents", "options", "swapped"),
+    [
+        ([0, 1, 0, 1], [0, 0, 1, 1], {"weights": [0.3, 0.7]}, {"weights": [0.7, 0.3]}),
+        # 1 + 1/2 + 1/2 and 1 + 1 + 0
+        ([0, 0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1, 0, 1], {"log_probs": [0, HALF, HALF, 0, 0, -math.inf, 0, 0]}, {}),
+        # a response that weighs nothing counts in the correction
+        ([0, 1, 0, 0, 1], [0, 0, 0, 1, 1], {"log_probs": [0, 0, -math.inf, 0, 0], "correction": "miller-madow"}, {}),
+    ],
+)
+def test_agents_of_equal_distributions_are_told_apart_by_the_rest(labels, agents, options, swapped, method):
+    options = {"n_resamples": 60, "confidence": 0.5, "method": method, **options}
+    plain = coe_interval(labels, agents, **options)
+    other = coe_interval(labels, 1 - np.array(agents), **options | swapped)
+    assert (other.total, other.aleatoric, other.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
+
+
 def test_the_order_of_agents_changes_no_bit_of_the_highest_disagreement():
     weights = np.array([0.375, 0.25, 0.375])
     plain = coe_interval([0, 1, 2], [0, 1, 2], weights=weights)
@@ -121,9 +142,12 @@ TRUSTED_ALONE = (  # whose U_E of 0 comes out as 2e-16 in another order of sums
     np.array([1.0, 0.0]),
 )
 
+TRUSTED_ALONE_TOO = (np.array([1, 0, 2, 1, 1]), np.array([0, 1, 1, 0, 1]), np.array([-0.7, -0.7, -0.7, -3.0, 0.0]))
+
 
 @given(questions(), st.sampled_from(["kl", "js", "hellinger", "wasserstein"]), st.sampled_from([1, 2, 30]))
 @example(TRUSTED_ALONE, "kl", 1)
+@example((*TRUSTED_ALONE_TOO, np.array([0.0, 1.0])), "kl", 2)
 @settings(max_examples=80)
 def test_the_hull_surrounds_the_estimate(question, divergence, n_resamples):
     labels, agents, logs, weights = question
@@ -278,7 +302,7 @@ def test_the_hull_by_the_book(monkeypatch, n, options, extended):
     monkeypatch.setattr(intervals, "_BLOCK", 32_768)
     weights = np.array([0.3, 0.7])
     found = coe_interval(
-        FEW_LABELS, FEW_AGENTS, weights=weights, n_resamples=2 * n - 1, confidence=0.9, seed=5, **options
+        FEW_LABELS, FEW_AGENTS, weights=weights, n_resamples=2 * n - n % 2, confidence=0.9, seed=5, **options
     )
     evidence = intervals._evidence(FEW_LABELS, FEW_AGENTS, None, weights, None)
     # n_i(c) + 1/2, of 4 + (3 + 1) / 2
@@ -390,6 +414,7 @@ def test_improbable_responses_make_no_nan():
     assert 0.0 == hull.total[0] < hull.total[1] < math.log(5)
     interval = coe_interval([0, 1, 2, 1], [0] * 4, log_probs=logs, n_resamples=500, method="percentile")
     assert interval.estimate.total == 0.0
+    assert coe_interval([0, 1], [0, 0], log_probs=[0.0, -math.inf]).estimate.total == 0.0
     assert interval.total[0] == 0.0
     assert interval.total[1] == pytest.approx(math.log(2), abs=0.1)
 
@@ -402,7 +427,9 @@ def test_a_ground_metric():
     low, high = coe_interval([0, 1], [0, 1], **options).epistemic
     assert low < 0.1 == pytest.approx(high)  # one half of the largest distance is all that two agents can reach
     # where all distances are 0, a new cluster is at 1
-    assert coe_interval([0, 0], [0, 1], **options | {"ground_metric": [[0.0]]}).epistemic[1] > 0.0
+    same = coe_interval([0, 0], [0, 1], **options | {"ground_metric": [[0.0]]})
+    assert same.epistemic == pytest.approx(coe_interval([0, 0], [0, 1], **options | {"ground_metric": None}).epistemic)
+    assert same.epistemic[1] > 0.0
 
 
 @pytest.mark.parametrize(

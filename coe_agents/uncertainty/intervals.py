@@ -394,7 +394,7 @@ def _posterior(evidence: _Evidence, n_draws: int, generator: np.random.Generator
         own, n_drawn = concentrations[n_drawn : n_drawn + size], n_drawn + size
         drawn = np.empty((counts.size, size))
         drawn[seen] = generator.standard_gamma(counts[seen, None] + own)
-        drawn[unseen] = generator.standard_gamma(own + np.zeros((unseen.size, 1)))
+        drawn[unseen] = generator.standard_gamma(own, (unseen.size, size))
         masses = drawn.reshape(n_agents, n_clusters, size)
         return np.asarray(masses / masses.sum(axis=1, keepdims=True))
 
@@ -410,7 +410,7 @@ def _blocks(n_draws: int, n_numbers: int) -> Iterator[int]:
 
 def _quantiles(values: FloatArray, places: FloatArray) -> FloatArray:
     """Returns the values at places of each ordered row, from 0, linear in between: shape `(n_rows, n_places)`."""
-    ordered, below = np.sort(values, axis=1), places.astype(np.int64)
+    ordered, below = np.sort(values), places.astype(np.int64)
     above = np.minimum(below + 1, values.shape[1] - 1)
     return np.asarray(ordered[:, below] + (places - below) * (ordered[:, above] - ordered[:, below]))
 

@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -177,6 +178,15 @@ def test_disagreement_has_a_bound(divergence, most):
     assert found.total[1] > most + 0.05  # each may be less sure than it seems
 
 
+def test_a_function_may_find_more_than_certain_agents_on_clusters_of_their_own():
+    def doubt(p, q):
+        return 0.0 if p.max() == 1.0 else abs(p - q).sum() / 2
+
+    found = coe_interval([0, 1, 1, 2], [0, 0, 1, 1], divergence=doubt, n_resamples=20)
+    # (1/2, 1/2, 0) and (0, 1/2, 1/2) from (1/4, 1/2, 1/4)
+    assert found.estimate.epistemic == 0.25 <= found.epistemic[1]
+
+
 def test_one_agent_disagrees_with_nobody():
     found = coe_interval([0, 0, 1, 2, 0], [0] * 5)
     assert found.epistemic == (0.0, 0.0)
@@ -334,6 +344,15 @@ def test_the_hull_by_the_book(monkeypatch, n, options, extended):
     most *= 0.9 if extended else 1.0
     ends[2] = (ends[2][0], min(ends[2][1], most))
     assert np.array([found.total, found.aleatoric, found.epistemic]) == pytest.approx(np.array(ends))
+
+
+def test_the_concentration_of_many_responses_underflows_nothing():
+    # each of 200 agents gave two answers: under concentration a with probability (a / (4 (4 a + 1)))^200, which is
+    # highest at a = 1, e^-600. The mean entropy of Dirichlet(2, 2, 1, 1) is psi(7) - 4/6 psi(3) - 2/6 psi(2)
+    evidence = intervals._evidence(np.tile([0, 1], 200), np.repeat(np.arange(200), 2), None, np.full(200, 0.005), None)
+    rows = intervals._posterior(evidence, 1, np.random.default_rng(0))(1)
+    expected = scipy.special.digamma(7) - 4 / 6 * scipy.special.digamma(3) - 2 / 6 * scipy.special.digamma(2)
+    assert intervals._split(evidence, "kl", None)(rows)[1] == pytest.approx([expected], abs=0.06)
 
 
 @pytest.mark.parametrize("log_probs", [None, LOGS])

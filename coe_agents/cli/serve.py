@@ -1,6 +1,8 @@
 """Owns the command `serve`."""
 
+import errno
 import os
+import socket
 import webbrowser
 from typing import Annotated
 
@@ -51,7 +53,7 @@ def serve(
     settings = load_quietly(config)
     from coe_agents.serve import Group, create_app
     from coe_agents.serve.guard import LOOPBACK
-    from coe_agents.serve.server import address_of, open_socket
+    from coe_agents.serve.server import address_of
     from coe_agents.serve.server import serve as serve_app
 
     if config is None or settings is None:
@@ -62,13 +64,25 @@ def serve(
         group = Group.from_configuration(load(config), name=name or config.stem)
     hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine, not names
     app = create_app(group, key=key, hosts=hosts, max_requests=max_requests, max_bytes=max_bytes, metrics=metrics)
-    with open_socket(host, port) as listening:
+    with _open_socket(host, port) as listening:
         address = address_of(listening)
         print(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and", flush=True)
         print(f'the model "{group.name}". Ctrl-C ends the server.', flush=True)
         if open_page:
             webbrowser.open(address)  # the socket is open: the browser waits for the server
         serve_app(app, listening, grace=grace)
+
+
+def _open_socket(host: str, port: int) -> socket.socket:
+    from coe_agents.serve.server import open_socket
+
+    try:
+        return open_socket(host, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        message = f"port {port} of {host} is taken: Address already in use"
+        raise OSError(f"{message}. Choose another with --port; 0 takes a free one") from error
 
 
 def _read_key(variable: str | None) -> str | None:

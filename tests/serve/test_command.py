@@ -53,7 +53,7 @@ def test_a_port_in_use_is_one_message(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run("serve", "--config", file, "--port", taken.getsockname()[1])
     assert done.returncode == 1
-    assert "Address already in use" in done.stderr
+    assert "is taken: Address already in use. Choose another with --port; 0 takes a free one" in done.stderr
 
 
 @pytest.mark.slow

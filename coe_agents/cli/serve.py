@@ -10,6 +10,7 @@ import typer
 
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.options import ConfigOption
+from coe_agents.redaction import may_be_key
 
 _LOOPBACK = "127.0.0.1"
 
@@ -89,6 +90,12 @@ def _read_key(variable: str | None) -> str | None:
     if variable is None:
         return None
     key = os.environ.get(variable, "").strip()
+    if not key and may_be_key(variable):
+        raise typer.BadParameter(
+            "it must be the NAME of an environment variable; the given text is not shown, as it may be the key itself. "
+            "Put the key into a variable, and name that",
+            param_hint="--api-key-env",
+        )
     if not key:
         raise typer.BadParameter(
             f"the environment variable {variable} is not set. Set it to the key", param_hint="--api-key-env"

@@ -82,6 +82,12 @@ def test_what_is_no_toml_says_where(tmp_path):
         load_config(written(tmp_path, "a = 1\nb = = 2"))
 
 
+@pytest.mark.parametrize("text", ["[agents]\nname = 'a'\n[agents]\nname = 'b'", "a = 1\na = 2"])
+def test_what_is_there_twice_says_so(tmp_path, text):
+    with pytest.raises(ConfigurationError, match=r"is not TOML: .*Write each field and each table once"):
+        load_config(written(tmp_path, text))
+
+
 def test_a_missing_file_is_said(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_config(tmp_path / "none.toml")
@@ -138,6 +144,14 @@ def test_keys_come_from_the_environment_by_name(tmp_path, monkeypatch):
         assemble(load_config(path))
     monkeypatch.setenv("COE_TEST_KEY", "secret")
     assert "b" in assemble(load_config(path)).nodes
+
+
+@pytest.mark.parametrize("key", ["sk-planted", "gsk_planted0123"])
+def test_a_key_in_place_of_its_name_is_not_shown(tmp_path, key):
+    path = written(tmp_path, GOOD.replace("temperature = 0.7", f'api_key_env = "{key}"'))
+    with pytest.raises(ConfigurationError, match="must be the NAME of an environment variable") as caught:
+        check(load_config(path))
+    assert "planted" not in str(caught.value)
 
 
 def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):

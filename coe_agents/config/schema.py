@@ -342,6 +342,8 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
         case "int_parsing" | "float_parsing" | "bool_parsing":  # the text is not shown: it may be a key
             wanted = "true or false" if fault["type"] == "bool_parsing" else "a number"
             return f"{message}; got other text. Write {wanted}, without quotes"
+        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
+            return f"{message}; got {fault['input']}"  # a number
     return message
 
 

@@ -55,7 +55,12 @@ def test_a_whole_file_becomes_a_graph(tmp_path):
 @pytest.mark.parametrize(
     ("found", "put", "line", "says"),
     [
-        ("temperature = 0.7", "temperature = -1", 11, "agents[1].temperature"),
+        (
+            "temperature = 0.7",
+            "temperature = -1",
+            11,
+            "agents[1].temperature: Input should be greater than or equal to 0; got -1",
+        ),
         ('name = "b"', 'nam = "b"', 6, "agents[1].name: required field is missing"),
         ('kind = "normalized"', 'kind = "magic"', 16, "clusterer"),
         ("aleatoric_threshold = 0.5", 'aleatoric_threshold = "high"', 20, "aleatoric_threshold"),

@@ -12,6 +12,7 @@ _SHORTEST = 8
 """Placeholders such as "none" or "EMPTY" are not secrets, and redacting them would spoil texts."""
 _DEEPEST = 4
 _PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
 
 
@@ -45,6 +46,18 @@ def redact(text: str, secrets: Collection[str]) -> str:
     for form in sorted(forms, key=len, reverse=True):  # a secret may be part of another
         text = text.replace(form, REDACTED)
     return text
+
+
+def may_be_key(variable: str) -> bool:
+    """Returns whether what was given as the *name* of an environment variable may be the key itself.
+
+    Names of variables are capitals, digits and "_" by custom; keys rarely are.
+
+    Example:
+        >>> may_be_key("OPENAI_API_KEY"), may_be_key("sk-0123456789")
+        (False, True)
+    """
+    return _VARIABLE.fullmatch(variable) is None
 
 
 def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:

@@ -1,6 +1,8 @@
 """Owns the command `serve`."""
 
+import errno
 import os
+import socket
 import webbrowser
 from typing import Annotated
 
@@ -8,6 +10,7 @@ import typer
 
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.options import ConfigOption
+from coe_agents.redaction import may_be_key
 
 _LOOPBACK = "127.0.0.1"
 
@@ -51,7 +54,7 @@ def serve(
     settings = load_quietly(config)
     from coe_agents.serve import Group, create_app
     from coe_agents.serve.guard import LOOPBACK
-    from coe_agents.serve.server import address_of, open_socket
+    from coe_agents.serve.server import address_of
     from coe_agents.serve.server import serve as serve_app
 
     if config is None or settings is None:
@@ -62,7 +65,7 @@ def serve(
         group = Group.from_configuration(load(config), name=name or config.stem)
     hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine, not names
     app = create_app(group, key=key, hosts=hosts, max_requests=max_requests, max_bytes=max_bytes, metrics=metrics)
-    with open_socket(host, port) as listening:
+    with _open_socket(host, port) as listening:
         address = address_of(listening)
         print(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and", flush=True)
         print(f'the model "{group.name}". Ctrl-C ends the server.', flush=True)
@@ -71,10 +74,28 @@ def serve(
         serve_app(app, listening, grace=grace)
 
 
+def _open_socket(host: str, port: int) -> socket.socket:
+    from coe_agents.serve.server import open_socket
+
+    try:
+        return open_socket(host, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        message = f"port {port} of {host} is taken: Address already in use"
+        raise OSError(f"{message}. Choose another with --port; 0 takes a free one") from error
+
+
 def _read_key(variable: str | None) -> str | None:
     if variable is None:
         return None
     key = os.environ.get(variable, "").strip()
+    if not key and may_be_key(variable):
+        raise typer.BadParameter(
+            "it must be the NAME of an environment variable; the given text is not shown, as it may be the key itself. "
+            "Put the key into a variable, and name that",
+            param_hint="--api-key-env",
+        )
     if not key:
         raise typer.BadParameter(
             f"the environment variable {variable} is not set. Set it to the key", param_hint="--api-key-env"

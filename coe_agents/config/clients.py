@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from coe_agents.agents._requests.clients import create_model
 from coe_agents.config.schema import AgentConfig, ModelSection
 from coe_agents.extensions import did_you_mean
-from coe_agents.redaction import redact
+from coe_agents.redaction import may_be_key, redact
 from coe_agents.tinyworld import MODELS, model_folder
 
 LOCAL_PROVIDERS = ("transformers", "tinyworld")
@@ -102,6 +102,11 @@ def _connect(
     if section.api_key_env is not None:
         key = os.environ.get(section.api_key_env, "")
         variable = f'the environment variable "{section.api_key_env}" of {owner} must hold a key'
+        if not key and may_be_key(section.api_key_env):
+            message = (
+                f"must be the NAME of an environment variable of {owner}; got text that is not shown, as it may be"
+            )
+            raise FieldError("api_key_env", f"{message} the key itself. Put the key into a variable, and name that")
         if not key:
             raise FieldError("api_key_env", f"{variable}; it is not set. Export it")
         if not key.isascii() or not key.isprintable() or " " in key:

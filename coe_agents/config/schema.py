@@ -302,9 +302,10 @@ def load_config(path: Path) -> Config:
             f"{path} cannot be read: {error}", hint='Check the path; "coe-agents config init" writes an example'
         ) from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(
-            f"{path} is not TOML: {error}", hint="Put strings in quotes and table names in brackets"
-        ) from error
+        hint = "Put strings in quotes and table names in brackets"
+        if re.search("overwrite|twice", str(error)):
+            hint = "Write each field and each table once; the table of an agent begins with [[agents]]"
+        raise ConfigurationError(f"{path} is not TOML: {error}", hint=hint) from error
     except ValidationError as error:
         faults = []
         for fault in error.errors():
@@ -341,6 +342,8 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
         case "int_parsing" | "float_parsing" | "bool_parsing":  # the text is not shown: it may be a key
             wanted = "true or false" if fault["type"] == "bool_parsing" else "a number"
             return f"{message}; got other text. Write {wanted}, without quotes"
+        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
+            return f"{message}; got {fault['input']}"  # a number
     return message
 
 

@@ -82,7 +82,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     clustering, probe = probe_of(clusterer) or ("", None)
 
     tasks: dict[str, Any] = {
-        f"agent {name}": partial(agent_probes.probe_agent, agent) for name, (agent, _) in agents.items()
+        f"agent {name}": partial(agent_probes.probe_agent, agent) for name, (agent, *_) in agents.items()
     }
     if probe is not None:
         tasks[clustering] = probe
@@ -93,7 +93,8 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     )
     results = {name: late if result is None else result for name, result in found.items()}
 
-    places = {f"agent {name}": address for name, (_, address) in agents.items()}
+    places = {f"agent {name}": address for name, (_, address, _) in agents.items()}
+    single = {f"agent {name}" for name, (*_, is_single) in agents.items() if is_single}
     if config is not None:
         places[clustering] = "".join(getattr(config.clusterer, "base_url", ()))
     needs_logprobs = config is not None and config.graph.weighting == "probability"
@@ -101,9 +102,9 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     for part, result in results.items():
         place = f"{part} at {places[part]}" if places.get(part) and not part.endswith(places[part]) else part
         named = f"{place} {result.model}" if isinstance(result, EntailmentReport | EmbeddingReport) else place
-        faults = _faults(result, needs_logprobs=needs_logprobs)
+        faults = _faults(result, needs_logprobs=needs_logprobs, is_single=part in single)
         problems += [Problem(part=named, error=fault.error, remedy=fault.remedy) for fault in faults]
-        notes += _notes(part, result)
+        notes += _notes(part, result, is_single=part in single)
     if config is not None:
         notes += other_models(config)
     reports = {name: None if isinstance(result, Failure) else result for name, result in results.items()}
@@ -119,17 +120,24 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     )
 
 
-def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str]]:
-    """Returns an agent for each server, and its address, by name; with several servers the name has the address."""
+def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str, bool]]:
+    """Returns by name, for each server, an agent, the address, and whether the group takes one response a round.
+
+    With several servers the name has the address.
+    """
     n_samples = agent_probes.N_SAMPLES
     if config is None:
-        return {agent.name: (agent, "") for agent in tinyworld_agents(n_samples=n_samples)}
+        return {agent.name: (agent, "", False) for agent in tinyworld_agents(n_samples=n_samples)}
     sections = [(agent, replica) for agent in config.agents for replica in replicas_of(agent)]
     each = config.model_copy(update={"agents": [replica for _, replica in sections]})
     found = {}
     for (section, replica), agent in zip(sections, create_agents(each, n_samples=n_samples), strict=True):
         address = "".join(replica.base_url)
-        found[f"{agent.name} at {address}" if len(section.base_url) > 1 else agent.name] = agent, address
+        found[f"{agent.name} at {address}" if len(section.base_url) > 1 else agent.name] = (
+            agent,
+            address,
+            section.n_samples == 1,
+        )
     return found
 
 
@@ -144,7 +152,7 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def _faults(result: Any, *, needs_logprobs: bool) -> Iterator[Failure]:
+def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[Failure]:
     if isinstance(result, Failure):
         yield result
     elif isinstance(result, EntailmentReport):
@@ -152,7 +160,7 @@ def _faults(result: Any, *, needs_logprobs: bool) -> Iterator[Failure]:
     elif isinstance(result, EmbeddingReport):
         yield from _embedding_faults(result)
     else:
-        if result.ignores_temperature and result.on_greedy == "exclude":
+        if result.ignores_temperature and result.on_greedy == "exclude" and not is_single:
             yield Failure(error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
         if result.n_empty == result.n_returned:
             remedy = 'Raise "max_tokens": a model that reasons may spend them all before it answers'
@@ -192,7 +200,7 @@ def _embedding_faults(report: EmbeddingReport) -> Iterator[Failure]:
         yield Failure(error=f"another answer has a cosine of {other}, not below {threshold}", remedy=remedy)
 
 
-def _notes(part: str, result: Any) -> Iterator[str]:
+def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
     if isinstance(result, Failure | EmbeddingReport):
         return
     if isinstance(result, EntailmentReport):
@@ -201,7 +209,9 @@ def _notes(part: str, result: Any) -> Iterator[str]:
         return
     if result.n_returned < result.n_asked:
         yield f"{part}: returned {result.n_returned} of {result.n_asked} responses"
-    if result.ignores_temperature and result.on_greedy != "exclude":
+    if result.ignores_temperature and is_single:
+        yield f"{part}: {_copies(result)}; it gives one response a round, which counts"
+    elif result.ignores_temperature and result.on_greedy != "exclude":
         counts = "its responses count as one" if result.on_greedy == "count_once" else "all its responses count"
         yield f'{part}: {_copies(result)}; by on_greedy = "{result.on_greedy}" {counts}'
     unclear = result.ignores_temperature is None

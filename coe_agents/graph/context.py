@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, StrictFloat, StrictInt
 
+from coe_agents.extensions import did_you_mean
 from coe_agents.graph.limits import Bounds
 from coe_agents.policy.base import check_threshold
 from coe_agents.rounds.strategy import MOST_SAMPLES
@@ -59,7 +60,9 @@ class CoEContext:
         known = [field.name for field in fields(cls)]
         for key in given:
             if key not in known:
-                raise TypeError(f"the keys of a context must be among {', '.join(known)}; got {key!r}. Correct the key")
+                message = f"the keys of a context must be among {', '.join(known)}; got {key!r}. Correct the key"
+                near = did_you_mean(key, known)
+                raise TypeError(f"{message}. {near}" if near else message)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

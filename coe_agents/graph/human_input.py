@@ -1,6 +1,6 @@
 """Owns interrupts for a person: asking until a reply is valid, and rejecting runs that could not be resumed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from langgraph.config import get_config
@@ -92,4 +92,9 @@ def check_checkpointer() -> None:
 def faults(error: ValidationError) -> str:
     """Returns what is wrong, field by field, without the given values."""
     found = error.errors(include_input=False, include_context=False, include_url=False)
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: {fault['msg']}" for fault in found)
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: {_message(fault)}" for fault in found)
+
+
+def _message(fault: Mapping[str, Any]) -> str:
+    """Returns pydantic's message, unless that one names a class of ours."""
+    return "Input should be an object" if fault["type"].startswith("model_") else str(fault["msg"])

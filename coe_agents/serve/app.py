@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from coe_agents.serve.metrics import Metrics
 
 _CLIENT_GONE = 499
+_NOT_FOUND = (
+    "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: POST /v1/chat/completions"
+)
 _T = TypeVar("_T")
 
 
@@ -116,7 +119,10 @@ async def _respond_to_error(request: Request, error: Exception) -> Response:
     if isinstance(error, ApiError):
         return error.to_response()
     if isinstance(error, HTTPException):  # of the routing: no such address, or another method
-        return ApiError(error.status_code, error.detail, headers=error.headers).to_response()
+        message = _NOT_FOUND if error.status_code == 404 else error.detail
+        if error.status_code == 405:
+            message = f"this address takes another method: {(error.headers or {}).get('Allow', 'POST')}"
+        return ApiError(error.status_code, message, headers=error.headers).to_response()
     return ApiError(500, f"the server failed ({type(error).__name__})").to_response()
 
 

@@ -47,10 +47,10 @@ class RequestLog:
             log_failure(error)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "(another address)"
-            words = " ".join(f"{name} {value}" for name, value in outcome.items())
+            words = "".join(f" {name} {value}" for name, value in outcome.items())
             method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "(another method)"
             seconds = time.monotonic() - start
-            LOG.info("%s %s %d %.2f s %s", method, path, status, seconds, words)
+            LOG.info("%s %s %d %.2f s%s", method, path, status, seconds, words)
             if self._note_request is not None:
                 self._note_request(path, status, seconds)
 

@@ -129,8 +129,8 @@ def test_a_person_decides(reply, action, answer, reason):
         ({"type": "answer", "answer": "  "}, "answer.answer: String should have at least 1 character"),
         ({"type": "answer", "answer": "x" * 20_001}, "answer.answer: String should have at most 20000 characters"),
         ({"candidate": 1}, "all of it: Unable to extract tag"),
-        ("Paris", "all of it: "),
-        (["approve"], "all of it: "),
+        ("Paris", "all of it: Input should be an object"),
+        (["approve"], "all of it: Input should be an object"),
         (0, "all of it: "),
         ("", "all of it: "),
     ],
@@ -316,6 +316,7 @@ def test_agent_chat_ui_decides(decision, action, answer, reason):
         {"decisions": [{"type": "edit", "edited_action": {"name": "other", "args": {"answer": "Metz"}}}]},
         {"decisions": [edit("Lyon", "2. Paris (33%)")]},
         {"type": "approve"},
+        "approve",
     ],
 )
 def test_agent_chat_ui_is_told_what_was_wrong(reply):
@@ -325,6 +326,7 @@ def test_agent_chat_ui_is_told_what_was_wrong(reply):
     (action,) = request["action_requests"]
     assert action["description"].startswith("**Your last reply could not be used: ")
     assert action["args"]["problem"].startswith("Your last reply could not be used: ")
+    assert "_Reviewed" not in action["args"]["problem"]  # a class of ours tells a client nothing
 
 
 def test_where_nobody_answered_there_is_nothing_to_approve():

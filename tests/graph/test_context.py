@@ -126,7 +126,11 @@ def test_it_may_be_an_object():
 @pytest.mark.parametrize(
     ("context", "error", "said"),
     [
-        ({"max_co": 0.4}, TypeError, "must be among agents, n_samples, max_coe, .*; got 'max_co'. Correct the key"),
+        (
+            {"max_co": 0.4},
+            TypeError,
+            "must be among agents, n_samples, max_coe, .*; got 'max_co'. Correct the key. Did you",
+        ),
         ({"max_coe": "0.4"}, TypeError, '"max_coe" of the context must be a number'),
         ({"max_coe": -1}, ValueError, '"max_coe" of the context must be a number of nats of at least 0; got -1'),
         ({"max_coe": math.inf}, ValueError, '"max_coe" of the context must be finite'),

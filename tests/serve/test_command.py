@@ -38,6 +38,13 @@ def test_a_key_that_is_not_set_is_no_key(value, monkeypatch):
     assert "COE_PLANTED is not set" in " ".join(done.stderr.replace("│", " ").split())
 
 
+def test_a_key_in_place_of_its_name_is_not_shown():
+    done = run("serve", "--api-key-env", "sk-planted")
+    assert done.returncode == 2
+    assert "NAME of an environment variable" in " ".join(done.stderr.replace("│", " ").split())
+    assert "planted" not in done.stdout + done.stderr
+
+
 def test_a_strategy_that_asks_a_person_is_refused(tmp_path):
     file = tmp_path / "coe.toml"
     clarify = '[graph]\nmax_rounds = 2\nstrategies = { unknown = "clarify" }\n'
@@ -53,7 +60,7 @@ def test_a_port_in_use_is_one_message(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run("serve", "--config", file, "--port", taken.getsockname()[1])
     assert done.returncode == 1
-    assert "Address already in use" in done.stderr
+    assert "is taken: Address already in use. Choose another with --port; 0 takes a free one" in done.stderr
 
 
 @pytest.mark.slow

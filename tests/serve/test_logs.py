@@ -39,6 +39,7 @@ async def test_a_line_for_each_request(log):
     assert lines[0].endswith(" action abstain regime conflict coe 1.099")
     assert "GET /v1/models 200" in lines[1]
     assert "GET (another address) 404" in lines[2]
+    assert not any(line.endswith(" ") for line in lines)
     assert "secret" not in "".join(lines)
 
 

@@ -55,7 +55,7 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
 def show_examination(examination: Examination, *, console: Console | None = None) -> None:
     """Prints the findings of `doctor`."""
     console = console or Console(highlight=False)
-    heads = ("agent", "reachable", "loading", "latency", "n at once", "log-probs", "distinct", "tokens")
+    heads = ("agent", "reachable", "loading", "latency", "n at once", "logprobs", "distinct", "tokens")
     rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
     console.print(_table(heads, rows))
     console.print()

@@ -171,10 +171,10 @@ def without_tie(decision: Decision, measurement: Measurement, policy: object) ->
     if decision.action != "answer" or not measurement.tied or decision.trusted_answer:
         return decision
     reason = f"{len(measurement.tied)} answers share the lead, and a tie is never answered"
-    return Decision(_otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason)
+    return Decision(otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason)
 
 
-def _otherwise(policy: object) -> Action:
+def otherwise(policy: object) -> Action:
     """Returns the action of a policy where it does not answer."""
     action: Any = getattr(policy, "otherwise", None)
     is_action = isinstance(action, str) and action in ACTIONS and action != "answer"

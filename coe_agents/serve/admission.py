@@ -74,9 +74,22 @@ async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
     except TimeoutError:
         raise ApiError(408, f"a request must arrive within {_LONGEST_UPLOAD:g} s. Send it again") from None
     try:
-        content = json.loads(body)
+        content = json.loads(body, object_pairs_hook=_to_object, parse_constant=_refuse)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise ApiError(400, "the body must be a JSON object. Correct it")
+        raise ApiError(400, "the body must be a JSON object in which each name appears once. Correct it")
     return content
+
+
+def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses a name that appears twice: what checked the request before might have read the other value."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError
+    return content
+
+
+def _refuse(constant: str) -> None:
+    """Refuses NaN and the infinities, which are no JSON."""
+    raise ValueError

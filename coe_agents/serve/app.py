@@ -51,6 +51,7 @@ def create_app(
 
     Raises:
         ImportError: If metrics are asked for, and OpenTelemetry's exporter is not installed.
+        ValueError: If the key is blank.
     """
     measured = _create_metrics(lambda: admission.n_inside) if metrics else None
     runs = Runs(group, [measured.telemetry] if measured else [])
@@ -96,7 +97,9 @@ def create_app(
     if measured:
         routes.append(Route("/metrics", measured.show))
     handlers = dict.fromkeys((ApiError, HTTPException, Exception), _respond_to_error)
-    admission = Admission(Starlette(routes=routes, exception_handlers=handlers), most=max_requests)
+    answering = Starlette(routes=routes, exception_handlers=handlers)
+    answering.router.redirect_slashes = False
+    admission = Admission(answering, most=max_requests)
     paths = frozenset(route.path for route in routes)
     note_request = measured.note_request if measured else None
     return RequestLog(Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request)

@@ -1,4 +1,4 @@
-"""Owns a caller's connection: how large the head of a request may be, and how long a caller may keep the server waiting.
+"""Owns a caller's connection: how large the head of a request may be, and for how long a caller may do nothing.
 
 uvicorn itself waits without end for the rest of a head, and for a caller who does not read; with httptools it also
 takes a head of any size. All of this comes before the key is checked.

@@ -7,8 +7,8 @@ A page of another site can make a browser send requests to a server on this mach
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from coe_agents.serve.api_error import ApiError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_HOST = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<address>[\da-fA-F:.]+)\])(?::\d{1,5})?", re.ASCII)
 _OPEN = "/health"
 """Needs no key: it shows nothing."""
 _POLICY = (
@@ -39,10 +40,17 @@ class Guard:
         hosts: The names of the server, without ports.
         key: What a caller must send as `Authorization: Bearer KEY`, or a browser as the password of any user; None
             lets everybody ask.
+
+    Raises:
+        ValueError: If the key is blank.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], key: str | None) -> None:
         self._app, self._hosts = app, {host.lower() for host in hosts}
+        if key is not None and not key.strip():
+            raise ValueError(
+                '"key" must not be blank; everybody could send it. Set it, or pass None to let everybody ask'
+            )
         self._key = None if key is None else key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,7 +91,7 @@ class Guard:
 
     def _has_key(self, authorization: str) -> bool:
         scheme, _, sent = authorization.partition(" ")
-        given = sent.strip().encode("latin-1")
+        given = sent.strip(" \t").encode("latin-1")
         if scheme.lower() == "basic":
             try:
                 given = base64.b64decode(given, validate=True).partition(b":")[2]
@@ -95,8 +103,6 @@ class Guard:
 
 
 def _name_of(host: str) -> str:
-    """Returns the name in a `Host` header, without the port; "" if it is malformed."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    """Returns the name in a `Host` header, in lower case and without the port; "" if it is malformed."""
+    found = _HOST.fullmatch(host)
+    return (found["name"] or found["address"]).lower() if found else ""

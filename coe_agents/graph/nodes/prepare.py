@@ -91,7 +91,8 @@ def without_refusals(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Returns a conversation without the turns that a gate did not answer: neither its refusal nor the question.
 
     Models that see a refusal tend to refuse, and many chat templates do not accept two messages of the user in a row. A
-    refusal is recognised by its decision or, where a client sent the conversation without it, by its text.
+    refusal is recognised by its decision or, where a client sent the conversation without it, by the field `refusal` of
+    OpenAI's API or by its text.
     """
     kept: list[AnyMessage] = []
     for message in messages:
@@ -108,6 +109,10 @@ def _is_refusal(message: AnyMessage) -> bool:
     decision = message.response_metadata.get("decision")
     if isinstance(decision, dict) and "action" in decision:
         return bool(decision["action"] != "answer")
+    if (
+        message.additional_kwargs.get("refusal") and not message.text
+    ):  # as OpenAI's API, and `coe-agents serve`, mark it
+        return True
     return message.text.startswith(tuple(WITHHELD.values()))
 
 

@@ -19,7 +19,7 @@ LONGEST_READ = 30.0
 
 
 class Connection(H11Protocol):
-    """Speaks HTTP with one caller, and hangs up on one who neither sends nor reads."""
+    """Speaks HTTP with one caller, and drops the connection of one who neither sends nor reads."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -128,6 +128,11 @@ def test_it_may_be_an_object():
     [
         ({"max_co": 0.4}, TypeError, "must be among agents, n_samples, max_coe, .*; got 'max_co'. Correct the key"),
         ({"max_coe": "0.4"}, TypeError, '"max_coe" of the context must be a number'),
+        ({"max_coe": True}, TypeError, '"max_coe" of the context must be a number; got True'),
+        ({"max_coe": 10**400}, ValueError, "must be below 1e308"),
+        ({"max_rounds": 10**5000}, ValueError, "must be below 1e308"),
+        ({"deadline": 10**400}, ValueError, "must be below 1e308"),
+        ({"token_budget": True}, TypeError, '"token_budget" must be a number'),
         ({"max_coe": -1}, ValueError, '"max_coe" of the context must be a number of nats of at least 0; got -1'),
         ({"max_coe": math.inf}, ValueError, '"max_coe" of the context must be finite'),
         ({"max_coe": math.nan}, ValueError, "of at least 0; got nan"),

@@ -27,7 +27,7 @@ def connected(address, **options):
 
 
 def ends(caller):
-    """Whether the server hangs up."""
+    """Whether the server drops the connection."""
     try:
         while caller.recv(65_536):
             pass

@@ -40,7 +40,7 @@ def prepare_node(
                 f'("{MAX_QUESTION_CHARS}" of the graph); got {len(asked)}. '
                 "Shorten it, or build the graph with a higher bound"
             )
-        shown = [conversation[-1]] if history == "question" else without_refusals(conversation)
+        shown = _shown(conversation, asked, history)
         return {
             "asked": asked,
             "allowed": _choices(state.get("choices")),
@@ -85,6 +85,19 @@ def _read_question(state: CoEState) -> tuple[str, list[AnyMessage], list[AnyMess
     is_last = bool(added) and isinstance(added[-1], HumanMessage) and texts[-1] == question
     asked: list[AnyMessage] = [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
     return question, asked, [*messages, *asked] if added else asked
+
+
+def _shown(conversation: Sequence[AnyMessage], question: str, history: History) -> list[AnyMessage]:
+    """Returns what the agents see; the question is always there, also where a refusal of it follows."""
+    place = max(
+        number
+        for number, message in enumerate(conversation)
+        if isinstance(message, HumanMessage) and message.text.strip() == question
+    )
+    if history == "question":
+        return [conversation[place]]
+    after = [message for message in conversation[place + 1 :] if not _is_refusal(message)]
+    return [*without_refusals(conversation[:place]), conversation[place], *after]
 
 
 def without_refusals(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -46,3 +46,8 @@ class ApiError(Exception):
 def json_response(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Returns JSON in ASCII: a lone surrogate in a model's text could not be encoded."""
     return Response(json.dumps(content), status, headers, media_type="application/json")
+
+
+def caller_gone() -> ApiError:
+    """Returns the error of a request whose caller dropped the connection; nobody receives it."""
+    return ApiError(499, "the caller dropped the connection")

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from coe_agents.serve.admission import Admission, read_object
-from coe_agents.serve.api_error import ApiError, json_response
+from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import check_model, read_chat_request
 from coe_agents.serve.completion import to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
@@ -26,7 +26,6 @@ from coe_agents.serve.runs import Runs
 if TYPE_CHECKING:
     from coe_agents.serve.metrics import Metrics
 
-_CLIENT_GONE = 499
 _T = TypeVar("_T")
 
 
@@ -134,7 +133,7 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
         await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise ApiError(_CLIENT_GONE, "the caller dropped the connection")
+        raise caller_gone()
     finally:
         for task in (working, gone):
             task.cancel()

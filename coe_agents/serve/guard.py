@@ -67,7 +67,9 @@ class Guard:
         try:
             self._check(scope)
         except ApiError as error:
-            await error.to_response()(scope, receive, send_protected)
+            response = error.to_response()
+            response.headers["connection"] = "close"  # its body is not read
+            await response(scope, receive, send_protected)
             return
         await self._app(scope, receive, send_protected)
 
@@ -78,6 +80,8 @@ class Guard:
             raise ApiError(
                 400, 'the header "Host" must be a name of this server. The operator adds one with --allow-host'
             )
+        if "transfer-encoding" in headers and "content-length" in headers:
+            raise ApiError(400, "the length of a request must be given once. Omit Content-Length or Transfer-Encoding")
         if any(origin.partition("://")[2].lower() != hosts[0].lower() for origin in origins):
             raise ApiError(403, "a page of another site must not ask this server. Open its own page at /")
         if self._key is not None and scope["path"] != _OPEN and not self._has_key(headers.get("authorization", "")):

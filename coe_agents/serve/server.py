@@ -3,12 +3,15 @@
 import logging
 import signal
 import socket
+import warnings
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from coe_agents.serve.connection import MAX_HEAD_BYTES, Connection
 
+_LOG = logging.getLogger("coe_agents.serve")
 _KEEP_ALIVE = 75
 """Seconds; longer than clients keep a connection, so that none sends a request into one that is being closed."""
 _SHOWN = ("coe_agents.serve", "uvicorn")
@@ -76,9 +79,22 @@ def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
             signal.signal(each, signal.SIG_DFL)
 
 
+def log_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    """Logs the kind of a warning, and where it was given; its message may quote a response, as pydantic's do."""
+    _LOG.warning("%s at %s:%d", category.__name__, filename, lineno)
+
+
 def set_up_logs() -> None:
     """Writes records of our own from INFO on, and of others from WARNING on, to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    warnings.showwarning = log_warning
     logging.getLogger("coe_agents.serve").setLevel(logging.INFO)

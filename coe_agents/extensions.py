@@ -74,6 +74,10 @@ def origin_of(entry: EntryPoint) -> str:
     return ", ".join(part for part in (value, file, package) if part)
 
 
+_LONGEST_NAME = 200
+"""Characters; a name from outside may be of any length, and comparing takes time."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns a question about the nearest of some names; "" if none is near.
 
@@ -81,5 +85,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         >>> did_you_mean("opnai", ["anthropic", "openai"]), did_you_mean("x", ["openai"])
         ('Did you mean "openai"?', '')
     """
-    near = get_close_matches(name, list(known), n=1)
+    near = get_close_matches(name[:_LONGEST_NAME], list(known), n=1)
     return f'Did you mean "{near[0]}"?' if near else ""

@@ -1,6 +1,7 @@
 """Owns `CoEContext`: what one run, or an assistant of a server, changes about a graph."""
 
 import math
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -92,7 +93,9 @@ class CoEContext:
 def _check_agents(agents: object) -> None:
     is_list = isinstance(agents, Sequence) and not isinstance(agents, str | bytes)
     if not is_list or not all(isinstance(name, str) for name in agents):  # type: ignore[attr-defined]
-        raise TypeError(f'"agents" of the context must be a list of names; got {agents!r}. Write ["a", "b"]')
+        raise TypeError(
+            f'"agents" of the context must be a list of names; got {reprlib.repr(agents)}. Write ["a", "b"]'
+        )
     if not agents or len(set(agents)) < len(agents):  # type: ignore[arg-type, call-overload]
         raise ValueError(
             f'"agents" of the context must hold at least one name, each once; got {agents!r}. Omit it for all agents'

@@ -58,7 +58,7 @@ def _again(received: list[Message], receive: Receive) -> Receive:
 def _problem_of(body: bytes) -> str | None:
     try:
         given = json.loads(body)
-    except ValueError:  # the server's own error says more
+    except (ValueError, RecursionError):  # the server's own error says more
         return None
     for context in _contexts(given):
         try:

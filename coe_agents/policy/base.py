@@ -163,10 +163,14 @@ def without_tie(decision: Decision, measurement: Measurement, policy: object) ->
     if decision.action != "answer" or not measurement.tied or decision.trusted_answer:
         return decision
     reason = f"{len(measurement.tied)} answers share the lead, and a tie is never answered"
+    return Decision(otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason)
+
+
+def otherwise(policy: object) -> Action:
+    """Returns the action of a policy where it does not answer."""
     action: Any = getattr(policy, "otherwise", None)
-    if hasattr(policy, "actions") or action not in ACTIONS or action == "answer":
-        action = "abstain"
-    return Decision(action, None, f"{reason}; {decision.reason}" if decision.reason else reason)
+    is_action = isinstance(action, str) and action in ACTIONS and action != "answer"
+    return action if is_action and not hasattr(policy, "actions") else "abstain"
 
 
 def check_action(action: Action, *, where: str) -> Action:

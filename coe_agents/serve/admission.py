@@ -7,15 +7,18 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from coe_agents.serve.api_error import ApiError
+from coe_agents.serve.api_error import ApiError, caller_gone
 
 _LONGEST_UPLOAD = 30.0
 """Seconds in which a body must have arrived."""
 _LONGEST_WAIT = 60
 """Seconds; OpenAI's clients follow no `Retry-After` above it."""
+
+_CLOSE = {"connection": "close"}
+"""Where a body is left unread: the rest of it would still arrive."""
 
 
 class Admission:
@@ -70,13 +73,32 @@ async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
             async for part in request.stream():
                 body += part
                 if len(body) > max_bytes:
-                    raise ApiError(413, f"a request must have at most {max_bytes} bytes. Shorten the conversation")
+                    raise ApiError(
+                        413, f"a request must have at most {max_bytes} bytes. Shorten the conversation", headers=_CLOSE
+                    )
     except TimeoutError:
-        raise ApiError(408, f"a request must arrive within {_LONGEST_UPLOAD:g} s. Send it again") from None
+        raise ApiError(
+            408, f"a request must arrive within {_LONGEST_UPLOAD:g} s. Send it again", headers=_CLOSE
+        ) from None
+    except ClientDisconnect:
+        raise caller_gone() from None
     try:
-        content = json.loads(body)
+        content = json.loads(body, object_pairs_hook=_to_object, parse_constant=_refuse)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise ApiError(400, "the body must be a JSON object. Correct it")
+        raise ApiError(400, "the body must be a JSON object in which each name appears once. Correct it")
     return content
+
+
+def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses a name that appears twice: what checked the request before might have read the other value."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError
+    return content
+
+
+def _refuse(constant: str) -> None:
+    """Refuses NaN and the infinities, which are no JSON."""
+    raise ValueError

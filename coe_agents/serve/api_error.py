@@ -8,6 +8,9 @@ from starlette.responses import Response
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
+_LONGEST = 1000
+"""Characters of a message, which may repeat a name from the request."""
+
 
 class ApiError(Exception):
     """A request that is not answered.
@@ -30,7 +33,8 @@ class ApiError(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.message, self.param, self.code, self.headers = status, message, param, code, headers
+        self.status, self.message, self.code, self.headers = status, message[:_LONGEST], code, headers
+        self.param = param and param[:_LONGEST]
 
     def to_response(self) -> Response:
         """Returns the error in the form that OpenAI's API gives it."""
@@ -42,3 +46,8 @@ class ApiError(Exception):
 def json_response(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Returns JSON in ASCII: a lone surrogate in a model's text could not be encoded."""
     return Response(json.dumps(content), status, headers, media_type="application/json")
+
+
+def caller_gone() -> ApiError:
+    """Returns the error of a request whose caller dropped the connection; nobody receives it."""
+    return ApiError(499, "the caller dropped the connection")

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from coe_agents.serve.admission import Admission, read_object
-from coe_agents.serve.api_error import ApiError, json_response
+from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import check_model, read_chat_request
 from coe_agents.serve.completion import to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
@@ -26,7 +26,6 @@ from coe_agents.serve.runs import Runs
 if TYPE_CHECKING:
     from coe_agents.serve.metrics import Metrics
 
-_CLIENT_GONE = 499
 _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: POST /v1/chat/completions"
 )
@@ -54,6 +53,7 @@ def create_app(
 
     Raises:
         ImportError: If metrics are asked for, and OpenTelemetry's exporter is not installed.
+        ValueError: If the key is blank.
     """
     measured = _create_metrics(lambda: admission.n_inside) if metrics else None
     runs = Runs(group, [measured.telemetry] if measured else [])
@@ -99,7 +99,9 @@ def create_app(
     if measured:
         routes.append(Route("/metrics", measured.show))
     handlers = dict.fromkeys((ApiError, HTTPException, Exception), _respond_to_error)
-    admission = Admission(Starlette(routes=routes, exception_handlers=handlers), most=max_requests)
+    answering = Starlette(routes=routes, exception_handlers=handlers)
+    answering.router.redirect_slashes = False
+    admission = Admission(answering, most=max_requests)
     paths = frozenset(route.path for route in routes)
     note_request = measured.note_request if measured else None
     return RequestLog(Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request)
@@ -137,7 +139,7 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
         await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise ApiError(_CLIENT_GONE, "the caller dropped the connection")
+        raise caller_gone()
     finally:
         for task in (working, gone):
             task.cancel()

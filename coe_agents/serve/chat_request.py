@@ -6,6 +6,7 @@ from typing import Any
 
 from coe_agents.extensions import did_you_mean
 from coe_agents.serve.api_error import ApiError
+from coe_agents.serve.refusal import is_refusal
 
 _HAS_NO_EFFECT = (
     "temperature",
@@ -47,6 +48,8 @@ _REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
 }
 """Values that ask for nothing, and why others are refused."""
 _KNOWN = ("model", "messages", "stream", "stream_options", "coe", *_HAS_NO_EFFECT, *_ABOUT_THE_CALLER, *_REFUSED)
+_MOST_MESSAGES = 2048
+"""As OpenAI's API allows; each takes a thousand times its text in memory if it is short."""
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
@@ -115,6 +118,8 @@ def check_model(name: object, model: str) -> None:
 def _read_messages(given: Any) -> list[dict[str, str]]:
     if not isinstance(given, list) or not given:
         raise _fault("messages", '"messages" must be a list of at least one message. Add the question')
+    if len(given) > _MOST_MESSAGES:
+        raise _fault("messages", f'"messages" must hold at most {_MOST_MESSAGES}; got {len(given)}. Omit earlier ones')
     messages = [_read_message(message, f"messages[{place}]") for place, message in enumerate(given)]
     if messages[-1]["role"] != "user" or not messages[-1]["content"].strip():
         raise _fault("messages", 'the last of "messages" must be a text of the role "user": the question. Add it')
@@ -126,10 +131,25 @@ def _read_message(message: Any, place: str) -> dict[str, str]:
         raise _fault(place, f'"role" of {place} must be one of {", ".join(_ROLES)}. The group has no tools')
     if message.get("tool_calls") or message.get("function_call") or message.get("audio"):
         raise _fault(place, f"{place} must be text: tool calls and audio are not supported. Omit them")
+    content, role = message.get("content"), _ROLES[message["role"]]
+    if role == "assistant" and _is_refusal(message):
+        return {"role": role, "content": "", "refusal": "withheld"}  # the graph shows no such turn to the agents
+    return {"role": role, "content": _text(content, f"{place}.content")}
+
+
+def _is_refusal(message: Mapping[str, Any]) -> bool:
+    """Whether a message of the assistant is a refusal of this server, in any form in which clients return it.
+
+    It is in "refusal", in a part of that type, in the text, or lost, so that the text is empty.
+    """
     content = message.get("content")
-    if content is None and message["role"] == "assistant":
-        content = message.get("refusal") or ""
-    return {"role": _ROLES[message["role"]], "content": _text(content, f"{place}.content")}
+    texts = [content]
+    if isinstance(content, list):
+        texts = [
+            None if _is_part(part, "refusal") else part.get("text") if _is_part(part, "text") else part
+            for part in content
+        ]
+    return all(text is None or (isinstance(text, str) and (not text.strip() or is_refusal(text))) for text in texts)
 
 
 def _text(content: Any, place: str) -> str:
@@ -139,15 +159,15 @@ def _text(content: Any, place: str) -> str:
         raise _fault(place, f"{place} must be a string or a list of text parts. Correct it")
     texts = []
     for part in content:
-        text = (
-            part.get(part.get("type"))
-            if isinstance(part, Mapping) and part.get("type") in ("text", "refusal")
-            else None
-        )
+        text = next((part.get(kind) for kind in ("text", "refusal") if _is_part(part, kind)), None)
         if not isinstance(text, str):
             raise _fault(place, f"{place} must be text: images, audio and files are not supported. Omit them")
         texts.append(text)
     return "\n".join(texts)
+
+
+def _is_part(part: Any, kind: str) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == kind
 
 
 def _mapping(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """Owns a decision as a chat completion: whole, or as the chunks of a stream."""
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,8 @@ from typing import Any
 from coe_agents.serve.refusal import refusal
 
 _NUMBERS = ("regime", "coe", "aleatoric", "epistemic", "divergence", "interval", "surprisal", "n_rounds", "conformity")
+
+_CLASS = re.compile(r"[A-Za-z_]\w*(?:Error|Exception|Timeout)", re.ASCII)
 
 
 def to_completion(decision: Mapping[str, Any], *, model: str, ignored: Sequence[str] = ()) -> dict[str, Any]:
@@ -49,7 +52,7 @@ def to_chunks(
 
 def numbers_of(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the action, the numbers, and which agents failed with which kind of error."""
-    failed = {name: error.partition(":")[0] for name, error in decision["failed_agents"].items()}
+    failed = {name: _kind_of(error) for name, error in decision["failed_agents"].items()}
     return {
         "action": decision["action"],
         "decided_by": decision["decided_by"],
@@ -60,6 +63,12 @@ def numbers_of(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
         "failed_agents": failed,
         "ignored": list(ignored),
     }
+
+
+def _kind_of(error: str) -> str:
+    """Returns the class of an error; an agent of your own may report one in any words, and quote a response."""
+    kind, colon, _ = error.partition(":")
+    return kind if colon and _CLASS.fullmatch(kind) else "Error"
 
 
 def _said(decision: Mapping[str, Any]) -> dict[str, str | None]:

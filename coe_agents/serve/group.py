@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from coe_agents.graph import create_coe_graph
 from coe_agents.policy import Policy
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.rounds import Strategies
-from coe_agents.serve.limits import Limits, StricterPolicy, thresholds_of
+from coe_agents.serve.limits import Limits, create_stricter_policy, thresholds_of
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.tinyworld.examples import EXAMPLES
 from coe_agents.types import Agent
@@ -103,8 +103,9 @@ class Group:
     def compile(self, limits: Limits) -> Any:
         """Returns the compiled graph within the lower limits of a request."""
         lower = {name: value for name in _OF_GRAPH[:2] if (value := getattr(limits, name)) is not None}
-        is_stricter = any(value is not None for name, value in asdict(limits).items() if name not in _OF_GRAPH)
-        policy = StricterPolicy(self.policy, limits) if is_stricter else self.policy
+        if limits == Limits():
+            return self.create_graph(self.policy).compile()
+        policy = create_stricter_policy(self.policy, limits, max_rounds=self.limits.max_rounds or 1)
         return self.create_graph(policy, **lower).compile()
 
     def describe(self) -> dict[str, Any]:

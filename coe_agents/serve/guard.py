@@ -7,8 +7,8 @@ A page of another site can make a browser send requests to a server on this mach
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from coe_agents.serve.api_error import ApiError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_HOST = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<address>[\da-fA-F:.]+)\])(?::\d{1,5})?", re.ASCII)
 _OPEN = "/health"
 """Needs no key: it shows nothing."""
 _POLICY = (
@@ -39,10 +40,17 @@ class Guard:
         hosts: The names of the server, without ports.
         key: What a caller must send as `Authorization: Bearer KEY`, or a browser as the password of any user; None
             lets everybody ask.
+
+    Raises:
+        ValueError: If the key is blank.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], key: str | None) -> None:
         self._app, self._hosts = app, {host.lower() for host in hosts}
+        if key is not None and not key.strip():
+            raise ValueError(
+                '"key" must not be blank; everybody could send it. Set it, or pass None to let everybody ask'
+            )
         self._key = None if key is None else key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,7 +67,9 @@ class Guard:
         try:
             self._check(scope)
         except ApiError as error:
-            await error.to_response()(scope, receive, send_protected)
+            response = error.to_response()
+            response.headers["connection"] = "close"  # its body is not read
+            await response(scope, receive, send_protected)
             return
         await self._app(scope, receive, send_protected)
 
@@ -70,6 +80,8 @@ class Guard:
             raise ApiError(
                 400, 'the header "Host" must be a name of this server. The operator adds one with --allow-host'
             )
+        if "transfer-encoding" in headers and "content-length" in headers:
+            raise ApiError(400, "the length of a request must be given once. Omit Content-Length or Transfer-Encoding")
         if any(origin.partition("://")[2].lower() != hosts[0].lower() for origin in origins):
             raise ApiError(403, "a page of another site must not ask this server. Open its own page at /")
         if self._key is not None and scope["path"] != _OPEN and not self._has_key(headers.get("authorization", "")):
@@ -83,7 +95,7 @@ class Guard:
 
     def _has_key(self, authorization: str) -> bool:
         scheme, _, sent = authorization.partition(" ")
-        given = sent.strip().encode("latin-1")
+        given = sent.strip(" \t").encode("latin-1")
         if scheme.lower() == "basic":
             try:
                 given = base64.b64decode(given, validate=True).partition(b":")[2]
@@ -95,8 +107,6 @@ class Guard:
 
 
 def _name_of(host: str) -> str:
-    """Returns the name in a `Host` header, without the port; "" if it is malformed."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    """Returns the name in a `Host` header, in lower case and without the port; "" if it is malformed."""
+    found = _HOST.fullmatch(host)
+    return (found["name"] or found["address"]).lower() if found else ""

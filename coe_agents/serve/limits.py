@@ -7,10 +7,9 @@ from typing import Any
 
 from coe_agents.extensions import did_you_mean
 from coe_agents.policy import CalibratedPolicy, Decision, Measurement, Policy
-from coe_agents.policy.base import ACTIONS, SettlingPolicy, regime_thresholds
+from coe_agents.policy.base import SettlingPolicy, otherwise, regime_thresholds
 from coe_agents.policy.gate import is_finite
 from coe_agents.policy.wording import coe_in_words
-from coe_agents.types import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +117,7 @@ def _at_most(name: str, value: Any, limit: float | None) -> float:
         raise LooseningError(name, f'"{name}" must be {_KINDS[name]}. Correct it, or omit it')
     if limit is not None and value > limit:
         raise LooseningError(name, f'"{name}" must be at most {limit:g}, the operator\'s; got {value:g}. Lower it')
-    return value if name in _COUNTS else float(value)
+    return value if name in _COUNTS else float(value) + 0.0  # 0.0 for -0.0
 
 
 def thresholds_of(policy: Policy) -> Limits:
@@ -136,30 +135,42 @@ def thresholds_of(policy: Policy) -> Limits:
 class StricterPolicy:
     """Answers where a policy answers and CoE and its parts are within a request's limits, too.
 
-    Elsewhere it does what the policy does where it does not answer.
+    Elsewhere it does what the policy does where it does not answer. See `create_stricter_policy`.
 
     Args:
         policy: The operator's.
         limits: The request's.
+        max_rounds: The operator's: a policy may answer in the last round what it would ask again before. The graph ends
+            the rounds of the request; the policy does not know.
     """
 
-    def __init__(self, policy: Policy, limits: Limits) -> None:
-        self.policy, self.limits = policy, limits
+    def __init__(self, policy: Policy, limits: Limits, *, max_rounds: int) -> None:
+        self.policy, self.limits, self.max_rounds = policy, limits, max_rounds
         self.aleatoric_threshold, self.epistemic_threshold = regime_thresholds(policy)
-        otherwise: Action = getattr(policy, "otherwise", "abstain")
-        self.otherwise: Action = otherwise if otherwise in ACTIONS and otherwise != "answer" else "abstain"
+        self.otherwise = otherwise(policy)
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the policy's decision, or its `otherwise` in place of an answer above a limit."""
-        decision = self.policy.decide(measurement, round=round, max_rounds=max_rounds)
+        decision = self.policy.decide(measurement, round=round, max_rounds=self.max_rounds)
         if decision.action != "answer":
             return decision
         measured = (measurement.comparable_coe, measurement.aleatoric, measurement.comparable_epistemic)
         for name, value, limit in zip(_COMPARED, measured, self._compared(), strict=True):
-            if value > limit:
+            if not value <= limit:  # nor an answer whose uncertainty is no number
                 what = coe_in_words(measurement) if name == "max_coe" else f"{name.partition('_')[0]} {value:.3f}"
                 return Decision(self.otherwise, None, f"{what} exceeds {limit:g} nats, the limit of this request")
         return decision
+
+    def _compared(self) -> tuple[float, ...]:
+        values = (getattr(self.limits, name) for name in _COMPARED)
+        return tuple(math.inf if value is None else value for value in values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.policy!r}, {self.limits!r})"
+
+
+class SettlingStricterPolicy(StricterPolicy):
+    """The same for a policy that lets adaptive sampling stop early."""
 
     def is_settled(self, measurement: Measurement) -> bool:
         """Returns whether the policy is settled, and each part of CoE will stay on its side of its limit.
@@ -174,9 +185,12 @@ class StricterPolicy:
         ranges = (forecast.total, forecast.aleatoric, forecast.epistemic)
         return all(low > limit or high <= limit for (low, high), limit in zip(ranges, self._compared(), strict=True))
 
-    def _compared(self) -> tuple[float, ...]:
-        values = (getattr(self.limits, name) for name in _COMPARED)
-        return tuple(math.inf if value is None else value for value in values)
 
-    def __repr__(self) -> str:
-        return f"StricterPolicy({self.policy!r}, {self.limits!r})"
+def create_stricter_policy(policy: Policy, limits: Limits, *, max_rounds: int) -> StricterPolicy:
+    """Returns the policy within a request's limits; see `StricterPolicy`.
+
+    It lets adaptive sampling stop early only where the policy does. Under another one all responses are sampled at
+    once; in steps, a token budget could end the sampling, and fewer responses measure less uncertainty.
+    """
+    kind = SettlingStricterPolicy if isinstance(policy, SettlingPolicy) else StricterPolicy
+    return kind(policy, limits, max_rounds=max_rounds)

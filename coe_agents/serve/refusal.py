@@ -34,6 +34,11 @@ def refusal(decision: Mapping[str, Any]) -> str:
     return f"{sentence} CoE {decomposition(**parts, divergence=decision['divergence'] or 'kl')}."
 
 
+def is_refusal(text: str) -> bool:
+    """Returns whether a text is a sentence of `refusal`, as a client that keeps it as plain text sends it back."""
+    return text.startswith(tuple(f"{head}: " for head in _HEADS.values()))
+
+
 def _cause(decision: Mapping[str, Any]) -> str:
     if decision.get("is_late"):
         return str(decision["reason"])

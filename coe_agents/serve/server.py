@@ -3,10 +3,17 @@
 import logging
 import signal
 import socket
+import warnings
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from coe_agents.serve.connection import MAX_HEAD_BYTES, Connection
+
+_LOG = logging.getLogger("coe_agents.serve")
+_KEEP_ALIVE = 75
+"""Seconds; longer than clients keep a connection, so that none sends a request into one that is being closed."""
 _SHOWN = ("coe_agents.serve", "uvicorn")
 
 
@@ -42,27 +49,46 @@ def address_of(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
-    """Serves until SIGINT or SIGTERM; questions in flight are then answered for up to `grace` seconds."""
-    set_up_logs()
+def create_server(app: ASGIApp, *, grace: int) -> uvicorn.Server:
+    """Returns the server of an application; `grace` is for how many seconds it answers once it is told to end."""
     config = uvicorn.Config(
         app,
+        http=Connection,
+        ws="none",
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        ws="none",
-        timeout_keep_alive=75,
+        timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=grace,
     )
+    return uvicorn.Server(config)
+
+
+def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
+    """Serves until SIGINT or SIGTERM; questions in flight are then answered for up to `grace` seconds."""
+    set_up_logs()
     signals = (signal.SIGINT, signal.SIGTERM)
     for each in signals:  # uvicorn raises the signal again once it has ended
         signal.signal(each, signal.SIG_IGN)
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        create_server(app, grace=grace).run(sockets=[listening])
     finally:
         for each in signals:
             signal.signal(each, signal.SIG_DFL)
+
+
+def log_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    """Logs the kind of a warning, and where it was given; its message may quote a response, as pydantic's do."""
+    _LOG.warning("%s at %s:%d", category.__name__, filename, lineno)
 
 
 def set_up_logs() -> None:
@@ -70,4 +96,5 @@ def set_up_logs() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    warnings.showwarning = log_warning
     logging.getLogger("coe_agents.serve").setLevel(logging.INFO)

@@ -41,6 +41,18 @@ async def test_an_unknown_key_is_refused(path, given):
     assert "got 'max_co'. Correct the key" in response.json()["detail"]
 
 
+@pytest.mark.parametrize("value", ["true", "1" + "0" * 400, "[" * 300 + "]" * 300])
+async def test_a_value_that_is_no_threshold_is_refused(value):
+    response = await post("/runs/wait", b'{"context": {"max_coe": %s}}' % value.encode())
+    assert response.status_code == 422
+    assert len(response.content) < 300
+
+
+async def test_what_cannot_be_parsed_reaches_the_server():
+    body = b'{"context": ' + b"[" * 100_000
+    assert (await post("/runs/wait", body)).content == body
+
+
 async def test_a_value_out_of_range_is_refused():
     response = await post("/assistants/1", {"context": {"n_samples": 0}}, method="PATCH")
     assert (response.status_code, response.json()["detail"][:11]) == (422, '"n_samples"')

@@ -9,10 +9,8 @@ import tempfile
 import threading
 from contextlib import contextmanager
 
-import uvicorn
-
 from coe_agents.serve import create_app
-from coe_agents.serve.server import address_of, open_socket
+from coe_agents.serve.server import address_of, create_server, open_socket
 
 PATIENCE = 60.0
 CONFIG = """\
@@ -35,8 +33,14 @@ max_coe = {max_coe}
 @contextmanager
 def serving(group, **options):
     """Serves the group for as long as the context lasts; yields the server's address."""
-    config = uvicorn.Config(create_app(group, **options), log_config=None, access_log=False, ws="none")
-    server = uvicorn.Server(config)
+    with serving_app(create_app(group, **options)) as address:
+        yield address
+
+
+@contextmanager
+def serving_app(app):
+    """Serves an application for as long as the context lasts, as the command does; yields the server's address."""
+    server = create_server(app, grace=30)
     with open_socket("127.0.0.1", 0) as listening:
         address = address_of(listening)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

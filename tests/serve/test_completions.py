@@ -74,6 +74,18 @@ async def test_failed_agents_are_named_with_the_kind_of_error_alone():
     assert reply["choices"][0]["message"]["content"] == "Paris"
 
 
+@pytest.mark.parametrize("error", ["cannot read Canberra", "Canberra: is no number", "Canberra", ""])
+async def test_an_error_that_an_agent_words_itself_is_not_shown(error):
+    class Reporting(ScriptedAgent):
+        async def asample(self, request, config=None):
+            reply = self.sample(request, config)
+            return {**reply, "responses": [{**row, "error": error} for row in reply["responses"]]}
+
+    response = await complete(group_of(ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"]), Reporting("c", ["y"])))
+    assert response.json()["coe"]["failed_agents"] == {"c": "Error"}
+    assert "Canberra" not in response.text
+
+
 def events_of(text):
     lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
     assert lines.pop() == "[DONE]"
@@ -103,7 +115,7 @@ async def test_a_stream_of_a_refusal():
 CONVERSATION = [
     {"role": "developer", "content": "Be brief."},
     {"role": "user", "content": [{"type": "text", "text": "Where is"}, {"type": "text", "text": "Lyon?"}]},
-    {"role": "assistant", "content": None, "refusal": "No answer."},
+    {"role": "assistant", "content": [{"type": "text", "text": "In France."}]},
     {"role": "user", "content": "And Paris?", "name": "x"},
 ]
 
@@ -117,9 +129,34 @@ async def test_the_agents_see_the_conversation():
     assert [(message["role"], message["content"]) for message in request["messages"]] == [
         ("system", "Be brief."),
         ("user", "Where is\nLyon?"),
-        ("assistant", "No answer."),
+        ("assistant", "In France."),
         ("user", "And Paris?"),
     ]
+
+
+REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        {"content": None, "refusal": REFUSAL},  # the openai package
+        {"content": ""},  # a client that does not know "refusal"
+        {"content": None},
+        {"content": REFUSAL},  # one that shows it as a text
+        {"content": [{"type": "refusal", "refusal": REFUSAL}]},
+        {"content": [{"type": "text", "text": REFUSAL}]},
+        {"content": "Escalated: somebody else must decide: the agents hesitate."},
+    ],
+)
+async def test_the_agents_see_no_turn_that_was_refused(returned):
+    agent = ScriptedAgent("a", ["France"])
+    before = [{"role": "user", "content": "Where is Lyon?"}, {"role": "assistant", "content": "In France."}]
+    refused = [{"role": "user", "content": "And Metz?"}, {"role": "assistant", **returned}]
+    messages = [*before, *refused, {"role": "user", "content": "And Paris?"}]
+    assert (await complete(group_of(agent), messages=messages)).status_code == 200
+    (request,) = agent.requests
+    assert [message["content"] for message in request["messages"]] == ["Where is Lyon?", "In France.", "And Paris?"]
 
 
 UNSUPPORTED = {
@@ -180,6 +217,17 @@ async def test_options_without_effect_are_named_in_the_reply():
         ({"stream": "yes"}, 400, "stream"),
         ({"stream_options": 3}, 400, "stream_options"),
         ({"coe": [0.3]}, 400, "coe"),
+        ({"messages": [{"role": "user", "content": "x"}] * 2049}, 400, "messages"),
+        (
+            {"messages": [{"role": "assistant", "content": [3]}, {"role": "user", "content": "x"}]},
+            400,
+            "messages[0].content",
+        ),
+        (
+            {"messages": [{"role": "assistant", "content": 3}, {"role": "user", "content": "x"}]},
+            400,
+            "messages[0].content",
+        ),
     ],
 )
 async def test_a_body_that_cannot_be_read_is_refused(fields, status, param):
@@ -187,10 +235,36 @@ async def test_a_body_that_cannot_be_read_is_refused(fields, status, param):
     assert (response.status_code, response.json()["error"]["param"]) == (status, param)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000], ids=repr)
-async def test_a_body_that_is_no_object_is_refused(content):
+TWICE = b'{"model": "g", "messages": [{"role": "user", "content": "x"}], "coe": {"max_coe": 0.1, "max_coe": 0.5}}'
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/events"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        TWICE,
+        TWICE.replace(b'"max_coe": 0.5', b'"x": NaN'),
+        b'{"question": "x", "question": "y"}',
+    ],
+    ids=lambda content: repr(content[:9]) if isinstance(content, bytes) else None,
+)
+async def test_a_body_that_is_no_object_is_refused(path, content):
     async with client_of(create_group(*AGREEING)) as client:
-        assert (await client.post("/v1/chat/completions", content=content)).status_code == 400
+        response = await client.post(path, content=content)
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith("the body must be a JSON object")
+
+
+@pytest.mark.parametrize("fields", [{"x" * 100_000: 1}, {"coe": {"x" * 100_000: 1}}])
+async def test_an_error_repeats_little_of_the_request(fields):
+    response = await complete(create_group(*AGREEING), **fields)
+    assert response.status_code == 400
+    assert len(response.content) < 3000
 
 
 async def test_a_question_that_is_too_long_asks_nobody():

@@ -4,6 +4,7 @@ import base64
 
 import pytest
 
+from coe_agents.serve import create_app
 from tests.serve.groups import AGREEING, body_of, client_of, create_group
 
 KEY = "planted-key-0123456789"
@@ -18,7 +19,27 @@ async def test_the_servers_own_names_are_taken(host):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "127.0.0.1@evil.example", "", "[::1", "0"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8000",
+        "127.0.0.1.evil.example",
+        "127.0.0.1@evil.example",
+        "evil.example@127.0.0.1",
+        "127.0.0.1/evil.example",
+        "127.0.0.1?",
+        "127.0.0.1#",
+        "127.0.0.1:x",
+        "127.0.0.1:",
+        "127.0.0.1, evil.example",
+        "localhost.",
+        "",
+        "[::1",
+        "::1",
+        "[::1%25lo]",
+        "0",
+        "127.1",
+    ],
 )
 @pytest.mark.parametrize("path", ["/v1/models", "/health", "/"])
 async def test_another_name_is_refused(path, host):
@@ -26,6 +47,24 @@ async def test_another_name_is_refused(path, host):
         response = await client.get(path, headers={"host": host})
     assert response.status_code == 400
     assert '"Host"' in response.json()["error"]["message"]
+
+
+async def test_an_address_with_a_slash_at_its_end_is_another():
+    async with client_of(GROUP) as client:
+        assert (await client.get("/group/")).status_code == 404
+        assert (await client.post("/events/", json={"question": "x"})).status_code == 404
+
+
+@pytest.mark.parametrize("key", ["", " ", "\n"])
+def test_a_blank_key_is_none(key):
+    with pytest.raises(ValueError, match="must not be blank"):
+        create_app(GROUP, key=key)
+
+
+async def test_a_key_may_be_any_text():
+    key = "cl\u00e9-\u00e0"  # whose last byte in UTF-8 is a space in Latin-1
+    async with client_of(GROUP, key=key, headers={"authorization": f"Bearer {key}".encode()}) as client:
+        assert (await client.get("/v1/models")).status_code == 200
 
 
 async def test_the_operator_adds_names():

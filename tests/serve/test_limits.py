@@ -8,7 +8,7 @@ import pytest
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy
 from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain, measure
 from coe_agents.serve import Limits, LooseningError, tighten
-from coe_agents.serve.limits import StricterPolicy, thresholds_of
+from coe_agents.serve.limits import create_stricter_policy, thresholds_of
 from coe_agents.testing import ScriptedAgent, create_response
 from coe_agents.uncertainty import CoEForecast
 from tests.serve.groups import SlowAgent, complete, create_group, group_of
@@ -158,10 +158,12 @@ class Answers:
 def test_a_stricter_policy_does_what_the_policy_does_elsewhere(policy, action):
     said = [create_response(name, text) for name, text in zip("abc", "xxy", strict=True)]
     measurement = measure(said, [0, 0, 1], aleatoric_threshold=5.0, epistemic_threshold=5.0)
-    decision = StricterPolicy(policy, Limits(max_coe=0.6)).decide(measurement, round=0, max_rounds=1)
+    decision = create_stricter_policy(policy, Limits(max_coe=0.6), max_rounds=1).decide(
+        measurement, round=0, max_rounds=1
+    )
     assert (decision.action, decision.answer) == (action, None)
     assert decision.reason == "CoE 0.637 exceeds 0.6 nats, the limit of this request"
-    loose = StricterPolicy(policy, Limits(max_coe=0.7)).decide(measurement, round=0, max_rounds=1)
+    loose = create_stricter_policy(policy, Limits(max_coe=0.7), max_rounds=1).decide(measurement, round=0, max_rounds=1)
     assert (loose.action, loose.answer) == ("answer", "x")
 
 
@@ -191,12 +193,50 @@ class Settled:
 def test_further_responses_are_sampled_only_for_an_answer(action, limits, is_settled):
     forecast = CoEForecast(total=(0.2, 0.8), aleatoric=(0.0, 0.2), epistemic=(0.2, 0.6), lead=1.0, confidence=0.95)
     measurement = replace(measure([create_response("a", "x")], [0]), forecast=forecast)
-    assert StricterPolicy(Settled(action), limits).is_settled(measurement) is is_settled
+    policy = create_stricter_policy(Settled(action), limits, max_rounds=1)
+    assert policy.is_settled(measurement) is is_settled
 
 
-def test_a_policy_that_cannot_settle_is_never_settled():
-    measurement = measure([create_response("a", "x")], [0])
-    assert not StricterPolicy(Answers(), Limits(max_coe=0.5)).is_settled(measurement)
+@pytest.mark.parametrize("coe", [{}, {"max_coe": 0.9}, {"max_coe": 50.0}])
+async def test_a_limit_does_not_end_the_sampling_of_a_policy_that_needs_all_responses(coe):
+    """In steps of two, the budget would leave each agent its first two responses, all "x"."""
+    agents = [ScriptedAgent(name, ["x", "x", "y", "y", "z", "z"], n_samples=6) for name in "ab"]
+    adaptive = AdaptiveSampling(start=2, step=2)
+    group = group_of(*agents, adaptive=adaptive, token_budget=5, policy=NeedsAll())
+    reply = (await complete(group, coe=coe)).json()
+    assert [agent["n_responses"] for agent in reply["coe"]["agents"].values()] == [6, 6]
+    assert reply["coe"]["action"] == "abstain"
+
+
+class NeedsAll:
+    """Has no `is_settled`, as `CalibratedPolicy`."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer" if measurement.coe < 0.5 else "abstain", measurement.answer)
+
+
+class AnswersAtLast:
+    """Asks again as long as there is a round left."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer" if round + 1 == max_rounds else "another_round", measurement.answer)
+
+
+async def test_fewer_rounds_do_not_make_a_policy_answer_earlier():
+    group = create_group(["x"], ["x"], policy=AnswersAtLast(), max_rounds=3)
+    assert (await complete(group)).json()["coe"]["action"] == "answer"
+    reply = (await complete(group, coe={"max_rounds": 1})).json()
+    assert (reply["coe"]["action"], reply["coe"]["n_rounds"]) == ("abstain", 1)
+
+
+def test_an_uncertainty_that_is_no_number_is_not_within_a_limit():
+    measurement = replace(measure([create_response("a", "x")], [0]), coe=math.nan, epistemic=math.nan)
+    policy = create_stricter_policy(Answers(), Limits(max_coe=0.5), max_rounds=1)
+    assert policy.decide(measurement, round=0, max_rounds=1).action == "abstain"
+
+
+def test_a_limit_of_minus_zero_is_zero():
+    assert str(tighten_by(max_coe=-0.0).max_coe) == "0.0"
 
 
 async def test_adaptive_sampling_stops_early_under_a_stricter_policy():

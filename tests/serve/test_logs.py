@@ -3,11 +3,13 @@
 import asyncio
 import io
 import logging
+import re
+import warnings
 from dataclasses import replace
 
 import pytest
 
-from coe_agents.serve.server import SafeFormatter
+from coe_agents.serve.server import SafeFormatter, log_warning
 from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, SlowAgent, body_of, client_of, create_group, group_of
 from tests.serve.test_event_stream import BrokenPolicy
 
@@ -95,6 +97,15 @@ def test_messages_of_other_packages_are_not_shown():
     assert stream.getvalue() == (
         "ERROR langgraph.pregel logs a message, which is not shown (ValueError)\nERROR all is lost (ValueError)\n"
     )
+
+
+def test_a_warning_is_logged_by_its_kind_and_place_alone(log, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = log_warning
+        warnings.warn("expected a number, got input_value='Canberra'", UserWarning, stacklevel=1)
+    assert re.fullmatch(r"coe_agents.serve WARNING UserWarning at \S+test_logs.py:\d+\n", log.getvalue())
+    assert capsys.readouterr().err == ""
 
 
 async def test_a_caller_who_hangs_up_is_logged_as_such(log):

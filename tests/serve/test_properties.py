@@ -10,7 +10,7 @@ from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.policy import measure
 from coe_agents.serve import Limits, LooseningError, tighten
 from coe_agents.serve.chat_request import _KNOWN
-from coe_agents.serve.limits import OPTIONS, StricterPolicy
+from coe_agents.serve.limits import OPTIONS, create_stricter_policy
 from coe_agents.testing import create_response
 from tests.serve.groups import AGREEING, body_of, client_of, create_group
 
@@ -72,7 +72,7 @@ def test_a_stricter_gate_answers_where_the_operators_does_and_within_its_own_lim
     )
     limits = Limits(max_coe=given[0], aleatoric_threshold=given[1], epistemic_threshold=given[2])
     operators = policy.decide(measurement, round=0, max_rounds=1)
-    strict = StricterPolicy(policy, limits).decide(measurement, round=0, max_rounds=1)
+    strict = create_stricter_policy(policy, limits, max_rounds=1).decide(measurement, round=0, max_rounds=1)
     values = (measurement.coe, measurement.aleatoric, measurement.epistemic)
     is_within = all(limit is None or value <= limit for value, limit in zip(values, given, strict=True))
     assert (strict.action == "answer") == (operators.action == "answer" and is_within)

@@ -106,7 +106,7 @@ def test_nor_by_a_group_of_three(url):
     seen(
         "`transformers serve`",
         "a group whose temperature it ignores",
-        "no answer; `IgnoredTemperatureError` names the cause",
+        "no answer; an `IgnoredTemperatureError`",
     )
 
 

@@ -40,7 +40,7 @@ def prepare_node(
                 f'("{MAX_QUESTION_CHARS}" of the graph); got {len(asked)}. '
                 "Shorten it, or build the graph with a higher bound"
             )
-        shown = [conversation[-1]] if history == "question" else without_refusals(conversation)
+        shown = _shown(conversation, asked, history)
         return {
             "asked": asked,
             "allowed": _choices(state.get("choices")),
@@ -87,11 +87,25 @@ def _read_question(state: CoEState) -> tuple[str, list[AnyMessage], list[AnyMess
     return question, asked, [*messages, *asked] if added else asked
 
 
+def _shown(conversation: Sequence[AnyMessage], question: str, history: History) -> list[AnyMessage]:
+    """Returns what the agents see; the question is always there, also where a refusal of it follows."""
+    place = max(
+        number
+        for number, message in enumerate(conversation)
+        if isinstance(message, HumanMessage) and message.text.strip() == question
+    )
+    if history == "question":
+        return [conversation[place]]
+    after = [message for message in conversation[place + 1 :] if not _is_refusal(message)]
+    return [*without_refusals(conversation[:place]), conversation[place], *after]
+
+
 def without_refusals(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Returns a conversation without the turns that a gate did not answer: neither its refusal nor the question.
 
     Models that see a refusal tend to refuse, and many chat templates do not accept two messages of the user in a row. A
-    refusal is recognised by its decision or, where a client sent the conversation without it, by its text.
+    refusal is recognised by its decision or, where a client sent the conversation without it, by the field `refusal` of
+    OpenAI's API or by its text.
     """
     kept: list[AnyMessage] = []
     for message in messages:
@@ -108,6 +122,10 @@ def _is_refusal(message: AnyMessage) -> bool:
     decision = message.response_metadata.get("decision")
     if isinstance(decision, dict) and "action" in decision:
         return bool(decision["action"] != "answer")
+    if (
+        message.additional_kwargs.get("refusal") and not message.text
+    ):  # as OpenAI's API, and `coe-agents serve`, mark it
+        return True
     return message.text.startswith(tuple(WITHHELD.values()))
 
 

@@ -51,12 +51,14 @@ class Request(Generic[Result]):
     Attributes:
         prepare: Called while nothing else uses model and tokenizer; its error reaches this request alone.
         finish: Makes the result of the tokens drawn for each seed, in the same way.
+        on_drawn: Called in the same thread with the tokens so far of each of its rows; see `Row`.
         future: Gets the result.
         is_given_up: Set by a caller that no longer waits.
     """
 
     prepare: Callable[[], Prepared]
     finish: Callable[[Prepared, Sequence[Sequence[DrawnToken]]], Result]
+    on_drawn: Callable[[Sequence[DrawnToken]], None] | None = None
     future: Future[Result] = field(default_factory=Future)
     is_given_up: bool = False
 
@@ -120,7 +122,7 @@ class Batches:
 
     def _answer(self, batch: Sequence[tuple[Request[Any], Prepared]]) -> None:
         rows = [
-            Row(place, seed, request.is_wanted)
+            Row(place, seed, request.is_wanted, request.on_drawn)
             for place, (request, prepared) in enumerate(batch)
             for seed in prepared.seeds
         ]

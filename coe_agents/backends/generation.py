@@ -44,6 +44,7 @@ class SeededSampler(LogitsProcessor):
         top_p: Draws among the most probable tokens that together have at least this probability.
         n_top: How many of the most probable tokens to record at each step.
         drawn: What was drawn for each of the seeds.
+        drawing: What was drawn for each of the rows that are left.
     """
 
     seeds: Sequence[int]
@@ -51,18 +52,19 @@ class SeededSampler(LogitsProcessor):
     top_p: float
     n_top: int = 0
     drawn: list[list[DrawnToken]] = field(init=False)
+    drawing: list[list[DrawnToken]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._streams = [np.random.default_rng(seed) for seed in self.seeds]
         self._ahead: list[torch.Tensor] = []  # the numbers of the next steps, the last one first
         self.drawn = [[] for _ in self.seeds]
-        self._drawing = list(self.drawn)
+        self.drawing = list(self.drawn)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with these rows of the batch only."""
         self._streams = [self._streams[row] for row in rows]
         self._ahead = [numbers[rows] for numbers in self._ahead]
-        self._drawing = [self._drawing[row] for row in rows]
+        self.drawing = [self.drawing[row] for row in rows]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         scores = scores.float()
@@ -74,7 +76,7 @@ class SeededSampler(LogitsProcessor):
         top = torch.topk(logprobs, self.n_top) if self.n_top else None
         for row, token in enumerate(tokens[:, 0].tolist()):
             ranked = () if top is None else tuple(zip(top.indices[row].tolist(), top.values[row].tolist(), strict=True))
-            self._drawing[row].append(DrawnToken(token, chosen[row], ranked))
+            self.drawing[row].append(DrawnToken(token, chosen[row], ranked))
         return scores.scatter_(1, tokens, torch.inf)  # they are `generate`'s own copy of the logits
 
     def _draw(self, scores: torch.Tensor) -> torch.Tensor:
@@ -127,11 +129,13 @@ class Row:
         prompt: Which of the prompts it answers.
         seed: Of its own stream.
         is_wanted: Whether its caller still waits for it.
+        on_drawn: Called with the row's tokens so far as they are drawn; a row may start again, with the same tokens.
     """
 
     prompt: int
     seed: int
     is_wanted: Callable[[], bool] = lambda: True
+    on_drawn: Callable[[Sequence[DrawnToken]], None] | None = None
 
 
 def draw_rows(
@@ -190,7 +194,7 @@ def _draw_at_once(
         rows, cache = [rows[place] for place in going], _select(cache, owners[going])
         sampler.keep(going)
     while rows and ids.shape[1] < end:
-        stop = _Stop(rows, ends)
+        stop = _Stop(rows, ends, sampler.drawing)
         out = loaded.model.generate(
             input_ids=ids,
             attention_mask=mask,
@@ -259,12 +263,15 @@ class _Stop(StoppingCriteria):
         is_thin: Whether half had ended.
     """
 
-    def __init__(self, rows: Sequence[Row], ends: Sequence[int]) -> None:
-        self._rows, self._ends = rows, ends
+    def __init__(self, rows: Sequence[Row], ends: Sequence[int], drawing: Sequence[Sequence[DrawnToken]]) -> None:
+        self._rows, self._ends, self._drawing = rows, ends, drawing
         self._ended = torch.zeros(len(rows), dtype=torch.bool)
         self.is_thin = False
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        for row, tokens in zip(self._rows, self._drawing, strict=True):
+            if row.on_drawn is not None:
+                row.on_drawn(tokens)
         last = input_ids[:, -1].tolist()
         ends = [token in self._ends or not row.is_wanted() for token, row in zip(last, self._rows, strict=True)]
         self._ended |= torch.tensor(ends)

@@ -1,7 +1,6 @@
 """Owns the configuration file: its fields, their checks, and errors that name the line at fault."""
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,9 +19,10 @@ from pydantic import (
     field_validator,
 )
 
+from coe_agents.documents import parse_toml
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, find_registered
-from coe_agents.rounds import MOST_SAMPLES, AdaptiveSampling
+from coe_agents.rounds import MOST_ROUNDS, MOST_SAMPLES, AdaptiveSampling
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
@@ -202,7 +202,7 @@ class AdaptiveConfig(_Section):
 class GraphConfig(_Section):
     """The options of `create_coe_graph`."""
 
-    max_rounds: int = Field(default=1, ge=1)
+    max_rounds: int = Field(default=1, ge=1, le=MOST_ROUNDS)
     token_budget: int | None = Field(default=None, ge=1)
     deadline: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     strategies: dict[Regime, Literal["resample", "diversify", "debate", "clarify"]] = Field(default_factory=dict)
@@ -299,11 +299,13 @@ def load_config(path: Path) -> Config:
             f"{path} cannot be read: {error}", hint='Check the path; "coe-agents config init" writes an example'
         ) from error
     try:
-        config = Config.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+        table = parse_toml(text)
+    except ValueError as error:
         raise ConfigurationError(
             f"{path} is not TOML: {error}", hint="Put strings in quotes and table names in brackets"
         ) from error
+    try:
+        config = Config.model_validate(table)
     except ValidationError as error:
         faults = []
         for fault in error.errors():

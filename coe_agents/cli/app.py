@@ -62,7 +62,7 @@ app.add_typer(config_app, name="config")
 
 def main() -> None:
     """Runs the command; an error becomes one message on standard error, and so does a warning."""
-    from coe_agents.errors import CoEError, ConfigurationError, SamplesError
+    from coe_agents.errors import CoEError, ConfigurationError, DatasetError, SamplesError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -71,9 +71,9 @@ def main() -> None:
     try:
         with ending_soon():
             app()
-    except (ConfigurationError, SamplesError) as error:
+    except (ConfigurationError, DatasetError, SamplesError) as error:
         _print_error(str(error))
-        sys.exit(Exit.USAGE)
+        sys.exit(Exit.FAILED if error.retryable else Exit.USAGE)  # the hub may be reachable later
     except (CoEError, ImportError, ValueError, OSError) as error:
         _print_error(f"{type(error).__name__}: {error}")
         sys.exit(Exit.FAILED)

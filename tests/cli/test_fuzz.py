@@ -254,16 +254,18 @@ def test_score_with_a_configuration(tmp_path, rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["run.samples.jsonl", "settings.json"])
-def test_score_of_a_run(tmp_path, file):
+def test_score_of_a_run(tmp_path):
     shutil.copytree(DATA / "run", tmp_path / "run")
-    kind = "json" if file.endswith("json") else "jsonl"
-    damages_samples = kind == "jsonl"
-    valid = (tmp_path / "run" / file).read_bytes()
-    other = tmp_path / "run" / "other.json"
-    name = f"run/{file}" if damages_samples else "run/run.samples.jsonl"
-    fuzz(lambda path: ["score", tmp_path / "run", "--resamples", 2], valid, kind, name, tmp_path)
-    assert not other.exists()
+    valid = (tmp_path / "run" / "run.samples.jsonl").read_bytes()
+    command = ["score", tmp_path / "run", "--resamples", 2]
+    fuzz(lambda path: command, valid, "jsonl", "run/run.samples.jsonl", tmp_path)
+
+
+@pytest.mark.slow
+def test_score_of_a_run_in_parts(tmp_path, rows):
+    content = to_parquet([{**row, "correct": None} for row in rows], SAMPLE_COLUMNS)
+    command = ["score", tmp_path / "run", "--resamples", 2]
+    fuzz(lambda path: command, content, "bytes", "run/samples/part-00000.parquet", tmp_path)
 
 
 @pytest.mark.slow
@@ -288,9 +290,10 @@ def test_a_run_that_is_resumed(tmp_path, file, local_models):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gate", ["threshold", "learned"])
-def test_calibrate(tmp_path, rows, gate):
+def test_calibrate(tmp_path, gate):
     command = ["calibrate", "--risk", 0.4, "--gate", gate, "--out", tmp_path / "p.json"]
-    fuzz(lambda path: [*command, path], lines(rows), "jsonl", "s.samples.jsonl", tmp_path)
+    valid = lines(group(40, n_samples=2))
+    fuzz(lambda path: [*command, path], valid, "jsonl", "s.samples.jsonl", tmp_path, seeds=range(60))
 
 
 @pytest.mark.slow

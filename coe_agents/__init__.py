@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
     from coe_agents.errors import CoEError
-    from coe_agents.graph import AskPerson, candidates, create_coe_graph, create_sequential_graph
+    from coe_agents.graph import AskPerson, CoEContext, candidates, create_coe_graph, create_sequential_graph
     from coe_agents.group_decision import GroupDecision, plot_regimes
     from coe_agents.middleware import CoEMiddleware
     from coe_agents.observability import CoETelemetry
@@ -29,6 +29,7 @@ __all__ = [
     "BidirectionalEntailment",
     "CalibratedPolicy",
     "Clarify",
+    "CoEContext",
     "CoEError",
     "CoEMiddleware",
     "CoETelemetry",
@@ -59,6 +60,7 @@ _MODULES = {
     "BidirectionalEntailment": "clustering",
     "CalibratedPolicy": "policy",
     "Clarify": "rounds",
+    "CoEContext": "graph",
     "CoEError": "errors",
     "CoEMiddleware": "middleware",
     "CoETelemetry": "observability",

@@ -6,7 +6,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import AfterValidator, BaseModel, Field
 
-from coe_agents.errors import CoEError
+from coe_agents.errors import ConfigurationError
 from coe_agents.graph import DecisionData
 from coe_agents.graph.compiled import check_compiled
 from coe_agents.graph.nodes.prepare import MAX_QUESTION_CHARS
@@ -91,7 +91,7 @@ def _is_too_long(error: ValueError) -> bool:
 
 def _read(result: dict[str, Any]) -> tuple[str, DecisionData]:
     if "decision" not in result:  # it waits for a person, and could not be resumed from here
-        raise CoEError(
+        raise ConfigurationError(
             "the group reached no decision", hint="a graph that asks a person needs an agent with a checkpointer"
         )
     decision: DecisionData = result["decision"]

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
+
+from typing_extensions import TypedDict
 
 Action = Literal["answer", "abstain", "escalate", "another_round"]
 AnswerKind = Literal["answer", "refusal", "empty"]

@@ -21,6 +21,7 @@ from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
 from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
+from coe_agents.cli.serve import serve
 from coe_agents.cli.terminal import print_lines, show_warnings
 
 
@@ -57,6 +58,7 @@ app.command()(report)
 app.command()(calibrate)
 app.command(epilog=DRIFT_EPILOG)(drift)
 app.command(epilog=SAMPLE_EPILOG)(reproduce)
+app.command()(serve)
 app.add_typer(config_app, name="config")
 
 

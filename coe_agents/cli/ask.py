@@ -23,14 +23,6 @@ EPILOG = (
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
 
-_DEMO = (
-    ("What is the capital of France?", "all three know it"),
-    ("What is the capital of Australia?", "they were taught different answers"),
-    ("What is the capital of Bolivia?", "each was taught two answers"),
-    ("What is the capital of Vanuatu?", "most were not taught it"),
-    ("Who won the first season of the great northern baking show?", "nothing like it is in their world"),
-)
-
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
@@ -68,13 +60,14 @@ def ask(
 def demo() -> None:
     """Ask tinyworld five questions: one for each regime and one from outside its world."""
     from coe_agents.cli.display.decision import show_decision, show_note
+    from coe_agents.tinyworld.examples import EXAMPLES
 
     graph = _create_graph(None)
     show_note(
         "Three small neural models, trained by this project on invented knowledge and shipped with it, are sampled ten "
         "times each; an entailment model clusters their responses. Nothing is downloaded, and no text is scripted."
     )
-    for question, note in _DEMO:
+    for question, note in EXAMPLES:
         start = time.perf_counter()
         decision = graph.invoke({"question": question})["decision"]
         show_decision(question, decision, time.perf_counter() - start, note=note)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def ray_options(options: EngineOptions) -> EngineOptions | None:
         BadParameter: If an option of Ray is given without `--engine ray`.
     """
     if options.engine == "ray":
+        clean_up_after_interrupt()
         return options
     given = {
         "--address": options.address,

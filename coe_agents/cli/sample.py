@@ -13,6 +13,7 @@ import typer
 
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
+from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import EngineOptions, Exit, PartitionOption, SamplingOptions, expand_options
 
 if TYPE_CHECKING:
@@ -162,16 +163,7 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
         Store(out, settings, units_of(questions, group.participants)) as store,
         _progress_and_summary(group, questions, store) as advance,
     ):
-        run = sample_all(
-            questions,
-            group.participants,
-            group.ask,
-            store,
-            annotate=group.annotate,
-            secrets=group.secrets,
-            on_unit=advance,
-        )
-        asyncio.run(run)
+        asyncio.run(sample_all(questions, group, store, on_unit=advance))
 
 
 @contextmanager
@@ -189,6 +181,7 @@ def _progress_and_summary(
     agents = group.participants
     missing = Counter(agent for _, agent in kept.pending_units())
     totals = {agent.name: (len(questions) - missing[agent.name], len(questions)) for agent in agents}
+    clean_up_after_interrupt()
     try:
         with progress(totals) as advance:
             yield lambda unit: advance(unit[1], unit in kept.errors)

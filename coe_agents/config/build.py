@@ -41,7 +41,7 @@ from coe_agents.config.schema import (
 )
 from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
-from coe_agents.graph import CoEInput, CoEOutput, CoEState, create_coe_graph
+from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
@@ -249,6 +249,8 @@ def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> I
     try:
         yield
         return
+    except ConfigurationError:  # it says where
+        raise
     except ImportError as error:
         field, cause = ("provider" if issubclass(section, ModelSection) else "kind",), error
     except FieldError as error:
@@ -345,14 +347,14 @@ class Configuration:
     policy: Policy
     settings: Config = field(repr=False)
 
-    def create_graph(self) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
+    def create_graph(self) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
         """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
 
         Raises:
             ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
         parts: list[Any] = _all([partial(create, self.settings) for create in _OF_GRAPH])
-        graph: StateGraph[CoEState, None, CoEInput, CoEOutput] = _connect(
+        graph: StateGraph[CoEState, CoEContext, CoEInput, CoEOutput] = _connect(
             self.settings, self.agents, self.clusterer, self.policy, *parts
         )
         return graph

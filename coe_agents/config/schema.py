@@ -211,6 +211,7 @@ class GraphConfig(_Section):
     coordination: Annotated[str, AfterValidator(_name_of("solver", tuple(SOLVERS)))] | None = None
     weighting: Literal["auto", "frequency", "probability"] = "auto"
     divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
+    history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
 
 

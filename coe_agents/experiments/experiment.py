@@ -3,10 +3,15 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+else:  # matplotlib is not installed with everything, and imported when something is drawn
+    Axes = Figure = Any
+
+__all__ = ["HERE", "PAPER", "Axes", "Cell", "Experiment", "Figure", "Row", "plain"]
 
 Cell = str | int | float | None
 """None is what could not be computed; it is shown as "-"."""
@@ -30,15 +35,13 @@ class Experiment:
         n_keys: How many columns identify a row.
         settings: What the numbers depend on, in the order in which they are shown.
         notes: What a reader must know to read them.
-        width: Of the picture.
-        height: Of the picture.
     """
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    draw: "Callable[[Figure], None]"
+    draw: Callable[[Figure], None]
     paper: tuple[Row, ...] = ()
     label: str = ""
     n_keys: int = 1

@@ -2,29 +2,29 @@
 
 import csv
 import io
-import re
 import textwrap
 from pathlib import Path
 
 from coe_agents.experiments.experiment import Cell, Experiment, Row
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "%": r"\%",
+        "_": r"\_",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+    }
+)
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How a formula begins, in full width, too."""
-_SPECIAL = re.compile("[" + re.escape("".join(_LATEX)) + "]")
 _CHARACTERS_AN_INCH = 15.5
 _LINE = 0.17
 """Inches that a line of the caption takes."""
@@ -71,10 +71,7 @@ def to_latex(experiment: Experiment) -> str:
 
 
 def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
-    """Draws an experiment with its title above and what it was run under below it.
-
-    Returns:
-        The files written.
+    """Draws an experiment with its title above and what it was run under below it; returns the files.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -122,7 +119,7 @@ def escape_latex(text: str) -> str:
         >>> escape_latex("50% of $x_1$ \\input{a}")
         '50\\% of \\$x\\_1\\$ \\textbackslash{}input\\{a\\}'
     """
-    return _SPECIAL.sub(lambda found: _LATEX[found[0]], _to_line(text))
+    return _to_line(text).translate(_LATEX)
 
 
 def _to_line(text: str) -> str:

@@ -30,7 +30,8 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
 
             "agent_chat_ui" shows the `{"action_requests": [...], "review_configs": [...]}` of LangChain's
             `HumanInTheLoopMiddleware`. The reply is `{"decisions": [decision]}`, its type "approve" (the best supported
-            answer), "edit" or "respond" (another answer), or "reject".
+            answer), "edit" or "respond" (another answer), or "reject". The arguments of the request hold that answer
+            and, for the person to see, all `candidates`; only the answer can be edited.
 
     Raises:
         ValueError: If the form is unknown.
@@ -101,6 +102,7 @@ class _ApproveAction(BaseModel):
 
 class _Arguments(BaseModel):
     answer: Spoken
+    candidates: str | None = None
 
 
 class _EditedAction(BaseModel):
@@ -149,9 +151,15 @@ def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
         "\n".join(f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})" for one in answers),
         "Approve the first answer, edit it, respond with another, or reject them all.",
     ]
+    # the arguments are what Agent Chat UI shows at once: it hides the description behind a button
+    args = {"answer": answers[0]["answer"] if answers else ""}
+    if answers:
+        args["candidates"] = _listed(case)
+    if problem:
+        args["problem"] = f"Your last reply could not be used: {problem}"
     request = {
         "name": _ACTION,
-        "args": {"answer": answers[0]["answer"] if answers else ""},
+        "args": args,
         "description": "\n\n".join(line for line in lines if line),
     }
     allowed = [*(["approve"] if answers else []), "edit", "reject", "respond"]
@@ -159,6 +167,13 @@ def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
         "action_requests": [request],
         "review_configs": [{"action_name": _ACTION, "allowed_decisions": allowed}],
     }
+
+
+def _listed(case: EscalatedCase) -> str:
+    """Returns the candidates, one on each line."""
+    return "\n".join(
+        f"{one['number']}. {' '.join(one['answer'].split())} ({one['support']:.0%})" for one in case["candidates"]
+    )
 
 
 def _literally(text: str) -> str:
@@ -172,7 +187,10 @@ def _read_review(case: EscalatedCase, reply: _Reviewed) -> Ruling:
         case _ApproveAction():
             return _approved(case, 1)
         case _EditAction():
-            return _answered(case, decision.edited_action.args.answer)
+            edited = decision.edited_action.args
+            if edited.candidates not in (None, _listed(case)):
+                raise ValueError('only "answer" can be edited; write the answer that you choose there')
+            return _answered(case, edited.answer)
         case _Respond():
             return _answered(case, decision.message)
         case _RejectAction():

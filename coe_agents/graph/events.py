@@ -6,16 +6,23 @@ answer. The other stream modes ("updates", "values") are for operators, since th
 """
 
 import logging
+import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_stream_writer
+from typing_extensions import TypedDict
 
 from coe_agents.policy import Decision, Measurement
+from coe_agents.prompts import quote
 from coe_agents.types import Action, Regime
+
+_QUOTED = 20
+"""So much of a response, and no more, is looked for in a reason."""
+_QUOTES = "the decision has the reason, which quotes a response"
 
 
 class AgentAsked(TypedDict):
@@ -97,7 +104,7 @@ class Decided(TypedDict):
         event: "decided".
         round: The round.
         action: "answer", "abstain", "escalate" or "another_round".
-        reason: The policy's, with its numbers.
+        reason: The policy's, with its numbers; a note in its place if it quotes a response.
     """
 
     event: Literal["decided"]
@@ -186,9 +193,18 @@ def measurement_event(round: int, measurement: Measurement | None) -> Measured:
     )
 
 
-def decision_event(round: int, decision: Decision) -> Decided:
-    """Returns the event of this decision."""
-    return Decided(event="decided", round=round, action=decision.action, reason=decision.reason)
+def decision_event(round: int, decision: Decision, responses: Iterable[str]) -> Decided:
+    """Returns the event of this decision on these responses."""
+    reason = _QUOTES if any(_is_in(text, decision.reason) for text in responses) else decision.reason
+    return Decided(event="decided", round=round, action=decision.action, reason=reason)
+
+
+def _is_in(response: str, reason: str) -> bool:
+    """Whether a reason contains a response, or its beginning, as words of its own."""
+    line = quote(response, limit=len(response))
+    end = "" if len(line) > _QUOTED else r"(?!\w)"
+    form = rf"(?<!\w){re.escape(line[:_QUOTED])}{end}"
+    return bool(line) and re.search(form, quote(reason, limit=len(reason)), re.IGNORECASE) is not None
 
 
 def ruling_event(round: int, verdict: Mapping[str, Any]) -> Ruled:

@@ -1,12 +1,13 @@
 """Owns interrupts for a person: asking until a reply is valid, and rejecting runs that could not be resumed."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import interrupt
 from pydantic import StringConstraints, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from coe_agents.errors import ConfigurationError
 from coe_agents.types import Candidate, EscalatedCase, Regime

@@ -1,11 +1,12 @@
 """Owns the state of the graph: plain data only, so that every checkpointer keeps it unchanged."""
 
 import operator
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict
 
 from coe_agents.types import Action, AgentRequest, Response, RoundData, Sampling, Usage
 
@@ -126,6 +127,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
     """All channels of the graph.
 
     Attributes:
+        context: What the `CoEContext` of this turn changes.
         asked: The question of this turn; `question` itself is dropped after the first step, so that no later turn of
             the thread uses it.
         allowed: The `choices` of this turn; None where any reply counts.
@@ -145,6 +147,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
         elapsed: The seconds of the rounds before it.
     """
 
+    context: dict[str, Any]
     asked: str
     allowed: list[str] | None
     reviews: bool

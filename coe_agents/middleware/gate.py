@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import ToolCallRequest
@@ -21,6 +21,7 @@ from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person

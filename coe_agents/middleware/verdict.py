@@ -4,10 +4,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
 from pydantic import BaseModel, ValidationError
+from typing_extensions import TypedDict
 
 from coe_agents.clustering import parse_choice
 from coe_agents.graph.human_input import faults

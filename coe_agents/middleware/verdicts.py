@@ -13,6 +13,7 @@ from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 
 from coe_agents.middleware.reviewer import Asks, OnError, Reviewer
+from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import (
     VERDICTS,
     Verdict,
@@ -116,6 +117,14 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     def name(self) -> str:
         """The name, by which create_agent tells middleware apart."""
         return self._name
+
+    def before_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Answers calls on which the user, asked to decide, wrote another message instead: they were not run."""
+        return close_calls(state["messages"], self._gated)
+
+    async def abefore_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Answers calls without a decision; see `before_agent`."""
+        return close_calls(state["messages"], self._gated)
 
     def after_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group about each call of the model's last message that is to be judged."""

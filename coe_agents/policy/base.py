@@ -1,8 +1,10 @@
 """Owns the protocols of a policy, its optional hooks, and the `Decision` that it returns."""
 
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, Self, get_args, runtime_checkable
 
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
@@ -43,7 +45,7 @@ class Decision:
 
 @runtime_checkable
 class Policy(Protocol):
-    """Anything that decides. Optional hooks: `SettlingPolicy`, `RegimeThresholds`, `ReachableRegimes`.
+    """Anything that decides. Optional hooks: `SettlingPolicy`, `RegimeThresholds`, `ReachableRegimes`, `TunablePolicy`.
 
     If several answers tie for the lead (`measurement.tied`), a graph does not answer unless learned trust chose the
     answer. Its action is then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
@@ -93,6 +95,53 @@ class ReachableRegimes(Protocol):
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
         """Returns the regimes that a group of `n_agents` cannot be in."""
         ...
+
+
+@runtime_checkable
+class TunablePolicy(Protocol):
+    """A policy with thresholds that a run may change by its context (`coe_agents.CoEContext`)."""
+
+    @property
+    def thresholds(self) -> tuple[str, ...]:
+        """Which of "max_coe", "aleatoric_threshold" and "epistemic_threshold" it has."""
+        ...
+
+    def with_thresholds(self, thresholds: Mapping[str, float]) -> Self:
+        """Returns the same policy with other values of some of its `thresholds`."""
+        ...
+
+
+class Tunable:
+    """A policy whose `thresholds` are attributes of these names."""
+
+    thresholds: tuple[str, ...] = ()
+
+    def with_thresholds(self, thresholds: Mapping[str, float]) -> Self:
+        """Returns the same policy with other values of some of its thresholds."""
+        policy = copy.copy(self)
+        for name, value in thresholds.items():
+            setattr(policy, name, check_threshold(value, where=f'"{name}" of {type(self).__name__}'))
+        return policy
+
+
+def change_thresholds(policy: Policy, thresholds: Mapping[str, float]) -> Policy:
+    """Returns the policy with these thresholds.
+
+    Those of the regime that the policy does not have change only the regime that is reported.
+
+    Raises:
+        ValueError: If the policy compares something with a threshold of this name and does not let it change, or has no
+            "max_coe".
+    """
+    own = policy.thresholds if isinstance(policy, TunablePolicy) else ()
+    for name in thresholds:
+        if name not in own and (name == "max_coe" or isinstance(policy, RegimeThresholds)):
+            raise ValueError(
+                f'"{name}" of the context needs a policy whose threshold it is; got {type(policy).__name__}, '
+                f"with {' and '.join(own) or 'none'} to change. Omit it, or build the graph with another policy"
+            )
+    changed = {name: value for name, value in thresholds.items() if name in own}
+    return policy.with_thresholds(changed) if changed and isinstance(policy, TunablePolicy) else policy
 
 
 def regime_thresholds(*policies: object) -> tuple[float, float]:

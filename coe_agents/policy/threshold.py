@@ -1,12 +1,12 @@
 """Owns `ThresholdPolicy`: answers while CoE is low."""
 
-from coe_agents.policy.base import Decision, check_action, check_threshold, without_tie
+from coe_agents.policy.base import Decision, Tunable, check_action, check_threshold, without_tie
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.wording import coe_in_words
 from coe_agents.types import Action
 
 
-class ThresholdPolicy:
+class ThresholdPolicy(Tunable):
     """Answers if CoE is at most `max_coe`; if it is higher, or several answers tie, the action is `otherwise`.
 
     Args:
@@ -20,6 +20,8 @@ class ThresholdPolicy:
         >>> ThresholdPolicy(0.5, otherwise="escalate")
         ThresholdPolicy(0.5, otherwise='escalate')
     """
+
+    thresholds = ("max_coe",)
 
     def __init__(self, max_coe: float, *, otherwise: Action = "abstain") -> None:
         self.max_coe = check_threshold(max_coe, where='"max_coe" of ThresholdPolicy')

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
+
+from typing_extensions import TypedDict
 
 from coe_agents import _deprecated
 from coe_agents.policy import Measurement

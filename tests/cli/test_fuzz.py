@@ -224,6 +224,13 @@ def test_ask(tmp_path, config, local_models):
 
 
 @pytest.mark.slow
+def test_serve(tmp_path, monkeypatch):
+    monkeypatch.setattr("coe_agents.serve.server.serve", lambda *_, **__: None)
+    command = ["serve", "--port", 0, "--config"]
+    fuzz(lambda path: [*command, path], CONFIG, "toml", "coe.toml", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
 def test_doctor(tmp_path, local_models):
     fuzz(lambda path: ["doctor", "--timeout", 4, "--config", path], CONFIG, "toml", "c.toml", tmp_path, seeds=range(30))
 

@@ -26,6 +26,7 @@ from coe_agents.tinyworld import MODELS, load_facts, model_folder, tinyworld_clu
 from coe_agents.types import AgentRequest
 from examples import vllm_three_servers
 from examples.vllm_three_servers import Server, configuration
+from tests.client_table import seen
 from tests.vllm.conftest import DOOMED
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -82,6 +83,7 @@ def test_all_responses_come_in_one_request_with_log_probabilities(servers, name,
     assert (sampling["logprobs_missing"], sampling["refused"], sampling["error"]) == (0, [], None)
     assert all(response["logprob"] < 0 < response["n_tokens"] for response in reply["responses"])
     assert reply["usage"]["output_tokens"] == sum(response["n_tokens"] for response in reply["responses"])
+    seen("vLLM", "ten responses of an agent", "one request, all with log-probabilities")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -133,6 +135,7 @@ def test_log_probabilities_are_those_of_transformers(servers, capsys):
         print(f"\n{len(apart)} responses: at most {max(apart):.2g} nats per token apart; {n_recut} not comparable")
     assert len(apart) >= 100
     assert max(apart) < 0.02
+    seen("vLLM", "log-probabilities against those of the model in this process", "at most 0.02 nats a token apart")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -227,3 +230,4 @@ def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(se
     assert (decision["action"], list(decision["failed_agents"])) == ("answer", [DOOMED])
     assert "AgentConnectionError" in decision["failed_agents"][DOOMED]
     assert "Check that a server listens" in decision["failed_agents"][DOOMED]
+    seen("vLLM", "a server that is killed in the middle of a question", "its agent is named, the others decide")

@@ -8,10 +8,13 @@ from typing import Any
 from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
+from coe_agents.clustering import answer_kind
 from coe_agents.types import AgentReply, Response, Rung, Sampling, Usage, create_response
 
 FEWEST = 3
 """How many equal responses are a reason to look closer."""
+_REFUSED = "I can't answer this."
+"""The answer of a refusal whose own words would not be recognised as one."""
 _ROUNDING = 1e-3
 """How far above 0 a log-probability may be by rounding."""
 
@@ -34,9 +37,10 @@ def to_reply(
     for a whole one.
     """
     generations = [generation for one in drawn.results for generation in one.result.generations[0]][:n_samples]
+    refusals = [text for one in drawn.results for text in _refusals(one.result.generations[0])][:n_samples]
     responses = [
-        _response(generation, agent, round, index, max_chars, marks_truncated=marks_truncated)
-        for index, generation in enumerate(generations, start=first_index)
+        _response(generation, agent, round, index, max_chars, refused=refused, marks_truncated=marks_truncated)
+        for index, (generation, refused) in enumerate(zip(generations, refusals, strict=True), start=first_index)
     ]
     answered = [*drawn.results, *drawn.unused]
     usages = [usage_of(one.result) for one in answered]
@@ -68,13 +72,35 @@ def to_reply(
 
 
 def _response(
-    generation: Generation, agent: str, round: int, index: int, max_chars: int, *, marks_truncated: bool
+    generation: Generation, agent: str, round: int, index: int, max_chars: int, *, refused: str, marks_truncated: bool
 ) -> Response:
+    if refused:
+        # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
+        text, answer = (refused, None) if answer_kind(refused) == "refusal" else (f"{_REFUSED} {refused}", _REFUSED)
+        return create_response(agent, _shorten(text, max_chars), round=round, index=index, answer=answer)
     text = _shorten(text_of(generation), max_chars)
     if marks_truncated and _is_truncated(generation):
         text += "… [cut off by the model's limit]"
     logprob, n_tokens = _log_probability(generation)
     return create_response(agent, text, round=round, index=index, logprob=logprob, n_tokens=n_tokens)
+
+
+def _refusals(generations: Sequence[Generation]) -> list[str]:
+    """Returns for each generation without text how the provider says that the model refuses; "" for any other.
+
+    Of several choices, LangChain keeps the refusal of the first one only: it is that of those without text, too.
+    """
+    first = _refusal(generations[0]) if generations else ""
+    return ["" if text_of(one).strip() else _refusal(one) or first for one in generations]
+
+
+def _refusal(generation: Generation) -> str:
+    if not isinstance(generation, ChatGeneration):
+        return ""
+    said = generation.message.additional_kwargs.get("refusal")
+    if not said and isinstance(content := generation.message.content, list):  # of OpenAI's Responses API
+        said = next((part.get("refusal") for part in content if isinstance(part, Mapping) and part.get("refusal")), "")
+    return said.strip() if isinstance(said, str) else ""
 
 
 def _rung(*, several: bool, logprobs: bool) -> Rung:

@@ -7,7 +7,7 @@ import tempfile
 import warnings
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -30,7 +30,6 @@ class Sample(Response):
     """One line: a response, and what is known about it. Unknown fields are kept.
 
     Attributes:
-        id: The question's id.
         question: What was asked; "" where not known.
         references: Accepted answers; may be empty.
         correct: A verdict in the data; None where there is no verdict.
@@ -47,7 +46,6 @@ class SampledQuestion:
     """All samples of one question, in canonical order.
 
     Attributes:
-        id: The question's id.
         text: What was asked; "" where not known.
         references: The accepted answers of all its samples, each once.
         responses: The samples without an `error`.
@@ -99,10 +97,9 @@ class Samples:
             self._faults: list[str] = []
             self._noticed: set[str] = set()
             for number, path in enumerate(self.paths):
-                packed = path.suffix in _UNPACK
-                start = _unpack(path, unpacked) if packed else 0
-                self._files.append(unpacked if packed else stack.enter_context(_open(path)))
-                self._index(number, path, self._files[-1], start)
+                file, start = _open(path, unpacked)
+                self._files.append(stack.enter_context(file))
+                self._index(number, path, file, start)
             if self._faults:
                 raise SamplesError("\n".join(self._faults))
             if not self._places:
@@ -182,18 +179,14 @@ class Samples:
             seen[key] = path, line
             samples.append(sample)
         ordered = cast("list[Sample]", in_canonical_order(samples))
+        lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides
         return SampledQuestion(
             id=identifier,
             text=ordered[0]["question"],
-            references=_merge({tuple(sample["references"]) for sample in ordered}),
+            references=tuple(dict.fromkeys(reference for references in lists for reference in references)),
             responses=tuple(sample for sample in ordered if sample["error"] is None),
             failures=tuple(sample for sample in ordered if sample["error"] is not None),
         )
-
-
-def _merge(lists: Collection[tuple[str, ...]]) -> tuple[str, ...]:
-    """Returns each reference once, in an order that no agent decides: that of the lists, which are sorted."""
-    return tuple(dict.fromkeys(reference for references in sorted(lists) for reference in references))
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -208,22 +201,18 @@ def _files_of(path: Path) -> list[Path]:
     return found
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
+    """Returns a file and where its lines start; those of a compressed file, or of a Parquet one, go to `unpacked`."""
     try:
-        return path.open("rb")
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unpack(path: Path, unpacked: IO[bytes]) -> int:
-    """Appends the lines of a compressed file, or of a Parquet one, and returns where they start."""
-    start = unpacked.seek(0, os.SEEK_END)
-    try:
-        for lines in _UNPACK[path.suffix](path):
-            unpacked.write(lines)
+        if path.suffix not in _UNPACK:
+            return path.open("rb"), 0
+        start = unpacked.seek(0, os.SEEK_END)
+        unpacked.writelines(_UNPACK[path.suffix](path))
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise _unreadable(path, error) from error
-    return start
+        raise SamplesError(
+            f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
+        ) from error
+    return unpacked, start
 
 
 def _lines_of_gzip(path: Path) -> Iterator[bytes]:
@@ -240,10 +229,6 @@ def _lines_of_parquet(path: Path) -> Iterator[bytes]:
 _UNPACK: Mapping[str, Callable[[Path], Iterator[bytes]]] = {".gz": _lines_of_gzip, ".parquet": _lines_of_parquet}
 
 
-def _unreadable(path: Path, error: Exception) -> SamplesError:
-    return SamplesError(f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete")
-
-
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -258,13 +243,10 @@ def _is_log_probability(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e18 <= value <= 1e-6
 
 
-def _optional(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or is_valid(value)
-
-
 _LARGEST_COUNT = 2**53
 _COUNT = "an integer of at least 0, and at most 2**53"
 _REQUIRED = object()
+# by field: whether a value is valid, what is, and the default; null is valid where it is the default
 _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str, Any]] = {
     "id": (_is_text, "a string", _REQUIRED),
     "agent": (lambda value: isinstance(value, str) and value != "", "a string that is not empty", _REQUIRED),
@@ -273,11 +255,11 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str, Any]] = {
     "question": (_is_text, "a string", ""),
     "references": (lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings", []),
     "round": (_is_count, _COUNT, 0),
-    "answer": (_optional(_is_text), "a string or null", None),
-    "logprob": (_optional(_is_log_probability), "a finite number of at most 0, or null", None),
-    "n_tokens": (_optional(_is_count), f"{_COUNT}, or null", None),
-    "correct": (_optional(lambda value: isinstance(value, bool)), "true, false or null", None),
-    "error": (_optional(_is_text), "a string or null", None),
+    "answer": (_is_text, "a string or null", None),
+    "logprob": (_is_log_probability, "a finite number of at most 0, or null", None),
+    "n_tokens": (_is_count, f"{_COUNT}, or null", None),
+    "correct": (lambda value: isinstance(value, bool), "true, false or null", None),
+    "error": (_is_text, "a string or null", None),
 }
 
 
@@ -321,7 +303,7 @@ def _sample(raw: bytes, path: Path, line: int, *, on_unknown: Callable[[str, str
             near = _nearest(field, frozenset(record.keys() - _FIELDS.keys()))
             hint = f'Rename "{near}", or add it' if near else "Add it"
             raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"{hint}; it is {expected}")
-        elif not is_valid(record[field]):
+        elif not (is_valid(record[field]) or record[field] is default is None):
             raise SamplesError(
                 f'{path}:{line}: "{field}" must be {expected}; got {_show(record[field])}',
                 hint="Correct it, or omit the line",

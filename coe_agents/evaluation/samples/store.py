@@ -27,10 +27,8 @@ Unit = tuple[str, str]
 class Store:
     """The samples of one run; use it as a context manager, in one process at a time.
 
-    Args:
-        folder: The run's; created if it does not exist.
-        settings: All that the responses depend on, as JSON has it; without keys.
-        units: The number of responses of each unit, in the order of the finished file.
+    `settings` are all that the responses depend on, as JSON has it; without keys. `units` holds the number of responses
+    of each unit, in the order of the finished file.
 
     Raises:
         ConfigurationError: On entering, if the folder holds a run with other settings; the message names them.

@@ -1,6 +1,6 @@
 """Owns the node that decides: it applies the policy, and the rules that no policy can overrule."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from coe_agents.graph import events
 from coe_agents.graph.limits import Bounds, seconds_used
 from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import agents_counted_as
+from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import StateNode
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision, Measurement, Policy
@@ -22,17 +23,16 @@ _NO_ANSWER = {"refusal": "a refusal is not an answer", "empty": "an empty respon
 
 
 def coordinate_node(
-    policy: Policy,
-    names: Sequence[str],
+    settings: RunSettings,
     *,
-    bounds: Bounds,
-    min_agents: int,
     strategies: Strategies,
     routes: Collection[str],
 ) -> StateNode:
     """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`."""
 
     def coordinate(state: CoEState) -> Command[str]:
+        now = settings.of(state)
+        names, min_agents, bounds = now.agents, now.quorum, now.bounds
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
         who, regime = "", None  # without a quorum, no regime
         if len(answering) < min_agents:
@@ -50,10 +50,11 @@ def coordinate_node(
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
             measurement = measurement_of(state)
-            decision, regime = _decide(policy, measurement, state, bounds), measurement.regime
+            decision, regime = _decide(now.policy, measurement, state, bounds), measurement.regime
             who = who_says_what(measurement, n_agents=len(names))
         # an event contains no text of a response: only the decision says who gave which answer
-        events.emit(events.decision_event(state["round"], decision))
+        texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
+        events.emit(events.decision_event(state["round"], decision, texts))
         verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)
         return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})

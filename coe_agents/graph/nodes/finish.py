@@ -8,7 +8,8 @@ from coe_agents.graph.state import AgentData, CoEState, DecisionData
 from coe_agents.rounds import conformity
 from coe_agents.types import Sampling, Usage
 
-_WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
+WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
+"""How the message of a run begins that gives no answer."""
 
 
 def finish(state: CoEState) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def finish(state: CoEState) -> dict[str, Any]:
         trajectory=state["trajectory"],
         conformity=conformity(state["trajectory"]),
     )
-    text = verdict["answer"] if verdict["action"] == "answer" else f"{_WITHHELD[verdict['action']]}{verdict['reason']}."
+    text = verdict["answer"] if verdict["action"] == "answer" else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
     return {"decision": decision, "messages": [AIMessage(text, response_metadata={"decision": decision})]}
 
 

@@ -10,27 +10,27 @@ from langchain_core.runnables import RunnableConfig
 from coe_agents.graph import events
 from coe_agents.graph.nodes.cluster import graded_options
 from coe_agents.graph.rounds import account
+from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import AgentMeasurement, Measurement, Policy, Weighting, measure
-from coe_agents.policy.base import regime_thresholds
+from coe_agents.policy import AgentMeasurement, Measurement, Weighting, measure
 from coe_agents.rounds import conformity
 from coe_agents.uncertainty.divergences import Divergence
 
 
 def measure_node(
-    policy: Policy,
-    weights: Mapping[str, float],
+    settings: RunSettings,
     *,
     weighting: Weighting,
     divergence: Divergence,
     coordination: str | None,
 ) -> TwoForms:
     """Returns the node that computes Collaborative Entropy; None without a trusted agent."""
-    aleatoric, epistemic = regime_thresholds(policy)
 
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
+        now = settings.of(state)
+        weights, (aleatoric, epistemic) = now.weights, now.regimes
         if not any(weights[response["agent"]] > 0 for response in responses):
             events.emit(events.measurement_event(state["round"], None))
             return {"measured": None, "trajectory": account(state, None)}

@@ -3,20 +3,30 @@
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from langchain_core.messages import AnyMessage, HumanMessage, convert_to_openai_messages
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, convert_to_openai_messages
 from langgraph.types import Overwrite
 
+from coe_agents.graph.nodes.finish import WITHHELD
+from coe_agents.graph.run_settings import RunSettings, read_changes
 from coe_agents.graph.runnables import StateNode
 from coe_agents.graph.state import CoEState
+
+History = Literal["conversation", "question"]
 
 MAX_QUESTION_CHARS = "max_question_chars"
 """The option named in the refusal of a long question, by which a tool recognises that refusal."""
 
 
-def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = None) -> StateNode:
-    """Returns the node that determines the question and the conversation, and clears the former turn.
+def prepare_node(
+    max_question_chars: int,
+    settings: RunSettings,
+    *,
+    history: History = "conversation",
+    check: Callable[[], None] | None = None,
+) -> StateNode:
+    """Returns the node that determines question, conversation and settings of a turn, and clears the former one.
 
     `check` is called first; it raises if the run must not start.
     """
@@ -24,7 +34,7 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
     def prepare(state: CoEState) -> dict[str, Any]:
         if check is not None:
             check()
-        settled = _settled(state)
+        settled = _settled(state, history)
         n_chars = len(settled["asked"])
         if n_chars > max_question_chars:
             raise ValueError(
@@ -32,7 +42,7 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
                 f'("{MAX_QUESTION_CHARS}" of the graph); got {n_chars}. '
                 "Shorten it, or build the graph with a higher bound"
             )
-        return settled
+        return {**settled, "context": read_changes(settings)}
 
     return prepare
 
@@ -54,7 +64,7 @@ def open_question() -> dict[str, Any]:
     }
 
 
-def _settled(state: CoEState) -> dict[str, Any]:
+def _settled(state: CoEState, history: History) -> dict[str, Any]:
     given, messages = state.get("question"), list(state.get("messages") or [])
     if given is not None and not isinstance(given, str):
         raise TypeError(f'"question" of the input must be a string; got {given!r}. Write {{"question": "..."}}')
@@ -73,15 +83,40 @@ def _settled(state: CoEState) -> dict[str, Any]:
     is_last = bool(added) and isinstance(added[-1], HumanMessage) and texts[-1] == question
     asked = [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
     conversation = [*messages, *asked] if added else asked
+    shown = [conversation[-1]] if history == "question" else without_refusals(conversation)
     return {
         "asked": question,
         "allowed": _choices(state.get("choices")),
         "reviews": bool(state.get("is_review")),
-        "conversation": convert_to_openai_messages(conversation),
+        "conversation": convert_to_openai_messages(shown),
         "messages": asked,
         "last_seen": conversation[-1].id,
         **open_question(),
     }
+
+
+def without_refusals(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Returns a conversation without the turns that a gate did not answer: neither its refusal nor the question.
+
+    Models that see a refusal tend to refuse, and many chat templates do not accept two messages of the user in a row. A
+    refusal is recognised by its decision or, where a client sent the conversation without it, by its text.
+    """
+    kept: list[AnyMessage] = []
+    for message in messages:
+        if not _is_refusal(message):
+            kept.append(message)
+        elif kept and isinstance(kept[-1], HumanMessage):
+            kept.pop()
+    return kept
+
+
+def _is_refusal(message: AnyMessage) -> bool:
+    if not isinstance(message, AIMessage):
+        return False
+    decision = message.response_metadata.get("decision")
+    if isinstance(decision, dict) and "action" in decision:
+        return bool(decision["action"] != "answer")
+    return message.text.startswith(tuple(WITHHELD.values()))
 
 
 def _choices(given: Any) -> list[str] | None:

@@ -35,7 +35,7 @@ WARM_UP = 20
 # which part the time counts for that is spent in a function, or in what it calls that is none of these
 PARTS = {
     ("testing/doubles.py", "asample"): "the scripted agents",
-    ("graph/events.py", "sample_with_events"): "the agents' nodes",
+    ("graph/nodes/agent.py", "asample"): "the agents' nodes",
     ("graph/nodes/prepare.py", "prepare"): "preparing",
     ("graph/rounds.py", "ask_all"): "preparing",
     ("graph/nodes/cluster.py", "cluster"): "short answers, clustering",

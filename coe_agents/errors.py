@@ -85,7 +85,13 @@ class ClusteringError(CoEError, RuntimeError):
 
 
 class AgentError(CoEError, RuntimeError):
-    """An agent that gave no usable responses."""
+    """An agent that gave no usable responses.
+
+    Attributes:
+        retry_after: How many seconds the server asks to wait; None where it does not say.
+    """
+
+    retry_after: float | None = None
 
 
 class ContextOverflowError(AgentError):
@@ -117,25 +123,15 @@ class ModelNotFoundError(AgentError):
 
 
 class RateLimitError(AgentError):
-    """A server that received too many requests.
-
-    Attributes:
-        retry_after: How many seconds the server asks to wait; None where it does not say.
-    """
+    """A server that received too many requests."""
 
     retryable = True
-    retry_after: float | None = None
 
 
 class ServerError(AgentError):
-    """A server that fails.
-
-    Attributes:
-        retry_after: How many seconds the server asks to wait; None where it does not say.
-    """
+    """A server that fails."""
 
     retryable = True
-    retry_after: float | None = None
 
 
 class InvalidRequestError(AgentError):

@@ -145,6 +145,7 @@ def _query_secrets(address: str) -> Iterator[str]:
     yield from (value for name, value in fields if name.lower().endswith(_QUERY_ENDS))
 
 
-def clean(text: str) -> str:
-    """Returns `text` on one line, its control characters replaced, so that no model can steer a terminal."""
-    return "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+def clean(text: str, limit: int | None = None) -> str:
+    """Returns `text` on one line, cut to `limit` characters, without control characters that could steer a terminal."""
+    line = "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+    return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"

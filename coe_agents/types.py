@@ -291,11 +291,7 @@ class Ruling(TypedDict):
 
 
 def check_number(value: object, *, where: str, is_whole: bool = False) -> None:
-    """Refuses what cannot be compared with a number, such as the text "2"; `where` names the argument.
-
-    Raises:
-        TypeError: If `value` is not a number, or not an integer where `is_whole`.
-    """
+    """Refuses what cannot be compared with a number, such as the text "2"; `where` names the argument."""
     if not isinstance(value, Integral if is_whole else Real):
         kind = "an integer" if is_whole else "a number"
         raise TypeError(f"{where} must be {kind}; got {value!r}. Pass {kind}")

@@ -92,11 +92,7 @@ def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str
 
 
 def load_quietly(path: Path | None) -> "Config | None":
-    """Returns the configuration, None for tinyworld, after setting the environment for models in this process.
-
-    Raises:
-        ConfigurationError: If the file is invalid or, for tinyworld, packages are not installed.
-    """
+    """Returns the configuration, None for tinyworld, after setting the environment for models in this process."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     if path is None:
         if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:

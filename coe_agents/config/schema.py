@@ -44,12 +44,13 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
     def check(name: str) -> str:
         if name in built_in or find_extension(part, name):
             return name
-        raise ValueError(_unknown(part, built_in, name))
+        raise ValueError(describe_unknown(part, built_in, name))
 
     return check
 
 
-def _unknown(part: str, built_in: Sequence[str], name: object) -> str:
+def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
+    """Returns which names the part can have, the built-in ones first, and the one that is near."""
     known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
     message = f"must be one of {', '.join(map(repr, known))}, or {_REFERENCE}; got {name!r}"
     near = did_you_mean(str(name), known)
@@ -328,7 +329,7 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             return f'required field is missing. Add "{name}"'
         case "union_tag_invalid":
             part = str(place[0])
-            return _unknown(part, _KINDS[part], fault["input"]["kind"])
+            return describe_unknown(part, _KINDS[part], fault["input"]["kind"])
         case "literal_error":
             near = did_you_mean(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
             return f"{message}. {near}" if near else message
@@ -377,12 +378,8 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
 
 
 def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> str:
-    return f"{path}:{line_of(text, place)}: {_join_place(place)}: {message}"
-
-
-def _join_place(location: Sequence[str | int]) -> str:
-    parent = _SECTIONS.get((str(location[0]),), Config) if location else Config
-    # a union's tag is not a field
-    if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in parent.model_fields:
-        location = (location[0], *location[2:])
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".") or "the file"
+    line = line_of(text, place)
+    if len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS:  # a union's tag is not a field
+        place = (place[0], *place[2:])
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "the file"
+    return f"{path}:{line}: {field}: {message}"

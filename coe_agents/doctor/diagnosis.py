@@ -74,11 +74,7 @@ class Examination:
 
 
 def examine(config: Config | None, *, timeout: float) -> Examination:
-    """Probes the clusterer and all agents, at each of their servers, at once, each for at most `timeout` seconds.
-
-    Raises:
-        ConfigurationError: If the configuration is invalid.
-    """
+    """Probes the clusterer and all agents, at each of their servers, at once, each for at most `timeout` seconds."""
     if config is not None:
         check(config)
     agents = _agents(config)
@@ -91,8 +87,11 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     if probe is not None:
         tasks[clustering] = probe
     found = agent_probes.all_within(timeout, tasks)
-    late = {name for name, result in found.items() if result is None}
-    results = {name: _late(timeout) if result is None else result for name, result in found.items()}
+    late = Failure(
+        error=f"no reply within {timeout:g} s",
+        remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
+    )
+    results = {name: late if result is None else result for name, result in found.items()}
 
     places = {f"agent {name}": address for name, (_, address) in agents.items()}
     if config is not None:
@@ -101,7 +100,9 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     problems, notes = list[Problem](), list[str]()
     for part, result in results.items():
         place = f"{part} at {places[part]}" if places.get(part) and not part.endswith(places[part]) else part
-        problems += _problems(place, result, needs_logprobs=needs_logprobs)
+        named = f"{place} {result.model}" if isinstance(result, EntailmentReport | EmbeddingReport) else place
+        faults = _faults(result, needs_logprobs=needs_logprobs)
+        problems += [Problem(part=named, error=fault.error, remedy=fault.remedy) for fault in faults]
         notes += _notes(part, result)
     if config is not None:
         notes += other_models(config)
@@ -114,7 +115,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         device=", ".join(devices) or "none: no model runs in this process",
         problems=problems,
         notes=notes,
-        late=bool(late),
+        late=late in results.values(),
     )
 
 
@@ -143,38 +144,27 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def _late(timeout: float) -> Failure:
-    return Failure(
-        error=f"no reply within {timeout:g} s",
-        remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
-    )
-
-
-def _problems(place: str, result: Any, *, needs_logprobs: bool) -> Iterator[Problem]:
+def _faults(result: Any, *, needs_logprobs: bool) -> Iterator[Failure]:
     if isinstance(result, Failure):
-        yield Problem(part=place, error=result.error, remedy=result.remedy)
+        yield result
     elif isinstance(result, EntailmentReport):
-        yield from _entailment_problems(place, result)
+        yield from _entailment_faults(result)
     elif isinstance(result, EmbeddingReport):
-        yield from _embedding_problems(place, result)
+        yield from _embedding_faults(result)
     else:
         if result.ignores_temperature and result.on_greedy == "exclude":
-            yield Problem(part=place, error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
+            yield Failure(error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
         if result.n_empty == result.n_returned:
-            yield Problem(
-                part=place,
-                error="all its responses are empty",
-                remedy='Raise "max_tokens": a model that reasons may spend them all before it answers',
-            )
+            remedy = 'Raise "max_tokens": a model that reasons may spend them all before it answers'
+            yield Failure(error="all its responses are empty", remedy=remedy)
         if needs_logprobs and result.logprobs != "all":
-            yield Problem(
-                part=place,
+            yield Failure(
                 error='it returns no log-probabilities, but weighting = "probability" needs them',
                 remedy='Set weighting = "auto", or use a server that returns them',
             )
 
 
-def _entailment_problems(place: str, report: EntailmentReport) -> Iterator[Problem]:
+def _entailment_faults(report: EntailmentReport) -> Iterator[Failure]:
     wrong = None
     if report.entailed.label != "entailment":
         wrong = f'"{PREMISE}" entails "{ENTAILED}", but the model says {report.entailed.label}'
@@ -186,29 +176,20 @@ def _entailment_problems(place: str, report: EntailmentReport) -> Iterator[Probl
     if report.n_unclear:
         wrong = f"for {report.n_unclear} of 2 pairs the model states none of the labels, so they count as neutral"
     if wrong:
-        yield Problem(part=f"{place} {report.model}", error=wrong, remedy=remedy)
+        yield Failure(error=wrong, remedy=remedy)
 
 
-def _embedding_problems(place: str, report: EmbeddingReport) -> Iterator[Problem]:
-    part, threshold = f"{place} {report.model}", f"the threshold of {report.threshold:g}"
+def _embedding_faults(report: EmbeddingReport) -> Iterator[Failure]:
+    same, other, threshold = f"{report.paraphrase:.3f}", f"{report.other:.3f}", f"the threshold of {report.threshold:g}"
     if report.paraphrase <= report.other:
-        yield Problem(
-            part=part,
-            error=f"another answer ({report.other:.3f}) is as similar as a paraphrase ({report.paraphrase:.3f})",
-            remedy='No threshold separates them. Use another model, or kind = "entailment"',
-        )
+        remedy = 'No threshold separates them. Use another model, or kind = "entailment"'
+        yield Failure(error=f"another answer ({other}) is as similar as a paraphrase ({same})", remedy=remedy)
     elif report.paraphrase < report.threshold:
-        yield Problem(
-            part=part,
-            error=f"a paraphrase has a cosine of {report.paraphrase:.3f}, below {threshold}",
-            remedy=f"Lower the threshold; another answer has {report.other:.3f}",
-        )
+        remedy = f"Lower the threshold; another answer has {other}"
+        yield Failure(error=f"a paraphrase has a cosine of {same}, below {threshold}", remedy=remedy)
     elif report.other >= report.threshold:
-        yield Problem(
-            part=part,
-            error=f"another answer has a cosine of {report.other:.3f}, not below {threshold}",
-            remedy=f"Raise the threshold; a paraphrase has {report.paraphrase:.3f}",
-        )
+        remedy = f"Raise the threshold; a paraphrase has {same}"
+        yield Failure(error=f"another answer has a cosine of {other}, not below {threshold}", remedy=remedy)
 
 
 def _notes(part: str, result: Any) -> Iterator[str]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from langgraph.types import Send
 
-from coe_agents.graph.nodes.cluster import graded_agents
 from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import agents_counted_as, to_sends, wishes_of
+from coe_agents.graph.rounds import agents_counted_as, graded_agents, new_responses, to_sends, wishes_of
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import SettlingPolicy, forecast
@@ -75,26 +74,17 @@ class TopUps:
 
     def _given(self, state: CoEState) -> dict[str, int]:
         """Returns how many responses each agent gave in the round, without the agents that failed in it."""
-        rows = [row for row in state["responses"] if row["round"] == state["round"]]
-        given = Counter(row["agent"] for row in rows)
-        for row in rows:
-            if row["error"] is not None:
-                given.pop(row["agent"], None)
-        return given
+        failures = [row for row in state["responses"] if row["round"] == state["round"] and row["error"] is not None]
+        failed = {row["agent"] for row in failures}
+        return Counter(row["agent"] for row in new_responses(state) if row["agent"] not in failed)
 
     def _settled(self, state: CoEState, left: Mapping[str, int], now: RunSettings) -> bool:
         policy = now.policy
         if not isinstance(policy, SettlingPolicy):
             return False
-        labels = state["labels"]
-        expected = forecast(
-            state["responses"][: len(labels)],
-            labels,
-            left,
-            confidence=self._adaptive.confidence,
-            weights=now.weights,
-            **self._measuring,
-        )
+        responses, labels = state["responses"][: len(state["labels"])], state["labels"]
+        options: Mapping[str, Any] = {**self._measuring, "weights": now.weights}
+        expected = forecast(responses, labels, left, confidence=self._adaptive.confidence, **options)
         measurement = measurement_of(state)
         if measurement.tied:  # after Algorithm 1, which is not forecast, where the plain lead is clear
             expected = replace(expected, lead=0.0)

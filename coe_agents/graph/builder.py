@@ -122,8 +122,7 @@ def create_coe_graph(
         'answer'
     """
     _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
-    _check_options(weighting=weighting, divergence=divergence, coordination=coordination, history=history)
-    _check_numbers(retries=retries, max_question_chars=max_question_chars)
+    _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     _check_group(agents, names, min_agents=quorum(len(names), min_agents))
     weights = {agent.name: agent.weight for agent in agents}
@@ -153,12 +152,12 @@ def create_coe_graph(
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", cluster_node(clusterer, canonicalize))
     measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
-    graph.add_node("measure", measure_node(settings, **measuring, coordination=coordination))
+    graph.add_node("measure", measure_node(settings, measuring, coordination=coordination))
     ends = {"abstain", "answer", "escalate" if escalation is None else "escalation"}
     asking = ["another_round"]
     graph.add_node("another_round", another_round_node(settings, table))
     if may_clarify:
-        graph.add_node("clarify", clarify_node(max_question_chars))
+        graph.add_node("clarify", OneForm(clarify_node(max_question_chars)))
         asking.append("clarify")
     if escalation is not None:
         graph.add_node("escalation", escalation_node(escalation, names), destinations=_ENDS)
@@ -196,8 +195,14 @@ def _check_parts(
                 f'"agents" must hold agents, with a name, a weight and "sample"; got {type(agent).__name__}. '
                 "Wrap a chat model: ModelAgent(name, model)"
             )
-    _check_object(clusterer, "clusterer", method="cluster", hint="Pass NormalizedMatch(), for example")
-    _check_object(policy, "policy", method="decide", hint="Pass ThresholdPolicy(0.5), for example")
+    for name, part, method, example in (
+        ("clusterer", clusterer, "cluster", "NormalizedMatch()"),
+        ("policy", policy, "decide", "ThresholdPolicy(0.5)"),
+    ):
+        if isinstance(part, type):
+            raise TypeError(f'"{name}" must be an object, not a class; got {part.__name__}. Call it with its arguments')
+        if not callable(getattr(part, method, None)):
+            raise TypeError(f'"{name}" must have the method "{method}"; got {part!r}. Pass {example}, for example')
     regime_thresholds(policy)
     if adaptive is not None and not isinstance(adaptive, AdaptiveSampling):
         raise TypeError(f'"adaptive" must be an AdaptiveSampling; got {adaptive!r}. Pass AdaptiveSampling() or omit it')
@@ -208,14 +213,15 @@ def _check_parts(
         )
 
 
-def _check_object(part: object, name: str, *, method: str, hint: str) -> None:
-    if isinstance(part, type):
-        raise TypeError(f'"{name}" must be an object, not a class; got {part.__name__}. Call it with its arguments')
-    if not callable(getattr(part, method, None)):
-        raise TypeError(f'"{name}" must have the method "{method}"; got {part!r}. {hint}')
-
-
-def _check_options(*, weighting: str, divergence: Divergence, coordination: str | None, history: str) -> None:
+def _check_options(
+    weighting: str,
+    divergence: Divergence,
+    coordination: str | None,
+    history: str,
+    *,
+    retries: int,
+    max_question_chars: int,
+) -> None:
     if weighting not in get_args(Weighting):
         choices = ", ".join(get_args(Weighting))
         raise ValueError(f'"weighting" must be one of {choices}; got {weighting!r}. "auto" suits most')
@@ -226,9 +232,6 @@ def _check_options(*, weighting: str, divergence: Divergence, coordination: str 
         )
     if coordination is not None:
         coordinate([[1.0]], solver=coordination)  # raises for an unknown name
-
-
-def _check_numbers(*, retries: int, max_question_chars: int) -> None:
     check_number(retries, where='"retries"', is_whole=True)
     if retries < 0:
         raise ValueError(f'"retries" must be at least 0; got {retries}. 0 never asks a failed agent again')

@@ -12,28 +12,16 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
 
-from coe_agents.graph.compiled import check_compiled
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.finish import WITHHELD
-from coe_agents.graph.runnables import OneForm, TwoForms
+from coe_agents.graph.runnables import OneForm, Steps, check_compiled, steps_node
 from coe_agents.graph.state import DecisionData
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
 
 
 class Step(TypedDict):
-    """One question of a chain.
-
-    Attributes:
-        question: What was asked.
-        action: "answer", "abstain" or "escalate".
-        answer: The answer, from which the next question is made; None unless the action is "answer".
-        regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
-            measured.
-        coe: Collaborative Entropy of this question, the sum of the next two.
-        aleatoric: In nats.
-        epistemic: In the unit of the graph's divergence: nats under "kl" and "js".
-    """
+    """One `question` of a chain; the other fields are those of its decision: see `coe_agents.graph.DecisionData`."""
 
     question: str
     action: Literal["answer", "abstain", "escalate"]
@@ -128,7 +116,9 @@ def create_sequential_graph(
         cleared = {"steps": Overwrite([]), "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
         return {"asked": asked, "messages": messages, **cleared}
 
-    def proceed(state: SequenceState, decision: DecisionData) -> Command[Any]:
+    def ask(state: SequenceState, config: RunnableConfig) -> Steps[Command[Any]]:
+        result = yield gate, ({"question": state["asked"]}, config), {}
+        decision: DecisionData = result["decision"]
         answer = decision["answer"]
         step = Step(
             question=state["asked"],
@@ -153,17 +143,11 @@ def create_sequential_graph(
         said = AIMessage(_in_words([*state["steps"], step], decision["reason"]))
         return Command(goto=END, update={**update, "ended": ended, "messages": [said]})
 
-    def ask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, gate.invoke({"question": state["asked"]}, config)["decision"])
-
-    async def aask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, (await gate.ainvoke({"question": state["asked"]}, config))["decision"])
-
     sequence = StateGraph(
         SequenceState, context_schema=CoEContext, input_schema=SequenceInput, output_schema=SequenceOutput
     )
     sequence.add_node("begin", OneForm(begin))
-    sequence.add_node("ask", TwoForms(ask, aask, name="ask"), destinations=("ask", END))
+    sequence.add_node("ask", steps_node(ask, name="ask"), destinations=("ask", END))
     sequence.add_edge(START, "begin")
     sequence.add_edge("begin", "ask")
     return sequence

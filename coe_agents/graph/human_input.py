@@ -76,18 +76,12 @@ def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Ca
         reply = interrupt(request(problem), response_schema=form.json_schema())
         try:
             return read(form.validate_python(reply))
-        except ValidationError as error:
-            problem = faults(error)
-        except ValueError as error:
-            problem = str(error)
+        except ValueError as error:  # pydantic's own error is one
+            problem = faults(error) if isinstance(error, ValidationError) else str(error)
 
 
 def check_checkpointer() -> None:
-    """Refuses a run that may stop for a person and could not be resumed; called inside a run.
-
-    Raises:
-        ConfigurationError: If neither the graph nor one around it has a checkpointer.
-    """
+    """Refuses a run that may stop for a person and could not be resumed; called inside a run."""
     if get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER) is None:
         raise ConfigurationError(
             "this graph may stop to ask a person, and without a checkpointer it could not be resumed",

@@ -11,12 +11,7 @@ from coe_agents.types import check_number
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of one question; see `create_coe_graph`.
-
-    Raises:
-        TypeError: If one is not a number.
-        ValueError: If one is out of range.
-    """
+    """The bounds of one question; see `create_coe_graph`."""
 
     max_rounds: int = 1
     token_budget: int | None = None

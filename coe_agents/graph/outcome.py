@@ -7,9 +7,8 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from coe_agents.graph.compiled import check_compiled
 from coe_agents.graph.context import CoEContext
-from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.runnables import TwoForms, check_compiled
 
 
 class OutcomeInput(TypedDict):

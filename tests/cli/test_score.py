@@ -300,7 +300,7 @@ def test_score_with_a_clusterer_of_an_installed_package(samples, register, monke
     [
         (
             ["--clusterer", "normalised"],
-            'normalized, tinyworld, or package.module:Name; got "normalised". Did you mean',
+            "'normalized', 'tinyworld', or \"package.module:name\"; got 'normalised'. Did you mean",
         ),
         (["--clusterer", "{own}:Same"], '"{own}" has no "Same"'),
         (["--clusterer", "{own}:WithOption"], 'WithOption" requires the option "threshold"'),

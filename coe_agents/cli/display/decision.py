@@ -142,7 +142,7 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
             bar = Text("█" * max(1, round(share * longest)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
-            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(_shorten(clean(answer))))
+            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(answer, _MOST_CHARS)))
         if len(answers) > _SHOWN:
             rest, n_others = sum(share for _, share in answers[_SHOWN:]), len(answers) - _SHOWN
             table.add_row(
@@ -158,7 +158,3 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
             Text(clean(name), style="bold red"), Text("failed", style="red"), "", Text(clean(reason), style="red")
         )
     return table
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"

@@ -17,11 +17,9 @@ def finish(state: CoEState) -> dict[str, Any]:
     verdict, measured = state["verdict"], state["measured"] or {}
     tokens: dict[str, Usage] = {}
     for spent in state["usages"]:
-        former = tokens.get(spent["agent"], Usage(input_tokens=0, output_tokens=0))
-        tokens[spent["agent"]] = Usage(
-            input_tokens=former["input_tokens"] + spent["usage"]["input_tokens"],
-            output_tokens=former["output_tokens"] + spent["usage"]["output_tokens"],
-        )
+        used = tokens.setdefault(spent["agent"], Usage(input_tokens=0, output_tokens=0))
+        used["input_tokens"] += spent["usage"]["input_tokens"]
+        used["output_tokens"] += spent["usage"]["output_tokens"]
     decision = DecisionData(
         action=verdict["action"],
         answer=verdict["answer"],

@@ -10,7 +10,6 @@ from langgraph.types import Overwrite
 
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.run_settings import RunSettings, read_changes
-from coe_agents.graph.runnables import StateNode
 from coe_agents.graph.state import CoEState
 
 History = Literal["conversation", "question"]
@@ -25,7 +24,7 @@ def prepare_node(
     *,
     history: History = "conversation",
     check: Callable[[], None] | None = None,
-) -> StateNode:
+) -> Callable[[CoEState], dict[str, Any]]:
     """Returns the node that determines question, conversation and settings of a turn, and clears the former one.
 
     `check` is called first; it raises if the run must not start.
@@ -34,37 +33,40 @@ def prepare_node(
     def prepare(state: CoEState) -> dict[str, Any]:
         if check is not None:
             check()
-        settled = _settled(state, history)
-        n_chars = len(settled["asked"])
-        if n_chars > max_question_chars:
+        asked, messages, conversation = _read_question(state)
+        if len(asked) > max_question_chars:
             raise ValueError(
                 f"the question must have at most {max_question_chars} characters "
-                f'("{MAX_QUESTION_CHARS}" of the graph); got {n_chars}. '
+                f'("{MAX_QUESTION_CHARS}" of the graph); got {len(asked)}. '
                 "Shorten it, or build the graph with a higher bound"
             )
-        return {**settled, "context": read_changes(settings)}
+        shown = [conversation[-1]] if history == "question" else without_refusals(conversation)
+        return {
+            "asked": asked,
+            "allowed": _choices(state.get("choices")),
+            "reviews": bool(state.get("is_review")),
+            "conversation": convert_to_openai_messages(shown),
+            "messages": messages,
+            "last_seen": conversation[-1].id,
+            "context": read_changes(settings),
+            "round": 0,
+            "strategy": None,
+            "wishes": None,
+            "shows_answers": False,
+            "trajectory": [],
+            "former_responses": Overwrite([]),
+            "former_labels": {},
+            "responses": Overwrite([]),
+            "usages": Overwrite([]),
+            "started": time.time(),
+            "elapsed": 0.0,
+        }
 
     return prepare
 
 
-def open_question() -> dict[str, Any]:
-    """Returns the state for the first round of a question, without anything of a former question."""
-    return {
-        "round": 0,
-        "strategy": None,
-        "wishes": None,
-        "shows_answers": False,
-        "trajectory": [],
-        "former_responses": Overwrite([]),
-        "former_labels": {},
-        "responses": Overwrite([]),
-        "usages": Overwrite([]),
-        "started": time.time(),
-        "elapsed": 0.0,
-    }
-
-
-def _settled(state: CoEState, history: History) -> dict[str, Any]:
+def _read_question(state: CoEState) -> tuple[str, list[AnyMessage], list[AnyMessage]]:
+    """Returns the question of this turn, the message to add for it, and the conversation with it."""
     given, messages = state.get("question"), list(state.get("messages") or [])
     if given is not None and not isinstance(given, str):
         raise TypeError(f'"question" of the input must be a string; got {given!r}. Write {{"question": "..."}}')
@@ -81,18 +83,8 @@ def _settled(state: CoEState, history: History) -> dict[str, Any]:
             'Call the graph with {"question": "..."}'
         )
     is_last = bool(added) and isinstance(added[-1], HumanMessage) and texts[-1] == question
-    asked = [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
-    conversation = [*messages, *asked] if added else asked
-    shown = [conversation[-1]] if history == "question" else without_refusals(conversation)
-    return {
-        "asked": question,
-        "allowed": _choices(state.get("choices")),
-        "reviews": bool(state.get("is_review")),
-        "conversation": convert_to_openai_messages(shown),
-        "messages": asked,
-        "last_seen": conversation[-1].id,
-        **open_question(),
-    }
+    asked: list[AnyMessage] = [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
+    return question, asked, [*messages, *asked] if added else asked
 
 
 def without_refusals(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -16,7 +16,7 @@ _SHORTEST = 8
 """Placeholders such as "none" or "EMPTY" are not secrets, and redacting them would spoil texts."""
 _WINDOW = 8
 """So many consecutive characters of a secret are redacted: messages quote parts of a text."""
-_DEEPEST = 4
+_DEEPEST = 6
 _PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
 _SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
 _QUERY_ENDS = (*_SECRET_ENDS, "auth", "sig", "signature")

@@ -20,6 +20,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
+from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
@@ -71,7 +72,7 @@ def score(
 def show(figures: dict[str, Any], *, as_json: bool) -> None:
     """Prints a report, as one JSON object or as a table."""
     if as_json:
-        print(json.dumps(figures, allow_nan=False))
+        print_json(figures)
     else:
         from coe_agents.cli.display.scores import show_report
 

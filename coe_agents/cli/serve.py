@@ -9,6 +9,7 @@ import typer
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import ConfigOption
+from coe_agents.cli.terminal import print_lines
 
 _LOOPBACK = "127.0.0.1"
 
@@ -66,8 +67,8 @@ def serve(
     clean_up_after_interrupt()
     with open_socket(host, port) as listening:
         address = address_of(listening)
-        print(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and", flush=True)
-        print(f'the model "{group.name}". Ctrl-C ends the server.', flush=True)
+        print_lines(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and")
+        print_lines(f'the model "{group.name}". Ctrl-C ends the server.')
         if open_page:
             webbrowser.open(address)  # the socket is open: the browser waits for the server
         serve_app(app, listening, grace=grace)

@@ -22,15 +22,15 @@ def hide(secrets: Collection[str]) -> None:
     _HIDDEN.update(secrets)
 
 
-def clean(text: str) -> str:
-    """Returns `text` as it may be printed: on one line, without control characters, its secrets redacted."""
-    return redaction.clean(redaction.redact(text, _HIDDEN | redaction.secrets_of_environment()))
+def clean(text: str, limit: int | None = None) -> str:
+    """Returns `text` as it may be printed: on one line of `limit` characters, secrets redacted, nothing to control."""
+    return redaction.clean(redaction.redact(text, _HIDDEN | redaction.secrets_of_environment()), limit)
 
 
 def print_lines(text: str, *, to_stderr: bool = False) -> None:
     """Prints a text; its lines stay apart."""
     shown = "\n".join(clean(line) if line else "" for line in text.split("\n"))
-    print(shown, file=sys.stderr if to_stderr else sys.stdout)
+    print(shown, file=sys.stderr if to_stderr else sys.stdout, flush=True)
 
 
 def print_json(value: Any) -> None:

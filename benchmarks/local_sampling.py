@@ -89,7 +89,7 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
     loaded = chat.load()
     questions = [fact.question for fact in load_facts()][:N_QUESTIONS]
     asked = [HumanMessage(questions[0])]
-    prompt = chat._prompt(loaded, asked)
+    prompt = torch.tensor([chat._prompt(loaded, asked)])
     bare_settings = GenerationConfig(
         do_sample=True, top_k=0, num_return_sequences=10, max_new_tokens=length, pad_token_id=0, eos_token_id=None
     )

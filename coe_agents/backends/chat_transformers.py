@@ -18,12 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 from transformers import AutoModelForCausalLM
 
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
-from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings, to_openai_token
+from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
 from coe_agents.backends.loading import Loaded, load
 from coe_agents.backends.streaming import GrowingText
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
 
 _WORD_JOINER = "\u2060"
+_COUNTED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 class SamplingOptions(BaseModel):
@@ -106,8 +107,10 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
         usages = [output["token_usage"] for output in llm_outputs if output]
-        names = ("prompt_tokens", "completion_tokens", "total_tokens")
-        return {"model_name": self.model, "token_usage": {name: sum(usage[name] for usage in usages) for name in names}}
+        return self._llm_output(*(sum(usage[name] for usage in usages) for name in _COUNTED))
+
+    def _llm_output(self, *counts: int) -> dict[str, Any]:
+        return {"model_name": self.model, "token_usage": dict(zip(_COUNTED, counts, strict=True))}
 
     def load(self) -> Loaded:
         """Returns the model with its tokenizer, loaded at the first call.
@@ -119,14 +122,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def _batches(self) -> Batches:
         if not self._holder:  # which copies of this model share
-            loaded = load(
-                AutoModelForCausalLM,
-                self.model,
-                device=self.device,
-                dtype=self.dtype,
-                revision=self.revision,
-                token=None if self.api_key is None else self.api_key.get_secret_value(),
-            )
+            where = {"device": self.device, "dtype": self.dtype, "revision": self.revision}
+            token = None if self.api_key is None else self.api_key.get_secret_value()
+            loaded = load(AutoModelForCausalLM, self.model, **where, token=token)
             if not (self.chat_template or loaded.tokenizer.chat_template):
                 raise ModelLoadError(
                     f'the tokenizer of "{self.model}" has no chat template',
@@ -151,7 +149,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                 f'"choices" must hold at least one text, none empty; got {list(choices)}. Pass what a reply may be'
             )
         with loaded.lock, torch.inference_mode():
-            prompt = self._prompt(loaded, messages)[0].tolist()
+            prompt = self._prompt(loaded, messages)
             rendered = self._render(loaded, messages, tokenize=False)
             tails = [_tail(loaded.tokenizer, rendered, prompt, choice) for choice in choices]
             self._check_room(loaded, len(prompt), max(len(tail) for tail in tails))
@@ -294,16 +292,15 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         asked = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in given.items()}
         for name in ("stream", "model"):
             asked.pop(name, None)
-        return SamplingOptions(
-            **{**own, **{name: value for name, value in {**asked, "stop": stop}.items() if value is not None}}
-        )
+        asked["stop"] = stop
+        return SamplingOptions(**{**own, **{name: value for name, value in asked.items() if value is not None}})
 
     def _request(self, messages: Sequence[BaseMessage], options: SamplingOptions) -> Request[ChatResult]:
         first = options.seed if options.seed is not None else secrets.randbits(48)
 
         def prepare() -> Prepared:
             loaded = self.load()
-            prompt = self._prompt(loaded, messages)[0].tolist()
+            prompt = self._prompt(loaded, messages)
             settings = DrawSettings(
                 temperature=options.temperature,
                 top_p=options.top_p,
@@ -321,14 +318,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)
             return ChatResult(
                 generations=[self._generation(loaded, row, usage, logprobs=options.logprobs) for row in rows],
-                llm_output={
-                    "model_name": self.model,
-                    "token_usage": {
-                        "prompt_tokens": n_prompt,
-                        "completion_tokens": n_drawn,
-                        "total_tokens": n_prompt + n_drawn,
-                    },
-                },
+                llm_output=self._llm_output(n_prompt, n_drawn, n_prompt + n_drawn),
             )
 
         return Request(prepare, finish)
@@ -343,36 +333,30 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             )
         return room
 
-    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> torch.Tensor:
-        """Renders the conversation as token ids, shape (1, n_tokens)."""
-        ids: torch.Tensor = self._render(loaded, messages, return_tensors="pt", return_dict=True)["input_ids"]
-        return ids
+    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> list[int]:
+        """Renders the conversation as token ids."""
+        return list(self._render(loaded, messages, return_dict=True)["input_ids"])
 
     def _render(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
         """Renders the conversation, up to where the assistant speaks, in the requested form: text or token ids."""
-        given = convert_to_openai_messages(list(messages))
+        given = [{**each, "content": _plain_text(each["content"])} for each in convert_to_openai_messages([*messages])]
         template = self.chat_template or loaded.tokenizer.chat_template
-        conversation = [
-            {
-                "role": message["role"],
-                **{key: _defuse(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
-            }
-            for message in ({**m, "content": _plain_text(m["content"])} for m in given)
-        ]
-        return loaded.tokenizer.apply_chat_template(
-            conversation, chat_template=template, add_generation_prompt=True, **form
-        )
+        conversation = [{**_defuse(each, loaded.tokenizer, template), "role": each["role"]} for each in given]
+        form = {**form, "chat_template": template, "add_generation_prompt": True}
+        return loaded.tokenizer.apply_chat_template(conversation, **form)
 
     def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
-        content = [
-            {
-                **to_openai_token(loaded.decode(token.id), token.logprob),
-                "top_logprobs": [to_openai_token(loaded.decode(other), logprob) for other, logprob in token.top],
-            }
-            for token in row.tokens
-        ]
+        def show(token: int, logprob: float) -> dict[str, Any]:
+            text = loaded.decode(token)
+            # part of a character decodes to a replacement; its bytes are not known here
+            return {"token": text, "bytes": None if "\ufffd" in text else list(text.encode()), "logprob": logprob}
+
         info: dict[str, Any] = {"finish_reason": row.finish_reason, "model_name": self.model}
-        if logprobs:
+        if logprobs:  # as `ChatOpenAI` shows them
+            content = [
+                {**show(token.id, token.logprob), "top_logprobs": [show(*other) for other in token.top]}
+                for token in row.tokens
+            ]
             info["logprobs"] = {"content": content}
         # every message carries the usage of the whole request, as ChatOpenAI's do
         message = AIMessage(content=row.text, usage_metadata=usage, response_metadata={"model_name": self.model})
@@ -449,10 +433,7 @@ def continuation_log_probabilities(
 ) -> list[float]:
     """Returns sum_t log p(token_t | prompt, tokens before t) of each continuation, in nats, of the raw logits.
 
-    Args:
-        loaded: The model; the caller holds its lock.
-        prompt: At least one token id.
-        continuations: At least one, each of at least one token id.
+    The caller holds the lock of `loaded`; prompt and continuations each have at least one token.
     """
     longest = max(len(tokens) for tokens in continuations)
     device = loaded.model.device

@@ -17,8 +17,6 @@ class Loaded:
     """A model in memory, its tokenizer, and the lock that gives it to one caller at a time.
 
     Attributes:
-        model: The model, in evaluation mode.
-        tokenizer: Its tokenizer.
         context_length: The most tokens that it takes.
         end_tokens: The ids that end a generated response; none for a classifier.
     """

@@ -8,7 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from coe_agents.graph.context import CoEContext
-from coe_agents.graph.runnables import TwoForms, check_compiled
+from coe_agents.graph.runnables import Steps, check_compiled, steps_node
 
 
 class OutcomeInput(TypedDict):
@@ -61,14 +61,15 @@ def create_outcome_graph(graph: Runnable[Any, Any]) -> StateGraph[OutcomeState, 
     """
     group = check_compiled(graph)
 
-    def ask(state: OutcomeState, config: RunnableConfig) -> Outcome:
-        return _outcome_of(group.invoke(_question_of(state), config))
-
-    async def aask(state: OutcomeState, config: RunnableConfig) -> Outcome:
-        return _outcome_of(await group.ainvoke(_question_of(state), config))
+    def ask(state: OutcomeState, config: RunnableConfig) -> Steps[Outcome]:
+        result = yield group, (_question_of(state), config), {}
+        decision = result["decision"]
+        return Outcome(
+            action=decision["action"], answer=decision["answer"], reason=decision["reason"], coe=decision["coe"]
+        )
 
     slim = StateGraph(OutcomeState, context_schema=CoEContext, input_schema=OutcomeInput, output_schema=Outcome)
-    slim.add_node("ask", TwoForms(ask, aask, name="ask"))
+    slim.add_node("ask", steps_node(ask, name="ask"))
     slim.add_edge(START, "ask")
     slim.add_edge("ask", END)
     return slim
@@ -78,8 +79,3 @@ def _question_of(state: OutcomeState) -> OutcomeInput:
     if "question" not in state:
         raise ValueError('the input must hold a "question"; got none. Call the graph with {"question": "..."}')
     return OutcomeInput(question=state["question"])
-
-
-def _outcome_of(result: dict[str, Any]) -> Outcome:
-    decision = result["decision"]
-    return Outcome(action=decision["action"], answer=decision["answer"], reason=decision["reason"], coe=decision["coe"])

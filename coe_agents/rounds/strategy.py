@@ -29,7 +29,6 @@ class RoundContext:
     """What a strategy sees.
 
     Attributes:
-        question: The question.
         messages: The conversation as OpenAI-style dictionaries, the question in it.
         round: The number of the next round, from 1.
         measurement: The last measurement; the rounds before it are in its `history`.

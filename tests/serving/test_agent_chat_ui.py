@@ -56,6 +56,7 @@ class Chat(Page):
     def click(self, label):
         button = f"[...document.querySelectorAll('button')].find(one => one.innerText.trim() === {json.dumps(label)})"
         self.wait(button)
+        self.rest()
         self.run(f"{button}.click()")
 
     def reject(self, reason):

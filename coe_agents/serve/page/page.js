@@ -428,8 +428,8 @@ function showNumbers({ decision, options }) {
 function roundRow({ round, strategy, answer, ...figures }) {
   const numbers = ["coe", "aleatoric", "epistemic"].map((name) => element("td", "number", number(figures[name])));
   const head = element("th", { scope: "row" }, String(round + 1));
-  const words = [short(strategy ?? "first request", 40), inline(answer ?? "–", 60)];
-  return element("tr", {}, head, words.map((each) => element("td", {}, each)), numbers);
+  const how = element("td", "wide", short(strategy ?? "first request", 40));
+  return element("tr", {}, head, how, element("td", {}, inline(answer ?? "–", 60)), numbers);
 }
 
 // ------------------------------------------------------------------------------------------------- the start

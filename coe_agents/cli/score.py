@@ -1,7 +1,6 @@
 """Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -242,14 +241,14 @@ def _score_on(
 
 def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[str, Any]:
     """Returns the part of the settings on which scores depend, without keys."""
-    from coe_agents.redaction import redact, secrets_of
+    from coe_agents.redaction import redact_all, secrets_of
 
     if config is None:
         return {"clusterer": clusterer or "normalized"}
     sections = {"clusterer": config.clusterer} | ({"judge": config.judge} if config.judge else {})
     fields = {name: section.model_dump(mode="json", exclude={"base_url"}) for name, section in sections.items()}
     secrets = set[str]().union(*map(secrets_of, sections.values()))
-    return {**json.loads(redact(json.dumps(fields), secrets)), **({"clusterer": clusterer} if clusterer else {})}
+    return {**redact_all(fields, secrets), **({"clusterer": clusterer} if clusterer else {})}
 
 
 def _digest(path: Path) -> str:

@@ -19,15 +19,15 @@ _WINDOW = 8
 _DEEPEST = 6
 _PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
 _SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
-_QUERY_ENDS = (*_SECRET_ENDS, "auth", "sig", "signature")
 
 
 def secrets_of(holder: object) -> set[str]:
     """Returns the secrets that an agent or a chat model holds.
 
     A secret is what a field keeps as pydantic's `SecretStr`, or as a string under a name that ends in "key", "token",
-    "secret", "password" or "authorization", and in an address the password and such a field of the query. Looked
-    through are the holder's own attributes, and the pydantic models, parts of coe-agents, mappings and lists in them.
+    "secret", "password" or "authorization", and in an address the password and what the query holds, but for a
+    version. Looked through are the holder's own attributes, and the pydantic models, parts of coe-agents, mappings and
+    lists in them.
 
     Example:
         >>> class Model:
@@ -135,14 +135,14 @@ def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:
 
 
 def _query_secrets(address: str) -> Iterator[str]:
-    """Yields the values of an address's query whose names say that they are secrets."""
+    """Yields the values of an address's query, as any of them may be a secret, but for versions."""
     if "://" not in address or "?" not in address:
         return
     try:
         fields = parse_qsl(urlsplit(address).query)
     except ValueError:  # it is no address
         return
-    yield from (value for name, value in fields if name.lower().endswith(_QUERY_ENDS))
+    yield from (value for name, value in fields if not name.lower().endswith("version"))
 
 
 def clean(text: str, limit: int | None = None) -> str:

@@ -153,9 +153,11 @@ def test_each_text_of_a_value_is_redacted():
     assert redact_all(value, {KEY}) == {"a": [REDACTED, 1, None, True, 0.5], REDACTED: {"b": f"x{REDACTED}"}}
 
 
-@pytest.mark.parametrize("field", ["key", "api_key", "access_token", "sig", "X-Auth"])
+@pytest.mark.parametrize("field", ["key", "api_key", "access_token", "sig", "X-Auth", "k"])
 def test_a_key_in_the_query_of_an_address_is_found(field):
-    model = ChatOpenAI(model="m", api_key="none", base_url=f"http://host/v1?version=2026-11-22-preview&{field}={KEY}")
+    model = ChatOpenAI(
+        model="m", api_key="none", base_url=f"http://host/v1?api-version=2026-11-22-preview&{field}={KEY}"
+    )
     assert secrets_of(ModelAgent("a", model)) == {KEY}
 
 

@@ -112,11 +112,6 @@ class ModelSection(_Section):
             parts = urlsplit(address)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError('must be an address such as "http://127.0.0.1:8000/v1", or a list of addresses')
-            if parts.query or parts.fragment:
-                raise ValueError(
-                    f'must have no query ("?..."), which may hold a key. Name {_VARIABLE}, and put other fields of a '
-                    'query into "options", as the client takes them'
-                )
             if parts.username or parts.password:
                 raise ValueError(f"the file must not contain a password. Name {_VARIABLE}")
         return value

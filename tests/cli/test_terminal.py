@@ -144,6 +144,20 @@ def test_keys_in_a_configuration_are_not_shown(tmp_path, monkeypatch):
             assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", [["config", "check"], ["doctor", "--config"], ["ask", "Who?", "--config"]])
+@pytest.mark.parametrize("field", ["key", "k", "sig"])
+def test_a_key_in_the_query_of_an_address_is_not_shown(tmp_path, command, field):
+    path = tmp_path / "coe.toml"
+    address = f"http://127.0.0.1:9/v1?{field}={KEY}&x=1"
+    path.write_text(
+        f'[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\nbase_url = ["{address}", "{address}&y=2"]\n'
+        'retries = 0\n[policy]\nkind = "threshold"\nmax_coe = 1\n[clusterer]\nkind = "normalized"\n'
+    )
+    done = run(*command, path)
+    assert not shown_in(done.stdout + done.stderr)
+    assert "Traceback" not in done.stderr
+
+
 def test_notes_under_a_csv_table_are_cells_of_their_own():
     title = 'x,=1+1 and "quoted"\n=2+2'
     experiment = Experiment(

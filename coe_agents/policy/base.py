@@ -36,11 +36,7 @@ class Decision:
     trusted_answer: bool = False
 
     def __post_init__(self) -> None:
-        if self.action not in ACTIONS:
-            raise ValueError(
-                f'"action" of a Decision must be one of {", ".join(ACTIONS)}; got {self.action!r}. '
-                "Check what the policy returns"
-            )
+        check_action(self.action, where='"action" of a Decision')
 
 
 @runtime_checkable
@@ -145,11 +141,7 @@ def change_thresholds(policy: Policy, thresholds: Mapping[str, float]) -> Policy
 
 
 def regime_thresholds(*policies: object) -> tuple[float, float]:
-    """Returns the aleatoric and epistemic threshold of the first policy that has both, else the default ones.
-
-    Raises:
-        TypeError: If a policy has only one of them.
-    """
+    """Returns the aleatoric and epistemic threshold of the first policy that has them, else the default ones."""
     for policy in policies:
         if isinstance(policy, RegimeThresholds):
             return float(policy.aleatoric_threshold), float(policy.epistemic_threshold)
@@ -171,34 +163,29 @@ def without_tie(decision: Decision, measurement: Measurement, policy: object) ->
     if decision.action != "answer" or not measurement.tied or decision.trusted_answer:
         return decision
     reason = f"{len(measurement.tied)} answers share the lead, and a tie is never answered"
-    return Decision(_otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason)
-
-
-def _otherwise(policy: object) -> Action:
-    """Returns the action of a policy where it does not answer."""
     action: Any = getattr(policy, "otherwise", None)
-    is_action = isinstance(action, str) and action in ACTIONS and action != "answer"
-    return action if is_action and not hasattr(policy, "actions") else "abstain"
+    if hasattr(policy, "actions") or action not in ACTIONS or action == "answer":
+        action = "abstain"
+    return Decision(action, None, f"{reason}; {decision.reason}" if decision.reason else reason)
 
 
 def check_action(action: Action, *, where: str) -> Action:
-    """Returns `action` if it is one of `ACTIONS`.
-
-    Raises:
-        ValueError: If it is not.
-    """
+    """Returns `action` if it is one of `ACTIONS`; any other is refused."""
     if action not in ACTIONS:
         raise ValueError(f"{where} must be one of {', '.join(ACTIONS)}; got {action!r}. Choose one of them")
     return action
 
 
-def check_threshold(value: float, *, where: str) -> float:
-    """Returns `value` as a float if it can be a threshold in nats.
+def check_otherwise(action: Action, *, policy: str, instead: str) -> Action:
+    """Returns the action of a policy where it does not answer; "answer" is refused, with what to do `instead`."""
+    where = f'"otherwise" of {policy}'
+    if check_action(action, where=where) == "answer":
+        raise ValueError(f'{where} must be another action than "answer"; got "answer". {instead}')
+    return action
 
-    Raises:
-        TypeError: If it is not a number.
-        ValueError: If it is negative or NaN.
-    """
+
+def check_threshold(value: float, *, where: str) -> float:
+    """Returns `value` as a float; what cannot be a threshold in nats (no number, negative, NaN) is refused."""
     check_number(value, where=where)
     if not value >= 0:
         raise ValueError(

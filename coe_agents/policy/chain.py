@@ -87,11 +87,8 @@ class PolicyChain:
 
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
         """Returns the regimes that one of the policies can never be in with `n_agents`."""
-        found: list[Regime] = []
-        for policy in self.policies:
-            if isinstance(policy, ReachableRegimes):
-                found += policy.unreachable(n_agents=n_agents)
-        return tuple(dict.fromkeys(found))
+        knowing = (policy for policy in self.policies if isinstance(policy, ReachableRegimes))
+        return tuple(dict.fromkeys(each for policy in knowing for each in policy.unreachable(n_agents=n_agents)))
 
     def __repr__(self) -> str:
         return f"PolicyChain({', '.join(map(repr, self.policies))})"

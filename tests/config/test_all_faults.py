@@ -87,7 +87,7 @@ def test_each_way_to_read_a_file_reports_them(tmp_path):
     path.write_text(FAULTY)
     with pytest.raises(ConfigurationError) as raised:
         load(path)
-    assert lines_of(raised.value).keys() == EXPECTED.keys() - {16}  # whether a folder exists is told by `config check`
+    assert lines_of(raised.value).keys() == EXPECTED.keys() - {16}  # only `config check` looks for folders
     for command in (["config", "check", path], ["ask", "Who?", "--config", path], ["doctor", "--config", path]):
         done = run(*command)
         assert done.returncode == 2

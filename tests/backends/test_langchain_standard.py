@@ -1,5 +1,7 @@
 """LangChain's own tests of a chat model, on `ChatTransformers`; what does not apply is listed below with the reason."""
 
+import math
+
 import pytest
 
 pytest.importorskip("langchain_tests")
@@ -9,6 +11,7 @@ from langchain_tests.unit_tests import ChatModelUnitTests
 
 from coe_agents.backends import ChatTransformers
 from coe_agents.tinyworld import model_folder
+from tests.client_table import seen
 
 FOLDER = str(model_folder("tiny-llama"))
 UNSUPPORTED = {
@@ -95,6 +98,29 @@ class TestIntegration(ChatModelIntegrationTests):
     @property
     def supports_model_override(self):
         return False
+
+
+def count(tests):
+    """Returns how many tests a class runs, and how many it declares unsupported."""
+    run, unsupported = 0, 0
+    for name in dir(tests):
+        if name.startswith("test_"):
+            marks = getattr(getattr(tests, name), "pytestmark", [])
+            run += math.prod(len(mark.args[1]) for mark in marks if mark.name == "parametrize")
+            unsupported += any(mark.name == "xfail" for mark in marks)
+    return run - unsupported, unsupported
+
+
+@pytest.mark.parametrize(
+    ("tests", "done"),
+    [
+        (TestUnits, "units: the standard parameters, tracing, the time of construction"),
+        (TestIntegration, "`invoke`, `batch`, `stream` and events, sync and async; conversations, usage, stop strings"),
+    ],
+)
+def test_the_documentation_has_the_counts(tests, done):
+    n_run, n_unsupported = count(tests)
+    seen("`langchain-tests`", done, f"{n_run} pass, {n_unsupported} do not apply")
 
 
 async def test_another_model_in_a_call_is_refused_in_our_words():

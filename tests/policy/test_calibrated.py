@@ -127,9 +127,8 @@ def test_the_order_of_clusters_does_not_choose_the_answer_to_a_tie(representativ
 
 def test_agents_that_do_not_count_equally_are_warned_of():
     unequal = replace(divided(a=1.0, b=0.5), support=(0.9, 0.1))
-    with pytest.warns(UserWarning, match="the agents have unequal weights") as warned:
-        CalibratedPolicy(CALIBRATION).decide(unequal, round=0, max_rounds=1)
-    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="the agents have unequal weights"):
+        decide(CALIBRATION, unequal)
 
 
 def test_what_an_agent_did_not_say_counts_as_0_of_it():

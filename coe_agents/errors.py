@@ -8,6 +8,7 @@
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
     ├── ClusteringError         a clusterer whose model failed
+    ├── CheckpointError         a checkpoint that another version wrote
     └── AgentError              an agent that gave no usable responses
         ├── ContextOverflowError    a conversation that is too long for the model
         ├── NoChoiceError           a model that replies with none of the choices it was given
@@ -82,6 +83,10 @@ class LabelError(ModelLoadError):
 
 class ClusteringError(CoEError, RuntimeError):
     """A clusterer whose model failed."""
+
+
+class CheckpointError(CoEError, RuntimeError):
+    """A checkpoint that another version wrote."""
 
 
 class AgentError(CoEError, RuntimeError):

@@ -60,6 +60,7 @@ class SeededSampler(LogitsProcessor):
 
     Attributes:
         drawn: What was drawn for each of the seeds.
+        drawing: What was drawn for each of the rows that are left.
     """
 
     def __init__(self, seeds: Sequence[int], settings: DrawSettings) -> None:
@@ -67,13 +68,13 @@ class SeededSampler(LogitsProcessor):
         self._streams = [np.random.default_rng(seed) for seed in seeds]
         self._ahead: list[torch.Tensor] = []  # the numbers of the next steps, the last one first
         self.drawn: list[list[DrawnToken]] = [[] for _ in seeds]
-        self._drawing = list(self.drawn)
+        self.drawing = list(self.drawn)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with these rows of the batch only."""
         self._streams = [self._streams[row] for row in rows]
         self._ahead = [numbers[rows] for numbers in self._ahead]
-        self._drawing = [self._drawing[row] for row in rows]
+        self.drawing = [self.drawing[row] for row in rows]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         scores = scores.float()
@@ -85,7 +86,7 @@ class SeededSampler(LogitsProcessor):
         top = torch.topk(logprobs, self._settings.n_top) if self._settings.n_top else None
         for row, token in enumerate(tokens[:, 0].tolist()):
             ranked = () if top is None else tuple(zip(top.indices[row].tolist(), top.values[row].tolist(), strict=True))
-            self._drawing[row].append(DrawnToken(token, chosen[row], ranked))
+            self.drawing[row].append(DrawnToken(token, chosen[row], ranked))
         return scores.scatter_(1, tokens, torch.inf)  # they are `generate`'s own copy of the logits
 
     def _draw(self, scores: torch.Tensor) -> torch.Tensor:
@@ -111,11 +112,15 @@ class SeededSampler(LogitsProcessor):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One response to draw: to which of the prompts, from which stream, and whether its caller still waits for it."""
+    """One response to draw: to which of the prompts, from which stream, and whether its caller still waits for it.
+
+    `on_drawn` is called with its tokens so far as they are drawn; a row may start again, with the same tokens.
+    """
 
     prompt: int
     seed: int
     is_wanted: Callable[[], bool] = lambda: True
+    on_drawn: Callable[[Sequence[DrawnToken]], None] | None = None
 
 
 def draw_rows(
@@ -170,7 +175,7 @@ def _draw_at_once(
         rows, cache = [rows[place] for place in going], _select(cache, owners[going])
         sampler.keep(going)
     while rows and ids.shape[1] < end:
-        stop = _Stop(rows, ends)
+        stop = _Stop(rows, ends, sampler.drawing)
         out = loaded.model.generate(
             input_ids=ids,
             attention_mask=mask,
@@ -235,12 +240,15 @@ def _select(cache: Any, rows: torch.Tensor) -> Any:
 class _Stop(StoppingCriteria):
     """Ends the rows that no caller waits for, and all once half have ended (`is_thin`): the rest is faster alone."""
 
-    def __init__(self, rows: Sequence[Row], ends: Sequence[int]) -> None:
-        self._rows, self._ends = rows, ends
+    def __init__(self, rows: Sequence[Row], ends: Sequence[int], drawing: Sequence[Sequence[DrawnToken]]) -> None:
+        self._rows, self._ends, self._drawing = rows, ends, drawing
         self._ended = torch.zeros(len(rows), dtype=torch.bool)
         self.is_thin = False
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        for row, tokens in zip(self._rows, self._drawing, strict=True):
+            if row.on_drawn is not None:
+                row.on_drawn(tokens)
         last = input_ids[:, -1].tolist()
         ends = [token in self._ends or not row.is_wanted() for token, row in zip(last, self._rows, strict=True)]
         self._ended |= torch.tensor(ends)

@@ -1,6 +1,5 @@
 """Owns the commands that ask the group: `ask` and `demo`."""
 
-import json
 import os
 import sys
 import time
@@ -11,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
+from coe_agents.cli.terminal import hide, print_json
 from coe_agents.errors import ConfigurationError
+from coe_agents.redaction import secrets_of
 
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
 
 EPILOG = (
     "Exit status: 0 an answer, 3 an abstention, 4 an escalation, 2 a mistake in the command or its configuration, "
-    "1 a failure."
+    "1 a failure, 130 interrupted."
 )
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
@@ -49,7 +50,7 @@ def ask(
         result = graph.invoke({"question": question})
     seconds = time.perf_counter() - start
     if as_json:
-        print(json.dumps(to_json(question, result["decision"], seconds)))
+        print_json(to_json(question, result["decision"], seconds))
     else:
         from coe_agents.cli.display.decision import show_decision
 
@@ -105,7 +106,24 @@ def load_quietly(path: Path | None) -> "Config | None":
         return None
     from coe_agents.config.schema import load_config
 
-    return load_config(path)
+    config = load_config(path, more_faults=_find_faults)
+    hide_keys(config)
+    return config
+
+
+def hide_keys(config: "Config") -> None:
+    """Redacts the keys that a configuration names or holds in all that is printed from now on."""
+    from coe_agents.config.schema import ModelSection
+
+    parts = [*config.agents, config.clusterer, config.policy, config.judge, config.escalation]
+    named = {os.environ.get(part.api_key_env or "", "") for part in parts if isinstance(part, ModelSection)}
+    hide(named.union(*map(secrets_of, parts)))
+
+
+def _find_faults(config: "Config") -> list[str]:
+    from coe_agents.config.build import find_faults
+
+    return find_faults(config)
 
 
 def _create_graph(path: Path | None) -> Any:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 def ray_options(options: EngineOptions) -> EngineOptions | None:
     """Returns the options of the Ray engine, None for this process."""
     if options.engine == "ray":
+        clean_up_after_interrupt()
         return options
     for name in ("address", "actors", "gpus_per_actor"):
         if getattr(options, name):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import typer
 
 from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
+from coe_agents.cli.terminal import print_lines
 
 if TYPE_CHECKING:
     from coe_agents.cli.material import Material
@@ -90,9 +91,9 @@ def reproduce(
 def _all_of(material: "Material") -> list[Name]:
     names: list[Name] = [name for name in get_args(Name) if name != "all" and name not in material.left_out]
     for name, why in material.left_out.items():
-        print(f"Skipped {name}: {why}")
+        print_lines(f"Skipped {name}: {why}")
     if len(material.agents) < 2:
-        print(f"Skipped {', '.join(_OF_TWO)}: they need two agents")
+        print_lines(f"Skipped {', '.join(_OF_TWO)}: they need two agents")
         names = [name for name in names if name not in _OF_TWO]
     return names
 
@@ -109,7 +110,7 @@ def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
         (out / f"{whole.name}.{kind}").write_text(text, encoding="utf-8", errors="replace")
     draw_to(whole, out)
     show_experiment(whole)
-    print(f"  {out / whole.name}.csv, .tex, .png, .svg")
+    print_lines(f"  {out / whole.name}.csv, .tex, .png, .svg")
 
 
 def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":

@@ -13,7 +13,9 @@ import typer
 
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
+from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import EngineOptions, Exit, PartitionOption, SamplingOptions, expand_options
+from coe_agents.cli.terminal import clean, print_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,25 +139,25 @@ def _progress_and_summary(
 ) -> "Iterator[Callable[[Unit], None]]":
     """Shows the progress of a run; at its end prints where the responses are, and what failed."""
     from coe_agents.cli.display.progress import progress
-    from coe_agents.redaction import clean
 
     agents = group.participants
     missing = Counter(agent for _, agent in kept.pending_units())
     totals = {agent.name: (len(questions) - missing[agent.name], len(questions)) for agent in agents}
+    clean_up_after_interrupt()
     try:
         with progress(totals) as advance:
             yield lambda unit: advance(unit[1], unit in kept.errors)
     except KeyboardInterrupt:
-        print(f"Interrupted; {len(kept.pending_units())} replies are missing. Rerun the same command to resume.")
+        print_lines(f"Interrupted; {len(kept.pending_units())} replies are missing. Rerun the same command to resume.")
         raise typer.Exit(_INTERRUPTED) from None
-    print(f"{len(questions)} questions, {len(agents)} agents: {clean(str(kept.path))}")
+    print_lines(f"{len(questions)} questions, {len(agents)} agents: {clean(str(kept.path))}")
     for agent in agents:
         errors = [error for (_, name), error in kept.errors.items() if name == agent.name]
         if errors:
             times = "once" if len(errors) == 1 else f"{len(errors)} times"
-            print(f"{clean(agent.name)} failed {times}; the first error: {clean(errors[0])}")
+            print_lines(f"{clean(agent.name)} failed {times}; the first error: {clean(errors[0])}")
     if kept.errors:
-        print("Rerun the same command to repeat the failed requests.")
+        print_lines("Rerun the same command to repeat the failed requests.")
         raise typer.Exit(Exit.FAILED)
 
 

@@ -1,7 +1,6 @@
 """Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
+from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
@@ -71,7 +71,7 @@ def score(
 def show(figures: dict[str, Any], *, as_json: bool) -> None:
     """Prints a report, as one JSON object or as a table."""
     if as_json:
-        print(json.dumps(figures, allow_nan=False))
+        print_json(figures)
     else:
         from coe_agents.cli.display.scores import show_report
 
@@ -241,14 +241,14 @@ def _score_on(
 
 def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[str, Any]:
     """Returns the part of the settings on which scores depend, without keys."""
-    from coe_agents.redaction import redact, secrets_of
+    from coe_agents.redaction import redact_all, secrets_of
 
     if config is None:
         return {"clusterer": clusterer or "normalized"}
     sections = {"clusterer": config.clusterer} | ({"judge": config.judge} if config.judge else {})
     fields = {name: section.model_dump(mode="json", exclude={"base_url"}) for name, section in sections.items()}
     secrets = set[str]().union(*map(secrets_of, sections.values()))
-    return {**json.loads(redact(json.dumps(fields), secrets)), **({"clusterer": clusterer} if clusterer else {})}
+    return {**redact_all(fields, secrets), **({"clusterer": clusterer} if clusterer else {})}
 
 
 def _digest(path: Path) -> str:

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import ConfigOption
+from coe_agents.cli.terminal import print_lines
 from coe_agents.redaction import may_be_key
 
 _LOOPBACK = "127.0.0.1"
@@ -65,10 +67,11 @@ def serve(
         group = Group.from_configuration(load(config), name=name or config.stem)
     hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine, not names
     app = create_app(group, key=key, hosts=hosts, max_requests=max_requests, max_bytes=max_bytes, metrics=metrics)
+    clean_up_after_interrupt()
     with _open_socket(host, port) as listening:
         address = address_of(listening)
-        print(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and", flush=True)
-        print(f'the model "{group.name}". Ctrl-C ends the server.', flush=True)
+        print_lines(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and")
+        print_lines(f'the model "{group.name}". Ctrl-C ends the server.')
         if open_page:
             webbrowser.open(address)  # the socket is open: the browser waits for the server
         serve_app(app, listening, grace=grace)

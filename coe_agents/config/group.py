@@ -1,6 +1,5 @@
 """Owns the agents of a sampling run: how they are asked, and which of their settings the run stores."""
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -16,7 +15,7 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Annotate, Ask, Participant
 from coe_agents.policy.measurement import response_text
 from coe_agents.prompts import quote
-from coe_agents.redaction import redact, secrets_of
+from coe_agents.redaction import redact_all, secrets_of
 from coe_agents.tinyworld import tinyworld_agents
 from coe_agents.types import AgentReply, AgentRequest, Response
 
@@ -102,6 +101,6 @@ def create_group(
         participants=tuple(participants),
         ask=ask,
         annotate=annotate if self_checks else None,
-        settings=json.loads(redact(json.dumps(settings), secrets)),
+        settings=redact_all(settings, secrets),
         secrets=secrets,
     )

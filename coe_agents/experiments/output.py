@@ -23,6 +23,8 @@ _LATEX = str.maketrans(
         ">": r"\textgreater{}",
     }
 )
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a formula begins, in full width, too."""
 _CHARACTERS_AN_INCH = 15.5
 _LINE = 0.17
 """Inches that a line of the caption takes."""
@@ -30,7 +32,7 @@ _HEAD = 0.45
 
 
 def to_csv(experiment: Experiment) -> str:
-    """Returns the lines with full precision; the caption follows, each line after a "#".
+    """Returns the lines with full precision; the caption follows, each line a cell of its own after a "#".
 
     A text that a spreadsheet would read as a formula gets an apostrophe in front.
     """
@@ -38,9 +40,8 @@ def to_csv(experiment: Experiment) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_defuse(head) for head in experiment.heads])
     writer.writerows([["" if cell is None else _defuse(cell) for cell in line] for line in experiment.lines()])
-    return out.getvalue() + "".join(
-        f"# {' '.join(line.split())}\n" for line in (experiment.title, *caption_of(experiment))
-    )
+    writer.writerows([f"# {' '.join(line.split())}"] for line in (experiment.title, *caption_of(experiment)))
+    return out.getvalue()
 
 
 def to_latex(experiment: Experiment) -> str:
@@ -131,4 +132,6 @@ def _is_numeric(lines: list[Row], place: int) -> bool:
 
 
 def _defuse(cell: Cell) -> Cell:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+    if isinstance(cell, str) and (cell.lstrip().startswith(_FORMULA) or cell.startswith(("\t", "\r", "\n"))):
+        return f"'{cell}"
+    return cell

@@ -23,7 +23,7 @@ from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.rounds import fan_out
 from coe_agents.graph.run_settings import create_settings
-from coe_agents.graph.runnables import OneForm
+from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, Weighting
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
@@ -150,20 +150,20 @@ def create_coe_graph(
         )
         # one edge each: a barrier would wait forever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
-    graph.add_node("cluster", cluster_node(clusterer, canonicalize))
+    graph.add_node("cluster", OfThisVersion(cluster_node(clusterer, canonicalize)))
     measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
-    graph.add_node("measure", measure_node(settings, measuring, coordination=coordination))
+    graph.add_node("measure", OfThisVersion(measure_node(settings, measuring, coordination=coordination)))
     ends = {"abstain", "answer", "escalate" if escalation is None else "escalation"}
     asking = ["another_round"]
-    graph.add_node("another_round", another_round_node(settings, table))
+    graph.add_node("another_round", OfThisVersion(another_round_node(settings, table)))
     if may_clarify:
-        graph.add_node("clarify", OneForm(clarify_node(max_question_chars)))
+        graph.add_node("clarify", OfThisVersion(OneForm(clarify_node(max_question_chars))))
         asking.append("clarify")
     if escalation is not None:
-        graph.add_node("escalation", escalation_node(escalation, names), destinations=_ENDS)
+        graph.add_node("escalation", OfThisVersion(escalation_node(escalation, names)), destinations=_ENDS)
     routes = {*ends, *asking}
     gate = coordinate_node(settings, strategies=table, routes=routes)
-    graph.add_node("coordinate", OneForm(gate), destinations=tuple(sorted(routes)))
+    graph.add_node("coordinate", OfThisVersion(OneForm(gate)), destinations=tuple(sorted(routes)))
     graph.add_edge(START, "prepare")
     if adaptive is None:
         asks = OneForm(fan_out(settings))
@@ -176,7 +176,7 @@ def create_coe_graph(
         graph.add_conditional_edges(source, asks, names)
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(end, OneForm(finish))
+        graph.add_node(end, OfThisVersion(OneForm(finish)))
         graph.add_edge(end, END)
     return graph
 

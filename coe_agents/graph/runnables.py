@@ -5,6 +5,8 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from coe_agents.graph.state import check_version
+
 _Result = TypeVar("_Result")
 Steps = Generator[tuple[Runnable[Any, Any], tuple[Any, ...], dict[str, Any]], Any, _Result]
 """One body for both kinds of run: it yields a runnable with its arguments, and receives the output or the exception."""
@@ -88,6 +90,21 @@ class OneForm(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         return self._step(input)
+
+
+class OfThisVersion(Runnable[Any, Any]):
+    """A node that refuses the state that another version of coe-agents wrote; see `check_version`."""
+
+    def __init__(self, node: Runnable[Any, Any]) -> None:
+        self._node, self.name = node, node.name
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        check_version(input)
+        return self._node.invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        check_version(input)
+        return await self._node.ainvoke(input, config, **kwargs)
 
 
 def check_compiled(graph: object) -> Runnable[Any, Any]:

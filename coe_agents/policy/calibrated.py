@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from coe_agents.clustering import answer_kind
+from coe_agents.documents import parse_json
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
@@ -185,8 +186,8 @@ class CalibratedPolicy:
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
         try:
-            record = json.loads(Path(path).read_bytes(), object_pairs_hook=_without_repetition)
-        except (OSError, ValueError, RecursionError) as error:
+            record = parse_json(Path(path).read_bytes(), object_pairs_hook=_without_repetition)
+        except (OSError, ValueError) as error:
             raise ConfigurationError(f"the policy {path} cannot be read: {error}", hint=hint) from error
         known = record.pop("format", None) if isinstance(record, dict) else None
         if known not in (_FORMAT, _FORMER_FORMAT):

@@ -96,7 +96,7 @@ def test_a_row_takes_the_numbers_of_its_own_stream_in_order():
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
     sampler = seeded_sampler([7, 8, 9], temperature=1.0)
     for n_rows in [3] * 5 + [2] * 70:
-        if n_rows < len(sampler._drawing):
+        if n_rows < len(sampler.drawing):
             sampler.keep([0, 2])
         sampler(torch.zeros(n_rows, 1), logits.repeat(n_rows, 1))
     bounds = logits.double().softmax(-1).cumsum(-1).numpy()

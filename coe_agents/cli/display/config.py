@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.cli.terminal import clean, create_console
 from coe_agents.config import schema
 from coe_agents.config.clients import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, ModelSection
@@ -17,12 +18,11 @@ from coe_agents.doctor.diagnosis import Examination
 from coe_agents.extensions import find_extension, origin_of
 from coe_agents.policy import RegimePolicy
 from coe_agents.policy.base import quorum
-from coe_agents.redaction import clean
 
 
 def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
     """Prints the settings of a configuration."""
-    console = Console(highlight=False)
+    console = create_console()
     console.print(Text.assemble((clean(path), "bold"), (" is valid.", "bold green")))
     console.print()
     heads = ("agent", "provider", "model", "samples", "temperature", "weight", "key")
@@ -54,7 +54,7 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
 
 def show_examination(examination: Examination, *, console: Console | None = None) -> None:
     """Prints the findings of `doctor`."""
-    console = console or Console(highlight=False)
+    console = console or create_console()
     heads = ("agent", "reachable", "loading", "latency", "n at once", "logprobs", "distinct", "tokens")
     rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
     console.print(_table(heads, rows))
@@ -137,7 +137,8 @@ def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[t
 
 def _model(section: ModelSection) -> str:
     if section.base_url:
-        return f"{section.model} at {', '.join(section.base_url)}"
+        # a query may hold a key
+        return f"{section.model} at {', '.join(address.partition('?')[0] for address in section.base_url)}"
     if section.provider != "transformers":
         return section.model
     return f"{section.model} ({'folder' if Path(section.model).is_dir() else 'hub'})"

@@ -1,13 +1,12 @@
 """Owns how an experiment looks on a terminal."""
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.cli.terminal import clean, create_console
 from coe_agents.experiments.experiment import PAPER, Experiment
 from coe_agents.experiments.output import caption_of, format_cell
-from coe_agents.redaction import clean
 
 
 def show_experiment(experiment: Experiment) -> None:
@@ -15,7 +14,7 @@ def show_experiment(experiment: Experiment) -> None:
 
     Columns that do not fit a narrow terminal are omitted, from the right, and counted.
     """
-    console = Console(highlight=False)
+    console = create_console()
     n_heads = len(experiment.heads)
     unbounded = console.options.update(width=10_000)
     widths = {n: console.measure(_table(experiment, n), options=unbounded).maximum for n in range(n_heads, 1, -1)}

@@ -12,9 +12,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.cli.terminal import clean, create_console
 from coe_agents.graph import Clustered, Event, Measured
 from coe_agents.policy.wording import decomposition
-from coe_agents.redaction import clean
 
 _BAR = 30
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
@@ -23,7 +23,7 @@ _ACTIONS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold 
 
 def watch(graph: Any, question: str, *, console: Console | None = None) -> dict[str, Any]:
     """Runs a compiled graph, shows its progress on standard error, and returns its result."""
-    console = console or Console(stderr=True, highlight=False)
+    console = console or create_console(stderr=True)
     result, view = dict[str, Any](), View()
     with Live(view, console=console, refresh_per_second=12) if console.is_terminal else nullcontext():
         for mode, chunk in graph.stream({"question": question}, stream_mode=["custom", "values"]):

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from coe_agents.redaction import clean
+from coe_agents.cli.terminal import clean, create_console
 
 Advance = Callable[[str, bool], None]
 """Takes the name of the agent that replied, and whether the reply is a failure."""
@@ -26,7 +26,7 @@ def progress(
 
     `totals` holds for each agent the number of replies so far and in the end; `every` are seconds between two lines.
     """
-    console = console or Console(stderr=True, highlight=False)
+    console = console or create_console(stderr=True)
     if not console.is_terminal:
         yield _lines(totals, what, console, every)
         return

@@ -3,20 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.cli.terminal import clean, create_console
 from coe_agents.evaluation.report import find_standout
 from coe_agents.evaluation.scoring.score_names import group_scores, name_of
-from coe_agents.redaction import clean
 
 _WIDE = 180
 
 
 def show_report(report: Mapping[str, Any]) -> None:
     """Prints the object of `score --json` as a table; a score is in bold if it stands out from all others."""
-    console = Console(highlight=False)
+    console = create_console()
 
     def note(text: str) -> None:
         console.print(Text(text, style="dim"))

@@ -5,11 +5,13 @@ import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from coe_agents.documents import parse_json
 from coe_agents.errors import DatasetError
 from coe_agents.evaluation.datasets.question import Place
 
@@ -30,7 +32,7 @@ def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
         raise DatasetError(f"{path} is not one of {', '.join(readers)}", hint="Give it the suffix of its format")
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(
             f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
         ) from error
@@ -117,7 +119,7 @@ def _table(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
 
 def _parse(path: Path, content: bytes, line: int = 1) -> Any:
     try:
-        return json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        return parse_json(content.decode("utf-8-sig"))
+    except ValueError as error:
         at = line + getattr(error, "lineno", 1) - 1
         raise DatasetError(f"{path}:{at}: this is not JSON: {error}", hint="Check that the file is complete") from error

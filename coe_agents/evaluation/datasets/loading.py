@@ -94,6 +94,7 @@ def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]
         raise DatasetError(
             f"{name} cannot be loaded: {type(error).__name__}: {error}",
             hint="Check the split and the connection, or pass the dataset's official file",
+            retryable=True,
         ) from error
     for number, row in enumerate(rows):
         yield partial("{}: row {}".format, name, number), row

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from coe_agents.documents import parse_json
 from coe_agents.errors import ConfigurationError, StoreError
 
 SETTINGS = "settings.json"
@@ -43,7 +44,7 @@ def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> No
     path = folder / SETTINGS
     if path.exists():
         try:
-            kept = json.loads(path.read_bytes())
+            kept = parse_json(path.read_bytes())
         except ValueError as error:
             raise StoreError(f"{path} is not JSON: {error}", hint="Choose another folder") from error
         found = differences(kept, settings)

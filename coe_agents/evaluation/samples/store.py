@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from coe_agents.documents import parse_json
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.samples.folder import run_folder, write
 
@@ -137,7 +138,7 @@ class Store:
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             _ = row["id"], row["agent"], row["error"]
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(

@@ -10,7 +10,7 @@ from langgraph.types import Overwrite
 
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.run_settings import RunSettings, read_changes
-from coe_agents.graph.state import CoEState
+from coe_agents.graph.state import STATE_VERSION, CoEState
 
 History = Literal["conversation", "question"]
 
@@ -42,6 +42,7 @@ def prepare_node(
             )
         shown = _shown(conversation, asked, history)
         return {
+            "state_version": STATE_VERSION,
             "asked": asked,
             "allowed": _choices(state.get("choices")),
             "reviews": bool(state.get("is_review")),

@@ -79,14 +79,7 @@ def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
             signal.signal(each, signal.SIG_DFL)
 
 
-def log_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: Any = None,
-    line: str | None = None,
-) -> None:
+def log_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
     """Logs the kind of a warning, and where it was given; its message may quote a response, as pydantic's do."""
     _LOG.warning("%s at %s:%d", category.__name__, filename, lineno)
 

@@ -211,14 +211,14 @@ def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(se
     """The last test of the file: the server is gone afterwards."""
     doomed = servers[DOOMED]
     slow = agent(doomed, n_samples=500, max_tokens=200, retries=0, chat_options={"extra_body": {"ignore_eos": True}})
-    seen: list[float] = []
+    running: list[float] = []
 
     def kill_when_busy() -> None:
-        while not seen and doomed.process.poll() is None:
+        while not running and doomed.process.poll() is None:
             with urlopen(doomed.url.removesuffix("/v1") + "/metrics") as reply:
                 lines = reply.read().decode().splitlines()
             busy = [float(line.split()[-1]) for line in lines if line.startswith("vllm:num_requests_running")]
-            seen.extend(number for number in busy if number > 0)
+            running.extend(number for number in busy if number > 0)
             time.sleep(0.02)
         doomed.stop(signal.SIGKILL)
 
@@ -226,7 +226,7 @@ def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(se
     killer.start()
     decision = decided([agent(servers["tiny-qwen2"]), agent(servers["tiny-mistral"]), slow], "async")
     killer.join()
-    assert seen, "the server was killed while it worked"
+    assert running, "the server was killed while it worked"
     assert (decision["action"], list(decision["failed_agents"])) == ("answer", [DOOMED])
     assert "AgentConnectionError" in decision["failed_agents"][DOOMED]
     assert "Check that a server listens" in decision["failed_agents"][DOOMED]

@@ -4,7 +4,7 @@ import logging
 import signal
 import socket
 import warnings
-from typing import Any
+from typing import TextIO
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -79,7 +79,14 @@ def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
             signal.signal(each, signal.SIG_DFL)
 
 
-def log_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+def log_warning(  # noqa: PLR0917  # the form of `warnings.showwarning`
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Logs the kind of a warning, and where it was given; its message may quote a response, as pydantic's do."""
     _LOG.warning("%s at %s:%d", category.__name__, filename, lineno)
 

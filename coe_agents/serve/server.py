@@ -79,7 +79,7 @@ def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
             signal.signal(each, signal.SIG_DFL)
 
 
-def log_warning(
+def log_warning(  # noqa: PLR0917  # the `warnings` module calls it so
     message: Warning | str,
     category: type[Warning],
     filename: str,

@@ -13,7 +13,10 @@ from tests.chromium import Page, program, running_chromium
 from tests.serve.groups import SlowAgent, create_group, group_of
 from tests.serve.live import serving
 
-pytestmark = pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
+]
 
 HOSTILE = (
     "<img src=x onerror=\"document.title='hacked'\">",

@@ -10,6 +10,7 @@ from coe_agents.policy import CalibratedPolicy, Decision, Measurement, Policy
 from coe_agents.policy.base import SettlingPolicy, otherwise, regime_thresholds
 from coe_agents.policy.gate import is_finite
 from coe_agents.policy.wording import coe_in_words
+from coe_agents.serve.refusal import OWN_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +159,7 @@ class StricterPolicy:
         for name, value, limit in zip(_COMPARED, measured, self._compared(), strict=True):
             if not value <= limit:  # nor an answer whose uncertainty is no number
                 what = coe_in_words(measurement) if name == "max_coe" else f"{name.partition('_')[0]} {value:.3f}"
-                return Decision(self.otherwise, None, f"{what} exceeds {limit:g} nats, the limit of this request")
+                return Decision(self.otherwise, None, f"{what} exceeds {limit:g} nats, {OWN_LIMIT}")
         return decision
 
     def _compared(self) -> tuple[float, ...]:

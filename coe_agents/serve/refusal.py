@@ -17,6 +17,8 @@ _CAUSES = {
     "ambiguous": "each agent hesitates between answers",
     "unknown": "the agents hesitate, and they disagree",
 }
+OWN_LIMIT = "the limit of this request"
+"""How the reason of a decision ends where the request's own limit, not the operator's, withholds the answer."""
 
 
 def refusal(decision: Mapping[str, Any]) -> str:
@@ -24,14 +26,16 @@ def refusal(decision: Mapping[str, Any]) -> str:
 
     Example:
         >>> numbers = {"coe": 0.75, "aleatoric": 0.05, "epistemic": 0.7, "divergence": "kl", "tied": []}
-        >>> refusal({"action": "abstain", "regime": "conflict", "support": {"Lyon": 0.5}, **numbers})
+        >>> said = {"reason": "two say Lyon, one says Nice; CoE exceeds 0.6 nats", "support": {"Lyon": 0.7, "Nice": 0.3}}
+        >>> refusal({"action": "abstain", "regime": "conflict", **said, **numbers})
         'No answer: the agents are confident of different answers. CoE 0.750 = aleatoric 0.050 + epistemic 0.700 nats.'
     """
     sentence = f"{_HEADS[decision['action']]}: {_cause(decision)}."
     if decision["coe"] is None:
         return sentence
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
-    return f"{sentence} CoE {decomposition(**parts, divergence=decision['divergence'] or 'kl')}."
+    own = f", above {OWN_LIMIT}" if decision["reason"].endswith(OWN_LIMIT) else ""
+    return f"{sentence} CoE {decomposition(**parts, divergence=decision['divergence'] or 'kl')}{own}."
 
 
 def is_refusal(text: str) -> bool:

@@ -26,7 +26,7 @@ def refusal(decision: Mapping[str, Any]) -> str:
 
     Example:
         >>> numbers = {"coe": 0.75, "aleatoric": 0.05, "epistemic": 0.7, "divergence": "kl", "tied": []}
-        >>> said = {"reason": "two say Lyon, one says Nice; CoE exceeds 0.6 nats", "support": {"Lyon": 0.7, "Nice": 0.3}}
+        >>> said = {"reason": "two say Lyon; CoE exceeds 0.6 nats", "support": {"Lyon": 0.7, "Nice": 0.3}}
         >>> refusal({"action": "abstain", "regime": "conflict", **said, **numbers})
         'No answer: the agents are confident of different answers. CoE 0.750 = aleatoric 0.050 + epistemic 0.700 nats.'
     """

@@ -18,18 +18,20 @@ _GRACE = 1.0
 """Seconds for an orderly end."""
 _SHOW_CURSOR = b"\x1b[?25h"
 
-_cleans_up = threading.Event()
-
 
 def clean_up_after_interrupt() -> None:
-    """Leaves the end of an interrupted command to the command: it says how to resume, or stops a cluster."""
-    _cleans_up.set()
+    """Leaves the end of an interrupted command to the command: it says how to resume, or stops a cluster.
+
+    asyncio ends a run in order only where it finds Python's own handler: it then cancels the task, and raises nothing in
+    it.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
 def ending_soon() -> Iterator[None]:
     """Ends the process soon after Ctrl-C in the block, unless `clean_up_after_interrupt` is called."""
-    _cleans_up.clear()
     if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
         yield
         return
@@ -41,8 +43,7 @@ def ending_soon() -> Iterator[None]:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    if not _cleans_up.is_set():
-        threading.Thread(target=_end, daemon=True).start()
+    threading.Thread(target=_end, daemon=True).start()
     raise KeyboardInterrupt
 
 

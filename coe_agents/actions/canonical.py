@@ -99,7 +99,7 @@ def canonical_value(value: Any, schema: Any, *, root: Any, depth: int = 0) -> An
     raise TypeError(f"arguments must be JSON values; got {type(value).__name__}. Convert it")
 
 
-def _line(call: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+def _line(call: object, parameters: Mapping[str, Any]) -> str:
     name, args = (call.get("name"), call.get("args")) if isinstance(call, Mapping) else (None, None)
     if not isinstance(name, str) or not name or not isinstance(args, Mapping):
         raise TypeError(

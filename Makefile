@@ -6,12 +6,13 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 LOWEST_VENV ?= .lowest-venv
 VLLM_VENV ?= .vllm-venv
+PORT ?= 2024
 VLLM_READY := $(VLLM_VENV)/.ready
 LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tests/graph tests/agents tests/middleware tests/evaluation
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce serve test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
+.PHONY: help demo reproduce playground serve test test-all test-lowest coverage mutation docs vllm test-vllm check static format lint \
 	typecheck imports benchmark models clean
 
 help: ## Show this list
@@ -22,7 +23,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch --constraint constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,serve]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,langgraph-server]' --group dev
 	@touch $@
 
 demo: $(READY) ## Ask three small models five questions; needs no key and no download of models
@@ -31,9 +32,12 @@ demo: $(READY) ## Ask three small models five questions; needs no key and no dow
 reproduce: $(READY) ## Make the paper's tables and figures, and those beyond it, in ./reproduced
 	$(BIN)/coe-agents reproduce all --out reproduced
 
-serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld
+playground: $(READY) ## Serve tinyworld as one model on this machine, and open its page in the browser
+	$(BIN)/coe-agents serve --open
+
+serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinyworld; PORT=8000 chooses the port
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
-		$(BIN)/langgraph dev --host 127.0.0.1 --no-browser --no-reload
+		$(BIN)/langgraph dev --host 127.0.0.1 --port $(PORT) --no-browser --no-reload
 
 # one process more than cores, since some tests wait
 PYTEST = $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile

@@ -18,7 +18,6 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -26,24 +25,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from calibn import EQUALS, samples
-from replaying import (
-    CHOSEN,
-    CONFIDENCES,
-    HEAD,
-    RULES,
-    Outcome,
-    Plan,
-    Replay,
-    at,
-    frontier,
-    line,
-    plans,
-)
+from replaying import CHOSEN, CONFIDENCES, HEAD, RULES, Outcome, Plan, Replay, at, frontier, line, plans
 from result_page import result_page
 
-from coe_agents import AdaptiveSampling, ThresholdPolicy
+from coe_agents import ThresholdPolicy
 from coe_agents.clustering import (
     BidirectionalEntailment,
+    CachedEntailment,
     Clusterer,
     CountingEntailment,
     NormalizedMatch,
@@ -67,7 +55,7 @@ def tinyworld(keep: Path, *, explore: bool) -> list[Replay]:
     """Prints what the default saves, and what all plans do if `explore`; returns the validation questions."""
     if not keep.exists():
         keep.write_text("".join(json.dumps(row) + "\n" for row in sampled()))
-    counting = CountingEntailment(Remembering(tinyworld_clusterer().model))
+    counting = CountingEntailment(CachedEntailment(tinyworld_clusterer().model))  # plans share most of their pairs
     clusterer = BidirectionalEntailment(counting)
     rows = read(keep)
     by_split = {split: [each for each in rows if each[0]["split"] == split] for split in ("calibration", "validation")}
@@ -105,17 +93,15 @@ def show_choice(rows: list[list[dict]], clusterer: Clusterer) -> None:
 def table(rows: list[list[dict]], clusterer: Clusterer) -> None:
     names = sorted({row["agent"] for row in rows[0]})
     groups = {"each alone": [[name] for name in names], "all three": [names]}
-    head = "".join(f"{rule + ' ' + format(confidence, 'g'):>17}" for rule in RULES for confidence in CONFIDENCES)
+    shown = [at(confidence)[place] for place in range(len(RULES)) for confidence in CONFIDENCES]
+    head = "".join(f"{f'{rule} {adaptive.confidence:g}':>17}" for rule, adaptive in shown)
     print(f"group       max_coe{head}")
     for group, members in groups.items():
         own = [[row for row in each if row["agent"] in some] for some in members for each in rows]
         replays = [Replay(each, clusterer) for each in own]
         for max_coe in (0.3, MAX_COE, 1.0):
-            cells = []
-            for rule, confidence in product(RULES, CONFIDENCES):
-                plan = rule, AdaptiveSampling(start=CHOSEN.start, step=CHOSEN.step, confidence=confidence)
-                outcome = Outcome(replays, plan, max_coe)
-                cells.append(f"{outcome.responses:10.2f} / {outcome.changed:.3f}"[-17:].rjust(17))
+            found = [Outcome(replays, plan, max_coe) for plan in shown]
+            cells = (f"{f'{outcome.responses:.2f} / {outcome.changed:.3f}':>17}" for outcome in found)
             print(f"{group:10}  {max_coe:7g}{''.join(cells)}")
 
 
@@ -181,18 +167,6 @@ def plot(found: Mapping[str, Sequence[tuple[Plan, Outcome]]], path: Path) -> Non
 
 def coordinates(found: Sequence[tuple[Plan, Outcome]]) -> tuple[list[float], list[float]]:
     return [100 * each.changed for _, each in found], [100 * each.saved for _, each in found]
-
-
-class Remembering:
-    """Asks an entailment model each pair once: plans share most of theirs."""
-
-    def __init__(self, model) -> None:
-        self.model, self.known = model, {}
-
-    def predict(self, pairs):
-        if unknown := [pair for pair in dict.fromkeys(pairs) if pair not in self.known]:
-            self.known.update(zip(unknown, self.model.predict(unknown), strict=True))
-        return np.array([self.known[pair] for pair in pairs])
 
 
 def sampled() -> Iterable[dict]:

@@ -30,14 +30,20 @@ def own_accuracies(rows: Iterable[Judged]) -> dict[str, float]:
     return {name: float(np.mean(shares)) for name, shares in right.items()}
 
 
+def records(path: Path) -> Iterator[dict]:
+    """Yields the records of a file of JSON lines, compressed or not."""
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
 @contextmanager
 def samples(folder: Path, name: str, models: tuple[str, ...]) -> Iterator[Samples]:
     """Opens one set with the responses of some models; a judge's verdict is the label."""
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / f"{name}.samples.jsonl"
-        with gzip.open(folder / f"gen_{name}.dev.jsonl.gz", "rt", encoding="utf-8") as lines, path.open("w") as out:
-            for line in lines:
-                out.writelines(json.dumps(sample) + "\n" for sample in to_samples(json.loads(line), models))
+        with path.open("w") as out:
+            for record in records(folder / f"gen_{name}.dev.jsonl.gz"):
+                out.writelines(json.dumps(sample) + "\n" for sample in to_samples(record, models))
         with Samples([path]) as opened:
             yield opened
 

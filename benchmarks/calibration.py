@@ -49,38 +49,24 @@ def on_set(correctness, title, name, n_halves):
 
 
 def on_halves(rows, n_halves, options):
-    coverages, risks, beyond, above, never = [], [], 0, 0, 0
+    found = []
     for seed in range(n_halves):
         order = np.random.default_rng(seed).permutation(len(rows))
-        half = len(rows) // 2
-        policy = calibrate(
-            [rows[i] for i in order[:half]],
-            risk=RISK,
-            confidence=CONFIDENCE,
-            clusterer="NormalizedMatch",
-            **options,
-        )
-        found = policy.calibration
-        held_out = [rows[i] for i in order[half:]]
+        fitted, held_out = ([rows[i] for i in half] for half in np.split(order, [len(rows) // 2]))
+        policy = calibrate(fitted, risk=RISK, confidence=CONFIDENCE, clusterer="NormalizedMatch", **options)
+        record = policy.calibration
         with warnings.catch_warnings():  # a half may lack the question to which an agent gave the fewest responses
             warnings.filterwarnings("ignore", message="the calibrated risk does not hold")
-            decisions = [policy.decide(row.measurement, round=0, max_rounds=1) for row in held_out]
-        answered = [
-            row
-            for row, decision in zip(held_out, decisions, strict=True)
-            if decision.action == "answer" and found.can_answer(row.measurement)
-        ]
-        wrong = sum(1.0 - row.verdict(found) for row in answered)
-        coverages.append(len(answered) / len(held_out))
-        never += found.threshold is None
-        if answered:
-            risks.append(wrong / len(answered))
-            above += risks[-1] > RISK
-            n_wrong = int(wrong + 1e-9)
-            beyond += bool(n_wrong) and beta.ppf(0.05, n_wrong, len(answered) - n_wrong + 1) > RISK
-    risk = np.mean(risks) if risks else np.nan
-    shares = (above / n_halves, beyond / n_halves, never / n_halves)
-    return f"{np.mean(coverages):8.3f} {risk:6.3f}" + "".join(f" {share:6.3f}" for share in shares)
+            actions = [policy.decide(row.measurement, round=0, max_rounds=1).action for row in held_out]
+        pairs = zip(held_out, actions, strict=True)
+        answered = [row for row, action in pairs if action == "answer" and record.can_answer(row.measurement)]
+        wrong = sum(1.0 - row.verdict(record) for row in answered)
+        risk, n_wrong = wrong / len(answered) if answered else np.nan, int(wrong + 1e-9)
+        beyond = bool(n_wrong) and beta.ppf(0.05, n_wrong, len(answered) - n_wrong + 1) > RISK
+        found.append((len(answered) / len(held_out), risk, risk > RISK, beyond, record.threshold is None))
+    coverage, risks, *others = np.array(found, dtype=float).T
+    risk = np.nan if np.isnan(risks).all() else np.nanmean(risks)
+    return f"{coverage.mean():8.3f} {risk:6.3f}" + "".join(f" {share.mean():6.3f}" for share in others)
 
 
 def on_known_truth():

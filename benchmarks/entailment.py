@@ -22,6 +22,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PR
 
 import numpy as np
 import torch
+from calibn import records
 from result_page import result_page
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification, PreTrainedTokenizerFast
@@ -30,9 +31,10 @@ from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, CachedEntailment, normalize_answer
 
 HERE = Path(__file__).parent
-ASKED = [json.loads(line)["question"] for line in (HERE / "data" / "nq_open_200.jsonl").read_text().splitlines()]
+ASKED = [record["question"] for record in records(HERE / "data" / "nq_open_200.jsonl")]
 WORDINGS = {"{}": 40, "It is {}.": 4, "The answer would be {}.": 3, "{}.": 1}
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
+ALL_POSITIONS = patch("coe_agents.backends.entailment_transformers.short_positions", lambda *_: nullcontext())
 
 
 def draw_questions(seed: int, *, n_questions: int = 20, n_responses: int = 30) -> list[dict]:
@@ -119,7 +121,7 @@ def plain(model: TransformersEntailment, data: list[dict]) -> dict:
     """The greedy algorithm, question by question and response by response, both directions in one pass."""
     judge = JudgedByTruth(model, data)
     start, labels = time.process_time(), []
-    with patch("coe_agents.backends.entailment_transformers.short_positions", lambda *_: nullcontext()):
+    with ALL_POSITIONS:
         for each in data:
             representatives: list[str] = []
             cluster: dict[str, int] = {}
@@ -158,18 +160,16 @@ def main() -> None:
         folder = Path(name)
         save_model(folder, [*ASKED, *(text for each in texts for text in sorted(each))])
         (folder / "questions.json").write_text(json.dumps(data))
-        model = TransformersEntailment(name)
-        model.predict([("warm", "up")] * 2)
-        half = TransformersEntailment(name, dtype="bfloat16")
-        half.predict([("warm", "up")] * 2)
-        with patch("coe_agents.backends.entailment_transformers.short_positions", lambda *_: nullcontext()):
+        model, half = TransformersEntailment(name), TransformersEntailment(name, dtype="bfloat16")
+        for each in (model, half):
+            each.predict([("warm", "up")] * 2)
+        with ALL_POSITIONS:
             long = ours(model, data, merge_variants=False)
         rows = {}
         for peer in ("uqlm", "lm-polygraph") if args.peers else ():
             command = [args.peers, str(HERE / "entailment_peers.py"), peer, name]
-            rows[peer] = json.loads(
-                subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()[-1]
-            )
+            printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+            rows[peer] = json.loads(printed.splitlines()[-1])
         rows |= {
             "plain reference": plain(model, data),
             "ours, all positions, variants apart": long,

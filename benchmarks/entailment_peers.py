@@ -23,8 +23,14 @@ class Recording:
         return getattr(self.tokenizer, name)
 
 
-def judge_by_truth(model, tokenizer, meanings, tally):
-    """Lets the model work, counts that, and puts the truth in the place of its verdicts."""
+def judge_by_truth(model, tokenizer, data, separator):
+    """Lets the model work and puts the truth in the place of its verdicts; returns what it did."""
+    tally = {"pairs": 0, "passes": 0}
+    meanings = {
+        f"{each['question']}{separator}{text}": (i, meaning)
+        for i, each in enumerate(data)
+        for text, meaning in zip(each["responses"], each["meanings"], strict=True)
+    }
 
     def hook(_, __, output):
         same = torch.tensor([meanings[one] == meanings[other] for one, other in tokenizer.pairs])
@@ -34,6 +40,7 @@ def judge_by_truth(model, tokenizer, meanings, tally):
         return output
 
     model.register_forward_hook(hook)
+    return tally
 
 
 def uqlm(folder, data):
@@ -43,13 +50,7 @@ def uqlm(folder, data):
     nli = NLI(device="cpu", nli_model_name=str(folder))
     nli.predict("warm", "up")
     nli.tokenizer = Recording(nli.tokenizer)
-    meanings = {
-        f"{each['question']}\n{text}": (i, meaning)
-        for i, each in enumerate(data)
-        for text, meaning in zip(each["responses"], each["meanings"], strict=True)
-    }
-    tally = {"pairs": 0, "passes": 0}
-    judge_by_truth(nli.model, nli.tokenizer, meanings, tally)
+    tally = judge_by_truth(nli.model, nli.tokenizer, data, "\n")
     start, labels = time.process_time(), []
     for each in data:
         found = SemanticClusterer(nli).cluster_responses(each["responses"], prompt=each["question"])[1]
@@ -67,13 +68,7 @@ def polygraph(folder, data):
     nli.deberta(**nli.deberta_tokenizer([("warm", "up")], return_tensors="pt"))
     nli._deberta_tokenizer = Recording(nli.deberta_tokenizer)
     texts = [[f"{each['question']} {text}" for text in each["responses"]] for each in data]
-    meanings = {
-        text: (i, meaning)
-        for i, each in enumerate(data)
-        for text, meaning in zip(texts[i], each["meanings"], strict=True)
-    }
-    tally = {"pairs": 0, "passes": 0}
-    judge_by_truth(nli.deberta, nli.deberta_tokenizer, meanings, tally)
+    tally = judge_by_truth(nli.deberta, nli.deberta_tokenizer, data, " ")
     start = time.process_time()
     found = {"sample_texts": texts}
     found |= SemanticMatrixCalculator(nli)(found, texts, None)

@@ -8,22 +8,21 @@ nothing else.
 """
 
 import argparse
-import gzip
-import json
 import os
-from collections import Counter
 from pathlib import Path
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 import numpy as np
 import torch
+from calibn import records
 from result_page import result_page
 from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
 from transformers import AutoModel, AutoTokenizer
 
 from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, normalize_answer
+from coe_agents.evaluation.scoring.correctness import token_f1
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 
 SAME = 2
@@ -47,12 +46,6 @@ class MeanEmbeddings:
         return vectors
 
 
-def token_f1(one: str, other: str) -> float:
-    ours, theirs = Counter(normalize_answer(one).split()), Counter(normalize_answer(other).split())
-    shared = (ours & theirs).total()
-    return 2 * shared / (ours.total() + theirs.total()) if shared else 0.0
-
-
 def best_threshold(scores: np.ndarray, same: np.ndarray) -> float:
     """Returns the score from which on "the same" gives the best F1."""
     return float(max(np.unique(scores), key=lambda limit: f1_score(same, scores >= limit)))
@@ -73,7 +66,7 @@ def main() -> None:
     torch.set_num_threads(1)
     cosines_of = MeanEmbeddings(args.embeddings) if args.embeddings else None
     for path in sorted(args.folder.glob("eq_sas_*.jsonl.gz")):
-        rows = [json.loads(row) for row in gzip.decompress(path.read_bytes()).decode().splitlines()]
+        rows = list(records(path))
         pairs = [(row["answer1"], row["answer2"]) for row in rows]
         asked = [row["source_question"] or "" for row in rows]
         same = np.array([row["label"] == SAME for row in rows])

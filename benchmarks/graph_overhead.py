@@ -11,7 +11,6 @@ The runs are interleaved. Then a profile of both shows where the difference is s
 import argparse
 import asyncio
 import signal
-import statistics
 import tempfile
 import time
 from collections import Counter
@@ -20,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 from concurrency import empty_graph
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import StateGraph
@@ -35,7 +35,7 @@ WARM_UP = 20
 # which part the time counts for that is spent in a function, or in what it calls that is none of these
 PARTS = {
     ("testing/doubles.py", "asample"): "the scripted agents",
-    ("graph/events.py", "sample_with_events"): "the agents' nodes",
+    ("graph/nodes/agent.py", "asample"): "the agents' nodes",
     ("graph/nodes/prepare.py", "prepare"): "preparing",
     ("graph/rounds.py", "ask_all"): "preparing",
     ("graph/nodes/cluster.py", "cluster"): "short answers, clustering",
@@ -127,12 +127,10 @@ def main() -> None:
     }
     cpu = []
     for name, case in cases.items():
-        rows = [(*row, row[2] - row[0], row[3] - row[1]) for row in asyncio.run(case)]
-        medians = [statistics.median(column) for column in zip(*rows, strict=True)]
-        print(
-            f"{name:35}{medians[0]:6.2f}"
-            + "".join(f"{value:{width}.2f}" for value, width in zip(medians[1:], (8, 10, 8, 10, 8), strict=True))
-        )
+        rows = np.array(asyncio.run(case))
+        medians = np.median(np.hstack([rows, rows[:, 2:] - rows[:, :2]]), axis=0)
+        cells = "".join(f"{wall:10.2f}{own:8.2f}" for wall, own in medians.reshape(3, 2))
+        print(f"{name:35}{cells[4:]}")
         cpu.append((medians[1], medians[3]))
     print("\nCPU ms of the difference, by samples of the stack     3 agents   32 agents")
     columns = []

@@ -9,14 +9,13 @@ repetitions go through the questions.
 """
 
 import argparse
-import gzip
-import json
 import time
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
+from calibn import records
 from result_page import result_page
 
 from coe_agents.uncertainty import coe_interval, collaborative_entropy
@@ -35,14 +34,12 @@ WORLDS = {
 
 def mathematics(folder: Path) -> Iterator[np.ndarray]:
     """Yields the distributions of three agents for each question; answers that are missing are left out."""
-    with gzip.open(folder / "gen_mathl5_zeroeval.dev.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            responses = json.loads(line)["responses"]
-            answers = [responses[model][0]["answer"] for model in sorted(responses)]
-            given = [answer.strip() for answer in answers if answer]
-            clusters = sorted(set(given))
-            rows = np.array([[given[i::N_AGENTS].count(one) for one in clusters] for i in range(N_AGENTS)], dtype=float)
-            yield rows / rows.sum(axis=1, keepdims=True)
+    for record in records(folder / "gen_mathl5_zeroeval.dev.jsonl.gz"):
+        answers = [responses[0]["answer"] for _, responses in sorted(record["responses"].items())]
+        given = [answer.strip() for answer in answers if answer]
+        clusters = sorted(set(given))
+        rows = np.array([[given[i::N_AGENTS].count(one) for one in clusters] for i in range(N_AGENTS)], dtype=float)
+        yield rows / rows.sum(axis=1, keepdims=True)
 
 
 def main() -> None:

@@ -11,16 +11,18 @@ their mean; by `reference_or_any_label` one yes is enough.
 """
 
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 from calibn import EQUALS, SETS, UNEQUALS, own_accuracies, samples
 from result_page import result_page
-from sklearn.metrics import roc_auc_score
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, calibrate, judge_samples
 from coe_agents.evaluation.calibration.learned import fit_gate, to_folds
+from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.metrics.tallies import join_ties
 from coe_agents.policy.gate import distributions_of
 from coe_agents.uncertainty.answers import shares_lead
 
@@ -40,7 +42,7 @@ def main() -> None:
                 show(rows, correctness)
 
 
-def judged_rows(folder, name, models, correctness):
+def judged_rows(folder, name, models, correctness=CORRECTNESS[0]):
     with samples(folder, name, models) as questions:
         return judge_samples(
             questions, clusterer=NormalizedMatch(), criterion=CRITERIA[correctness], every_cluster=True
@@ -78,9 +80,8 @@ def figures(rows, *, trust, salt=""):
         inside = [row for row, own in zip(rows, fold, strict=True) if own == number]
         gate = fit_gate([row.measurement for row in outside], [row.verdicts for row in outside], trust=trust)
         right = np.array([share_right(row, gate) for row in inside])
-        coe = [row.measurement.coe for row in inside]
-        own = [gate.uncertainty(row.measurement) for row in inside]
-        found.append((auroc(right, coe), auroc(right, own), right.mean()))
+        scores = ([each(row.measurement) for row in inside] for each in (attrgetter("coe"), gate.uncertainty))
+        found.append((*(auroc(correct=right, uncertainty=join_ties(score)) for score in scores), right.mean()))
     return np.mean(found, axis=0)
 
 
@@ -88,14 +89,6 @@ def share_right(row, gate):
     """The share of the leading clusters under the gate's weights that is right."""
     mean = np.array(gate.weights) @ distributions_of(row.measurement, gate.agents)
     return np.array(row.verdicts)[shares_lead(mean)].mean()
-
-
-def auroc(right, uncertainty):
-    """Of answers of which a share is right; scores that are equal to nine digits tie."""
-    wrong = np.repeat([1, 0], len(right))
-    return roc_auc_score(
-        wrong, np.tile(np.round(uncertainty, 9), 2), sample_weight=np.concatenate([1.0 - right, right])
-    )
 
 
 if __name__ == "__main__":

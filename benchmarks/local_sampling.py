@@ -9,7 +9,6 @@ computing, with fewer tokens and pairs. In the first two ratios no response ends
 import argparse
 import asyncio
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,6 +19,7 @@ from typing import Any
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import torch
 from langchain_core.messages import HumanMessage
 from langchain_huggingface import HuggingFacePipeline
@@ -79,9 +79,9 @@ async def compared(
     """Prints the medians of both, and of their ratios, `one` over `other`."""
     await other()  # so that everything is loaded
     pairs = [(await measure_seconds(one), await measure_seconds(other)) for _ in range(repeats)]
-    ratios = [(first[0] / second[0], first[1] / second[1]) for first, second in pairs]
-    rows = [(*first, *second, *ratio) for (first, second), ratio in zip(pairs, ratios, strict=True)]
-    print(f"{what:57}", *(f"{statistics.median(column):8.3f}" for column in zip(*rows, strict=True)), flush=True)
+    first, second = np.array(pairs).swapaxes(0, 1)
+    medians = np.median([first, second, first / second], axis=1).ravel()
+    print(f"{what:57}", *(f"{median:8.3f}" for median in medians), flush=True)
 
 
 async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
@@ -89,7 +89,7 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
     loaded = chat.load()
     questions = [fact.question for fact in load_facts()][:N_QUESTIONS]
     asked = [HumanMessage(questions[0])]
-    prompt = chat._prompt(loaded, asked)
+    prompt = torch.tensor([chat._prompt(loaded, asked)])
     bare_settings = GenerationConfig(
         do_sample=True, top_k=0, num_return_sequences=10, max_new_tokens=length, pad_token_id=0, eos_token_id=None
     )
@@ -117,19 +117,19 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
     with endless(chat):
         await compared(f"{name}: n=10, ours / bare generate", ours, bare, repeats)
         await compared(f"{name}: HuggingFacePipeline 10 times / ours, n=10", piped_ten_times, ours, repeats)
+    requests = [
+        AgentRequest(question=question, messages=[{"role": "user", "content": question}], round=0)
+        for question in questions
+    ]
     for n in (1, 5, 10):
         agent = ModelAgent(name, chat, n_samples=n, seed=1)
 
-        def ask(question: str, agent: ModelAgent = agent) -> Awaitable[Any]:
-            said = {"role": "user", "content": question}
-            return agent.asample(AgentRequest(question=question, messages=[said], round=0))
+        async def in_turn(agent: ModelAgent = agent) -> None:
+            for request in requests:
+                await agent.asample(request)
 
-        async def in_turn(ask: Callable[[str], Awaitable[Any]] = ask) -> None:
-            for question in questions:
-                await ask(question)
-
-        async def at_once(ask: Callable[[str], Awaitable[Any]] = ask) -> None:
-            await asyncio.gather(*map(ask, questions))
+        async def at_once(agent: ModelAgent = agent) -> None:
+            await asyncio.gather(*map(agent.asample, requests))
 
         await compared(f"{name}: {N_QUESTIONS} questions, n={n}, in turn / at once", in_turn, at_once, repeats)
 

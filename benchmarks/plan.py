@@ -25,7 +25,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,11 +33,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow
 import pyarrow.parquet
-from adaptive_sampling import CHOSEN, RULES, Replay
-from calibn import EQUALS, to_samples
+from calibn import EQUALS, records, to_samples
+from replaying import CHOSEN, RULES, Outcome, Replay
 from result_page import result_page
 
-from coe_agents import ThresholdPolicy
 from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import (
     BidirectionalEntailment,
@@ -54,17 +53,21 @@ from coe_agents.tinyworld import ENTAILMENT_MODEL, MAX_COE, model_folder
 SETS, TEN_SAMPLES = ("nq_calibn", "triviaqa_calibn"), "subjectivity"
 AGENTS, N_SAMPLES, N_JUDGED = ("a", "b", "c"), 10, 25
 
-MEASURED = {"client_ms": "served_sampling.py", "adaptive_output": "adaptive_sampling.py, tinyworld"}
-MEASURED["adaptive_prompts"] = MEASURED["adaptive_output"]
-ASSUMED = (
-    "tokens_per_second",
-    "prompt_tokens_per_second",
-    "pairs_per_second",
-    "batch",
-    "gpu_gb",
-    "headroom",
-    "template_tokens",
-)
+MEASURED = {
+    "client_ms": (5, "served_sampling.py", "CPU of a request"),
+    "adaptive_output": (0.57, "adaptive_sampling.py, tinyworld", "output saved"),
+    "adaptive_prompts": (0.44, "adaptive_sampling.py, tinyworld", "prompts added"),
+}
+ASSUMED = {
+    "tokens_per_second": (40_000, "output of a GPU, times billions of weights"),
+    "prompt_tokens_per_second": (150_000, "read by a GPU, likewise"),
+    "pairs_per_second": (2_000, "judged by a GPU with the entailment model"),
+    "batch": (64, "pairs of a pass"),
+    "gpu_gb": (80, "memory of a GPU"),
+    "headroom": (1.3, "memory of a server, in sizes of its 16-bit weights"),
+    "template_tokens": (15, "of a prompt, around what is said"),
+}
+"""Options, their defaults and what they are."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,6 @@ class Unlike:
         return np.tile([0.0, 1.0, 0.0], (len(pairs), 1))
 
 
-def records(folder: Path, names: Sequence[str]) -> Iterator[dict]:
-    for name in names:
-        with gzip.open(folder / f"gen_{name}.dev.jsonl.gz", "rt", encoding="utf-8") as lines:
-            yield from map(json.loads, lines)
-
-
 def dealt(record: dict, rng: random.Random) -> list[dict]:
     """Returns a question's 30 responses as a run of ours would keep them."""
     rows = list(to_samples(record, tuple(record["responses"])))
@@ -103,7 +100,7 @@ def dealt(record: dict, rng: random.Random) -> list[dict]:
 def measure(folder: Path) -> dict[str, float]:
     """Returns figures of a question."""
     rng = random.Random(0)
-    found = list(records(folder, SETS))
+    found = [record for name in SETS for record in records(folder / f"gen_{name}.dev.jsonl.gz")]
     questions = [dealt(record, rng) for record in found]
     n, rows = len(questions), [row for question in questions for row in question]
     texts = [[response_text(row) for row in question] for question in questions]
@@ -153,20 +150,12 @@ def billions(model: str) -> float:
 
 def adaptive(folder: Path) -> Plan:
     """Returns what adaptive sampling pays for on the real responses."""
-    replays = [
-        Replay(
-            [{**row, "round": 0, "error": None} for row in to_samples(record, tuple(record["responses"]))],
-            NormalizedMatch(),
-        )
-        for record in records(folder, [TEN_SAMPLES])
-    ]
-    policy = ThresholdPolicy(MAX_COE)
-    drawn = [(replay, replay.askings((RULES[0], CHOSEN), policy)) for replay in replays]
-    spent = sum(row["n_tokens"] for replay, given in drawn for row in replay.seen(given[-1])[0])
-    full = sum(row["n_tokens"] for replay in replays for row in replay.rows)
-    n_asked, n_agents = sum(replay.n_asked(given) for replay, given in drawn), sum(len(replay.n) for replay in replays)
-    changed = [replay.decided(given[-1], policy) != replay.decided(replay.most, policy) for replay, given in drawn]
-    return Plan(f"on {TEN_SAMPLES}", spent / full, n_asked / n_agents, float(np.mean(changed)))
+    replays = []
+    for record in records(folder / f"gen_{TEN_SAMPLES}.dev.jsonl.gz"):
+        rows = to_samples(record, tuple(record["responses"]))
+        replays.append(Replay([{**row, "round": 0, "error": None} for row in rows], NormalizedMatch()))
+    found = Outcome(replays, (RULES[0], CHOSEN), MAX_COE)
+    return Plan(f"on {TEN_SAMPLES}", 1 - found.output, found.requests, found.changed)
 
 
 def totals(args: argparse.Namespace, per: dict[str, float], plan: Plan) -> dict[str, float]:
@@ -195,7 +184,7 @@ def totals(args: argparse.Namespace, per: dict[str, float], plan: Plan) -> dict[
         "requests a second, to all models": requests / max(days) / 86_400,
         "CPU hours of clients, thousands": requests * args.client_ms / 3.6e6 / 1000,
         "entailment: pairs, billions": pairs / 1e9,
-        f"entailment: passes of {args.batch} pairs, millions": pairs / args.batch / 1e6,
+        f"entailment: passes of {args.batch:g} pairs, millions": pairs / args.batch / 1e6,
         "entailment: GPU hours, thousands": pairs / args.pairs_per_second / 3.6e6,
         "entailment: GPUs that keep up with sampling": pairs / args.pairs_per_second / max(days) / 86_400,
         "CPU hours to cluster and score, thousands": scoring / 1000 * thousand_hours,
@@ -212,21 +201,11 @@ def line(name: str, *values: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    number = {"type": float, "metavar": "N"}
     parser.add_argument("--questions", type=int, default=10**8, metavar="N")
     parser.add_argument("--replicas", type=int, default=16, metavar="R", help="servers of each model")
-    parser.add_argument(
-        "--tokens-per-second", default=40_000, **number, help="output of a GPU, times billions of weights"
-    )
-    parser.add_argument("--prompt-tokens-per-second", default=150_000, **number, help="read by a GPU, likewise")
-    parser.add_argument("--pairs-per-second", default=2_000, **number, help="judged by a GPU with the entailment model")
-    parser.add_argument("--batch", type=int, default=64, metavar="N", help="pairs of a pass")
-    parser.add_argument("--headroom", default=1.3, **number, help="memory of a server, in sizes of its 16-bit weights")
-    parser.add_argument("--gpu-gb", default=80, **number, help="memory of a GPU")
-    parser.add_argument("--template-tokens", default=15, **number, help="of a prompt, around what is said")
-    parser.add_argument("--client-ms", default=5, **number, help="CPU of a request, as served_sampling.py prints it")
-    parser.add_argument("--adaptive-output", default=0.57, **number, help="output saved, by adaptive_sampling.py")
-    parser.add_argument("--adaptive-prompts", default=0.44, **number, help="prompts added, by adaptive_sampling.py")
+    options = ASSUMED | {name: (default, f"{what}, by {source}") for name, (default, source, what) in MEASURED.items()}
+    for name, (default, what) in options.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=default, metavar="N", help=what)
     args = parser.parse_args()
 
     per = measure(args.folder)
@@ -239,7 +218,7 @@ def main() -> None:
     line("prompts that it sends, for one", on_real.prompts)
     line("decisions that it changes", on_real.changed)
     print("\nMEASURED by the benchmark that is named")
-    for name, source in MEASURED.items():
+    for name, (_, source, _) in MEASURED.items():
         line(f"{name}, {source}", getattr(args, name))
     print("\nASSUMED")
     for name in ASSUMED:

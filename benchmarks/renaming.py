@@ -9,7 +9,6 @@ compared, intervals among them, and agents by their own counts. What is left sho
 """
 
 import argparse
-import gzip
 import json
 import random
 import subprocess
@@ -19,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from calibn import records
 from result_page import result_page
 
 GROUP = (
@@ -31,11 +31,6 @@ GROUP = (
 """Of the 83 models of MMLU-Pro's set; five that differ much."""
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 MOST = 1e-12
-
-
-def figures_of(paths: list[Path], *, resamples: int) -> dict[str, Any]:
-    command = [COMMAND, "score", *map(str, paths), "--clusterer", "normalized", "--resamples", str(resamples), "--json"]
-    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
 
 
 def renamings(agents: list[str], drawn: random.Random) -> Iterator[tuple[str, dict[str, str]]]:
@@ -69,9 +64,9 @@ def renamed(figures: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]
 
 def nq_evouna(folder: Path) -> Iterator[dict[str, Any]]:
     """Yields sentences, judged by people, of the systems that answered every question."""
-    records = read(folder / "gen_nq_evouna.dev.jsonl.gz")
-    agents = set.intersection(*({name for name, said in each["responses"].items() if said} for each in records))
-    for record in records:
+    found = list(records(folder / "gen_nq_evouna.dev.jsonl.gz"))
+    agents = set.intersection(*({name for name, said in each["responses"].items() if said} for each in found))
+    for record in found:
         about = {"id": record["id"], "question": record["question"], "references": record["gold"]}
         for agent in sorted(agents):
             for index, said in enumerate(record["responses"][agent]):
@@ -82,7 +77,7 @@ def mmlupro(folder: Path) -> Iterator[dict[str, Any]]:
     """Yields the letter that each model of `GROUP` chose, with the confidence that it stated."""
     name = "gen_mmlupro_calib.dev.jsonl.gz"
     (models,) = [each["models"] for each in json.loads((folder / "MANIFEST.json").read_text()) if each["file"] == name]
-    for record in read(folder / name):
+    for record in records(folder / name):
         for agent in GROUP:
             place = models.index(agent)
             stated, letter = record["verb"][place], record["ans"][place]
@@ -96,11 +91,6 @@ def mmlupro(folder: Path) -> Iterator[dict[str, Any]]:
             }
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 def examine(name: str, rows: list[dict[str, Any]], *, resamples: int) -> bool:
     """Prints the largest difference of each renaming, and returns whether all are rounding."""
     drawn = random.Random(0)
@@ -111,7 +101,8 @@ def examine(name: str, rows: list[dict[str, Any]], *, resamples: int) -> bool:
         def figures(lines: list[str]) -> dict[str, Any]:
             for place, file in enumerate(files):
                 file.write_text("".join(lines[place::2]), "utf-8")
-            return figures_of(files, resamples=resamples)
+            command = [COMMAND, "score", *files, "--clusterer", "normalized", "--resamples", str(resamples), "--json"]
+            return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
 
         first = figures([json.dumps(row) + "\n" for row in rows])
         scored = f"{first['n_scored']} questions, n_ties {first['n_ties']}, accuracy {first['accuracy']:.4f}"

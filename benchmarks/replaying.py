@@ -45,15 +45,8 @@ class Replay:
             return forecast(rows, labels, left, confidence=confidence)
         _, agents, weights = weighed_agents(rows, None)
         log_probs, _ = log_probabilities(rows, "auto")
-        found = coe_interval(
-            labels,
-            agents,
-            log_probs=log_probs,
-            weights=weights,
-            confidence=confidence,
-            n_resamples=200,
-            method="percentile",
-        )
+        percentiles = {"confidence": confidence, "n_resamples": 200, "method": "percentile"}
+        found = coe_interval(labels, agents, log_probs=log_probs, weights=weights, **percentiles)
         return CoEForecast(found.total, found.aleatoric, found.epistemic, 1.0, confidence)
 
     def decided(self, k: int, policy: ThresholdPolicy) -> int | None:
@@ -95,9 +88,10 @@ class Outcome:
         all_responses = sum(len(replay.rows) for replay in replays)
         drawn = sum(len(replay.seen(given[-1])[0]) for replay, given in runs)
         self.responses = 1 - drawn / all_responses
-        extra = sum(replay.n_asked(given) - len(replay.n) for replay, given in runs)
+        n_asked, n_agents = sum(replay.n_asked(given) for replay, given in runs), sum(len(each.n) for each in replays)
+        self.requests = n_asked / n_agents
         # in units of an average response
-        self.break_even = (all_responses - drawn) / extra if extra else np.inf
+        self.break_even = (all_responses - drawn) / (n_asked - n_agents) if n_asked > n_agents else np.inf
         self.output = self.input = self.tokens = np.nan
         if all(n is not None for replay in replays for n in replay.n_output):
             full = sum(sum(replay.n_output) for replay in replays)

@@ -5,14 +5,13 @@
 Three agents answer each question ten times, in invented sentences. Needs Chromium.
 """
 
-import json
-import random
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 from result_page import result_page
+from score_scale import write_samples
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from coe_agents.clustering import NormalizedMatch
@@ -21,27 +20,11 @@ from coe_agents.evaluation.html import create_page
 from tests.chromium import Page, running_chromium
 
 
-def write_samples(path: Path, n_questions: int) -> None:
-    drawn = random.Random(0)
-    words = ["".join(drawn.choices("abcdefghijklmnoprstuvw", k=drawn.randint(3, 9))) for _ in range(5000)]
-    with path.open("w") as file:
-        for number in range(n_questions):
-            question = f"{' '.join(drawn.choices(words, k=10))}?"
-            answers = [" ".join(drawn.choices(words, k=12)) for _ in range(5)]
-            ease = drawn.random()
-            for agent in ("llama", "qwen", "mistral"):
-                for index in range(10):
-                    said = answers[0] if drawn.random() < ease else drawn.choice(answers)
-                    response = {"text": said, "logprob": -20 * drawn.random(), "n_tokens": 16}
-                    about = {"id": f"q{number:05}", "question": question, "references": answers[:1]}
-                    file.write(json.dumps({**about, "agent": agent, "index": index, **response}) + "\n")
-
-
 def main() -> None:
     n_questions = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder:
         path, out = Path(folder, "s.samples.jsonl"), Path(folder, "report.html")
-        write_samples(path, n_questions)
+        write_samples(path, n_questions, n_words=(12, 12), forms=("{}",))
         start, cpu = time.perf_counter(), time.process_time()
         with Samples([path]) as questions:
             out.write_text(create_page(questions, title="Invented", clusterer=NormalizedMatch()), "utf-8")

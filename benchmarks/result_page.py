@@ -21,12 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MARKER = "<!-- Output of a benchmark: do not edit, rerun it with --write. SHA-256 of the rest: {} -->\n"
-LIBRARIES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "torch": "torch"} | {
-    "transformers": "transformers",
-    "langgraph": "langgraph",
-    "langchain_openai": "langchain-openai",
-}
-"""Modules whose versions a page names if the benchmark imported them, and the names of their distributions."""
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "transformers", "langgraph", "langchain-openai")
+"""Distributions whose versions a page names if the benchmark imported them."""
 
 
 @contextlib.contextmanager
@@ -70,15 +66,10 @@ def _command() -> str:
 
 
 def _circumstances() -> str:
-    versions = [f"{name} {version(name)}" for module, name in LIBRARIES.items() if module in sys.modules]
-    return ", ".join(
-        [
-            f"{datetime.now(UTC):%Y-%m-%d}",
-            f"{len(os.sched_getaffinity(0))} cores {platform.machine()} with a load of {os.getloadavg()[0]:.0f}",
-            f"Python {platform.python_version()}",
-            *versions,
-        ]
-    )
+    modules = {name: name.replace("scikit-learn", "sklearn").replace("-", "_") for name in LIBRARIES}
+    versions = [f"{name} {version(name)}" for name, module in modules.items() if module in sys.modules]
+    machine = f"{len(os.sched_getaffinity(0))} cores {platform.machine()} with a load of {os.getloadavg()[0]:.0f}"
+    return ", ".join([f"{datetime.now(UTC):%Y-%m-%d}", machine, f"Python {platform.python_version()}", *versions])
 
 
 class _Both(io.TextIOBase):

@@ -32,19 +32,21 @@ class Cost(NamedTuple):
     megabytes: float
 
 
-def write_samples(path: Path, n_questions: int) -> None:
-    """Writes responses that are right as often as the question is easy, each in one of a few forms."""
+def write_samples(
+    path: Path, n_questions: int, *, n_words: tuple[int, int] = (1, 3), forms: Sequence[str] = FORMS
+) -> None:
+    """Writes responses of so many words that are right as often as the question is easy, each in one of the forms."""
     drawn = random.Random(0)
     words = ["".join(drawn.choices("abcdefghijklmnoprstuvw", k=drawn.randint(3, 9))) for _ in range(5_000)]
     with path.open("w", encoding="utf-8") as file:
         for number in range(n_questions):
-            answers = [" ".join(drawn.choices(words, k=drawn.randint(1, 3))).title() for _ in range(5)]
+            answers = [" ".join(drawn.choices(words, k=drawn.randint(*n_words))).title() for _ in range(5)]
             about = {"id": f"q{number:06}", "question": f"{' '.join(drawn.choices(words, k=10))}?"}
             ease = drawn.random()
             for agent in AGENTS:
                 for index in range(N_RESPONSES):
                     said = answers[0] if drawn.random() < ease else drawn.choice(answers)
-                    text = drawn.choice(FORMS).format(said)
+                    text = drawn.choice(forms).format(said)
                     response = {"text": text, "logprob": -8 * drawn.random(), "n_tokens": 8}
                     row = {**about, "references": answers[:1], "agent": agent, "index": index, **response}
                     file.write(json.dumps(row) + "\n")
@@ -102,13 +104,8 @@ def plot(costs: Sequence[Cost], path: Path) -> None:
         panel.set(xlabel="thousand questions", ylabel=label)
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.3)
-    panels[1].plot(
-        thousands,
-        [values[0] + t - thousands[0] for t in thousands],
-        "--",
-        color="#999999",
-        label="1 kB a question more",
-    )
+    more = [costs[0].megabytes + t - thousands[0] for t in thousands]
+    panels[1].plot(thousands, more, "--", color="#999999", label="1 kB a question more")
     panels[1].legend(frameon=False, loc="lower right")
     for panel in panels:
         panel.set(xlim=(0, None), ylim=(0, None))

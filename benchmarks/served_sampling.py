@@ -14,7 +14,6 @@ one machine with each other, the client and whatever else runs there; so two are
 import argparse
 import asyncio
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import psutil
 from langchain_openai import ChatOpenAI
 from local_sampling import random_llama
@@ -91,16 +91,12 @@ async def compare(what: str, ways: Mapping[str, Way], servers: Sequence[Server],
     for repeat in range(repeats):
         for place, (name, way) in enumerate(ways.items()):
             found[name].append(await measure_cost(way, questions, servers, repeat * len(ways) + place))
-    first = next(iter(found.values()))
+    first = np.array(next(iter(found.values())))
     print(f"\n{what}, {n} question{'s at once' if n > 1 else ''}")
     for name, costs in found.items():
-        wall, busy, own, tokens = (statistics.median(column) for column in zip(*costs, strict=True))
-        ratios = [
-            statistics.median(cost[place] / one[place] for cost, one in zip(costs, first, strict=True))
-            for place in range(4)
-        ]
-        shown_ratios = "".join(f"{ratio:9.2f}" for ratio in ratios)
-        print(f"{name:22}{wall:8.3f}{busy:12.3f}{own:12.3f}{tokens:9.0f}  {shown_ratios}")
+        wall, busy, own, tokens = np.median(costs, axis=0)
+        ratios = "".join(f"{ratio:9.2f}" for ratio in np.median(costs / first, axis=0))
+        print(f"{name:22}{wall:8.3f}{busy:12.3f}{own:12.3f}{tokens:9.0f}  {ratios}")
 
 
 async def compare_all(name: str, folder: Path, python: str, repeats: int) -> None:

@@ -9,7 +9,6 @@ trained to weigh answers that they are shown; nothing here says how good debates
 
 import argparse
 import os
-import resource
 import time
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -40,7 +39,7 @@ class Always:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     facts = [fact for fact in load_facts() if fact.split == "validation"]
-    start, cpu = time.perf_counter(), cpu_seconds()
+    start, cpu = time.perf_counter(), time.process_time()
     print(f"{len(facts)} validation questions; answered: CoE of at most {MAX_COE} nats, and no refusal")
     head = "round  asked  coverage  accuracy of answered  accuracy of all  mean CoE  mean epistemic  conformity  tokens"
     going_on = ThresholdPolicy(MAX_COE, otherwise="another_round")
@@ -51,7 +50,7 @@ def main() -> None:
             print(row(number, facts, [decision["trajectory"] for decision in decisions]))
         if policy is going_on:
             print(guarded(facts, decisions))
-    print(f"\n{time.perf_counter() - start:.0f} s, {cpu_seconds() - cpu:.0f} CPU s")
+    print(f"\n{time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} CPU s")
 
 
 def debate(facts: list[Fact], policy: Policy) -> list[dict]:
@@ -98,11 +97,6 @@ def guarded(facts: list[Fact], decisions: list[dict]) -> str:
 
 def is_answered(data: RoundData) -> bool:
     return data["coe"] <= MAX_COE and answer_kind(data["answer"]) == "answer"
-
-
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

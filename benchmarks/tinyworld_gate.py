@@ -7,10 +7,7 @@ that the machinery works; nothing here says how good Collaborative Entropy is on
 """
 
 import argparse
-import gzip
-import json
 import os
-import resource
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,6 +16,7 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from calibn import records
 from result_page import result_page
 from sklearn.metrics import roc_auc_score
 
@@ -43,25 +41,23 @@ def main() -> None:
         results = graph.batch([{"question": question} for question in questions], config={"max_concurrency": 4})
         return [result["decision"] for result in results]
 
-    def judge_facts(facts: list[Fact]) -> tuple[np.ndarray, np.ndarray, np.ndarray, Counter]:
+    def judge_facts(split: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, Counter]:
+        facts = [fact for fact in load_facts() if fact.split == split]
         decisions = ask([fact.question for fact in facts])
         coe = np.array([decision["coe"] for decision in decisions])
         willing = np.array([decision["action"] == "answer" for decision in decisions])  # not a refusal
         right = np.array([is_right(fact, decision["answer"]) for fact, decision in zip(facts, decisions, strict=True)])
         return coe, willing, right, Counter(decision["regime"] for decision in decisions)
 
-    start, cpu = time.perf_counter(), cpu_seconds()
-    by_split = {
-        split: [fact for fact in load_facts() if fact.split == split] for split in ("calibration", "validation")
-    }
-    coe, willing, right, _ = judge_facts(by_split["calibration"])
+    start, cpu = time.perf_counter(), time.process_time()
+    coe, willing, right, _ = judge_facts("calibration")
     print(
         f"calibration: {len(coe)} questions; most coverage with accuracy >= {TARGET}: "
         f"max_coe = {best(coe, willing, right):.2f} nats"
     )
     print(f"default policy: ThresholdPolicy({MAX_COE})")
 
-    coe, willing, right, regimes = judge_facts(by_split["validation"])
+    coe, willing, right, regimes = judge_facts("validation")
     answered = willing & (coe <= MAX_COE)
     print(f"validation: {len(coe)} questions, accuracy if all were answered {right.mean():.3f}")
     print(f"  coverage                     {answered.mean():.3f}")
@@ -69,13 +65,13 @@ def main() -> None:
     print(f"  AUROC of CoE, wrong answers  {roc_auc_score(~right, coe):.3f}")
     print(f"  regimes                      {dict(regimes.most_common())}")
 
-    outside = [json.loads(line)["question"] for line in lines(outside_path)][:200]
+    outside = [record["question"] for record in records(outside_path)][:200]
     decisions = ask(outside)
     passed = [q for q, d in zip(outside, decisions, strict=True) if d["action"] == "answer" and d["coe"] <= MAX_COE]
     print(f"outside its world: {len(outside)} real questions, abstained on {1 - len(passed) / len(outside):.3f}")
     for question in passed:
         print(f"  answered: {question}")
-    print(f"{time.perf_counter() - start:.0f} s, {cpu_seconds() - cpu:.0f} CPU s")
+    print(f"{time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} CPU s")
 
 
 def is_right(fact: Fact, answer: str | None) -> bool:
@@ -89,16 +85,6 @@ def best(coe: np.ndarray, willing: np.ndarray, right: np.ndarray) -> float:
     """Returns the largest CoE up to which the accuracy of the willing is at least the target."""
     passing = [limit for limit in coe[willing] if right[willing & (coe <= limit)].mean() >= TARGET]
     return float(max(passing, default=0.0))
-
-
-def lines(path: Path) -> list[str]:
-    raw = path.read_bytes()
-    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode().splitlines()
-
-
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
     from coe_agents.errors import CoEError
-    from coe_agents.graph import AskPerson, candidates, create_coe_graph, create_sequential_graph
+    from coe_agents.graph import AskPerson, CoEContext, candidates, create_coe_graph, create_sequential_graph
     from coe_agents.group_decision import GroupDecision, plot_regimes
     from coe_agents.middleware import CoEMiddleware
     from coe_agents.observability import CoETelemetry
@@ -29,6 +29,7 @@ __all__ = [
     "BidirectionalEntailment",
     "CalibratedPolicy",
     "Clarify",
+    "CoEContext",
     "CoEError",
     "CoEMiddleware",
     "CoETelemetry",
@@ -52,35 +53,20 @@ __all__ = [
     "plot_regimes",
 ]
 
-_MODULES = {
-    "AdaptiveSampling": "rounds",
-    "Arbiter": "agents",
-    "AskPerson": "graph",
-    "BidirectionalEntailment": "clustering",
-    "CalibratedPolicy": "policy",
-    "Clarify": "rounds",
-    "CoEError": "errors",
-    "CoEMiddleware": "middleware",
-    "CoETelemetry": "observability",
-    "Debate": "rounds",
-    "Decision": "policy",
-    "Diversify": "rounds",
-    "EmbeddingSimilarity": "clustering",
-    "GroupDecision": "group_decision",
-    "Measurement": "policy",
-    "ModelAgent": "agents",
-    "NormalizedMatch": "clustering",
-    "RegimePolicy": "policy",
-    "Resample": "rounds",
-    "ThresholdPolicy": "policy",
-    "aask": "shortcuts",
-    "ask": "shortcuts",
-    "candidates": "graph",
-    "create_coe_graph": "graph",
-    "create_coe_tool": "tool",
-    "create_sequential_graph": "graph",
-    "plot_regimes": "group_decision",
+_NAMES = {
+    "agents": ("Arbiter", "ModelAgent"),
+    "clustering": ("BidirectionalEntailment", "EmbeddingSimilarity", "NormalizedMatch"),
+    "errors": ("CoEError",),
+    "graph": ("AskPerson", "CoEContext", "candidates", "create_coe_graph", "create_sequential_graph"),
+    "group_decision": ("GroupDecision", "plot_regimes"),
+    "middleware": ("CoEMiddleware",),
+    "observability": ("CoETelemetry",),
+    "policy": ("CalibratedPolicy", "Decision", "Measurement", "RegimePolicy", "ThresholdPolicy"),
+    "rounds": ("AdaptiveSampling", "Clarify", "Debate", "Diversify", "Resample"),
+    "shortcuts": ("aask", "ask"),
+    "tool": ("create_coe_tool",),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 _deprecated.install()
 

@@ -31,11 +31,7 @@ NAMES = {
 
 
 def find_renamed(module: str, name: str) -> Any:
-    """Returns what a module called `name` before; as the module's `__getattr__`.
-
-    Raises:
-        AttributeError: If it never had that name.
-    """
+    """Returns what a module called `name` before; as the module's `__getattr__`."""
     new = NAMES.get(module, {}).get(name)
     if new is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")

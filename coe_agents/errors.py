@@ -8,6 +8,7 @@
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
     ├── ClusteringError         a clusterer whose model failed
+    ├── CheckpointError         a checkpoint that another version wrote
     └── AgentError              an agent that gave no usable responses
         ├── ContextOverflowError    a conversation that is too long for the model
         ├── NoChoiceError           a model that replies with none of the choices it was given
@@ -20,6 +21,10 @@
         ├── InvalidRequestError     a request that the server rejects
         ├── IgnoredTemperatureError a model whose responses are copies of one, whatever its temperature
         └── InvalidReplyError       a reply that cannot be read, or that holds no response
+
+Each is also the built-in error that fits: `ValueError` for a configuration, a dataset or samples; `RuntimeError` for
+the others, with `TimeoutError` and `ConnectionError` where these say more. A LangGraph server shows its clients the
+message of built-in errors only.
 
 Wrong arguments raise the built-in `ValueError` and `TypeError`.
 """
@@ -52,23 +57,23 @@ class CoEError(Exception):
         return f"{message if message.endswith('?') else message.rstrip('.') + '.'} {self.hint}"
 
 
-class ConfigurationError(CoEError):
+class ConfigurationError(CoEError, ValueError):
     """A configuration that cannot work."""
 
 
-class DatasetError(CoEError):
+class DatasetError(CoEError, ValueError):
     """A dataset that cannot be read as questions; the message names file and line."""
 
 
-class StoreError(CoEError):
+class StoreError(CoEError, RuntimeError):
     """A run's folder that cannot be written or resumed."""
 
 
-class SamplesError(CoEError):
+class SamplesError(CoEError, ValueError):
     """A file of samples that cannot be read; the message names file and line."""
 
 
-class ModelLoadError(CoEError):
+class ModelLoadError(CoEError, RuntimeError):
     """A model that cannot be loaded."""
 
 
@@ -76,12 +81,22 @@ class LabelError(ModelLoadError):
     """An entailment model whose labels cannot be identified."""
 
 
-class ClusteringError(CoEError):
+class ClusteringError(CoEError, RuntimeError):
     """A clusterer whose model failed."""
 
 
-class AgentError(CoEError):
-    """An agent that gave no usable responses."""
+class CheckpointError(CoEError, RuntimeError):
+    """A checkpoint that another version wrote."""
+
+
+class AgentError(CoEError, RuntimeError):
+    """An agent that gave no usable responses.
+
+    Attributes:
+        retry_after: How many seconds the server asks to wait; None where it does not say.
+    """
+
+    retry_after: float | None = None
 
 
 class ContextOverflowError(AgentError):
@@ -92,13 +107,13 @@ class NoChoiceError(AgentError):
     """A model that replies with none of the choices it was given."""
 
 
-class AgentConnectionError(AgentError):
+class AgentConnectionError(AgentError, ConnectionError):
     """A server that cannot be reached, or that drops the connection."""
 
     retryable = True
 
 
-class AgentTimeoutError(AgentError):
+class AgentTimeoutError(AgentError, TimeoutError):
     """A model that does not answer in time."""
 
     retryable = True
@@ -113,25 +128,15 @@ class ModelNotFoundError(AgentError):
 
 
 class RateLimitError(AgentError):
-    """A server that received too many requests.
-
-    Attributes:
-        retry_after: How many seconds the server asks to wait; None where it does not say.
-    """
+    """A server that received too many requests."""
 
     retryable = True
-    retry_after: float | None = None
 
 
 class ServerError(AgentError):
-    """A server that fails.
-
-    Attributes:
-        retry_after: How many seconds the server asks to wait; None where it does not say.
-    """
+    """A server that fails."""
 
     retryable = True
-    retry_after: float | None = None
 
 
 class InvalidRequestError(AgentError):

@@ -31,12 +31,7 @@ def find_registered(part: str) -> list[EntryPoint]:
 
 
 def find_extension(part: str, name: str) -> EntryPoint | None:
-    """Returns what `name` refers to, without importing it; None if it is no name of an extension.
-
-    Args:
-        part: One of `GROUPS`.
-        name: The name of an entry point, or "package.module:name".
-    """
+    """Returns the entry point that `name`, its own or "package.module:name", refers to; it is not imported."""
     if _REFERENCE.fullmatch(name):
         return EntryPoint(name, name, GROUPS[part])
     return next((entry for entry in find_registered(part) if entry.name == name), None)
@@ -45,12 +40,7 @@ def find_extension(part: str, name: str) -> EntryPoint | None:
 def load_extension(entry: EntryPoint, *, folder: Path | None = None) -> Any:
     """Imports the module of an extension, which runs its code, and returns the object.
 
-    Args:
-        entry: From `find_extension` or `find_registered`.
-        folder: Where Python looks for "package.module:name" last; it stays on `sys.path`, for imports that come later.
-
-    Raises:
-        ConfigurationError: If the module cannot be imported, or lacks the name.
+    Python looks for "package.module:name" in `folder` last; it stays on `sys.path`, for imports that come later.
     """
     origin = "" if entry.name == entry.value else f" ({entry.value})"
     failure = f'{_PARTS[entry.group]} "{entry.name}"{origin} cannot be imported: '
@@ -84,6 +74,10 @@ def origin_of(entry: EntryPoint) -> str:
     return ", ".join(part for part in (value, file, package) if part)
 
 
+_LONGEST_NAME = 200
+"""Characters; a name from outside may be of any length, and comparing takes time."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns a question about the nearest of some names; "" if none is near.
 
@@ -91,5 +85,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         >>> did_you_mean("opnai", ["anthropic", "openai"]), did_you_mean("x", ["openai"])
         ('Did you mean "openai"?', '')
     """
-    near = get_close_matches(name, list(known), n=1)
+    near = get_close_matches(name[:_LONGEST_NAME], list(known), n=1)
     return f'Did you mean "{near[0]}"?' if near else ""

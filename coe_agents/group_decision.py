@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.redaction import clean
@@ -133,7 +133,7 @@ class GroupDecision:
                 text.set_parse_math(False)
         draw_plane(plane, [self], aleatoric_threshold=aleatoric_threshold, epistemic_threshold=epistemic_threshold)
         title = str(self.answer) if self.is_answer else _HEADINGS[self.action]
-        figure.suptitle(_short(title, 70), fontsize=12, fontweight="bold", parse_math=False)
+        figure.suptitle(clean(title, 70), fontsize=12, fontweight="bold", parse_math=False)
         return figure
 
     def _repr_html_(self) -> str:
@@ -142,7 +142,7 @@ class GroupDecision:
         parts = [
             f'<div style="font-family:sans-serif;max-width:62em;border-left:4px solid {colour};padding-left:.8em">',
             f'<div style="opacity:.7">{escape(self.question)}</div>' if self.question else "",
-            f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{escape(_short(title, 300))}</div>',
+            f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{escape(clean(title, 300))}</div>',
             f'<div style="margin:.2em 0 .6em">{escape(self.reason)}.</div>',
             '<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">',
             f'<table style="border-collapse:collapse">{"".join(self._html_rows())}</table>',
@@ -160,7 +160,7 @@ class GroupDecision:
                     f'<tr><th style="text-align:left;padding-right:.8em">{label}</th>'
                     f'<td style="text-align:right;padding-right:.5em">{share:.0%}</td>'
                     f'<td style="width:7em"><div style="background:#0969da;height:.7em;width:{share:.0%}"></div></td>'
-                    f'<td style="text-align:left;padding-left:.5em">{escape(_short(text, 80))}</td></tr>'
+                    f'<td style="text-align:left;padding-left:.5em">{escape(clean(text, 80))}</td></tr>'
                 )
             if len(ranked) > _SHOWN:
                 rest, n_others = sum(share for _, share in ranked[_SHOWN:]), len(ranked) - _SHOWN
@@ -169,7 +169,7 @@ class GroupDecision:
         for name, why in self.failed_agents.items():
             yield (
                 f'<tr><th style="text-align:left;padding-right:.8em">{escape(name)}</th>'
-                f'<td colspan="3" style="text-align:left;color:#cf222e">failed: {escape(_short(why, 200))}</td></tr>'
+                f'<td colspan="3" style="text-align:left;color:#cf222e">failed: {escape(clean(why, 200))}</td></tr>'
             )
 
 
@@ -195,15 +195,9 @@ def draw_plane(
 ) -> None:
     """Draws the four quadrants and a point for each measured decision, by action."""
     measured = [decision for decision in decisions if decision.coe is not None]
-    looks: Mapping[str, tuple[str, str]] = {
-        "answer": ("o", "tab:green"),
-        "abstain": ("X", "tab:orange"),
-        "escalate": ("^", "tab:purple"),
-    }
-    for action in get_args(Action):
-        points = [one for one in measured if one.action == action]
-        if points:
-            marker, colour = looks[action]
+    looks = (("answer", "o", "tab:green"), ("abstain", "X", "tab:orange"), ("escalate", "^", "tab:purple"))
+    for action, marker, colour in looks:
+        if points := [one for one in measured if one.action == action]:
             xs, ys = [one.aleatoric or 0.0 for one in points], [one.epistemic or 0.0 for one in points]
             axes.scatter(xs, ys, marker=marker, color=colour, label=action, zorder=3, s=50)
     far_a = max([2.0 * aleatoric_threshold, *(1.15 * (one.aleatoric or 0.0) for one in measured)])
@@ -234,7 +228,7 @@ def _draw_bars(axes: Axes, decision: GroupDecision) -> None:
     left = dict.fromkeys(names, 0.0)
     for place, text in enumerate(ranked[:_SHOWN]):
         widths = [decision.agents[name].get(text, 0.0) for name in names]
-        axes.barh(names, widths, left=[left[name] for name in names], label=_short(text, 40), color=f"C{place}")
+        axes.barh(names, widths, left=[left[name] for name in names], label=clean(text, 40), color=f"C{place}")
         left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
     if len(ranked) > _SHOWN:
         axes.barh(names, [1.0 - left[name] for name in names], left=[*left.values()], label="others", color="0.8")
@@ -288,9 +282,3 @@ def _figure(width: float, height: float) -> Figure:
 def _question(messages: Iterable[Any]) -> str | None:
     asked = [message.text for message in messages if getattr(message, "type", "") == "human"]
     return asked[-1] if asked else None
-
-
-def _short(text: str, limit: int) -> str:
-    """Returns one line of printable characters, at most `limit` of them."""
-    line = clean(text)
-    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -29,21 +29,13 @@ _BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.5, 2.0, 3.0)
 
 @dataclass(eq=False)
 class _Run:
-    """A LangChain run in progress; without a span of its own it passes on its parent's context.
-
-    Attributes:
-        parent: The run that started it.
-        context: Holds the span that is the parent of its children's.
-        span: Its own span.
-        node: The node's name, if it is one.
-        has_decided: Whether a decision in it or below it is counted.
-    """
+    """A LangChain run in progress; without a span of its own it passes on its parent's context."""
 
     parent: "_Run | None"
-    context: Context | None = None
+    context: Context | None = None  # holds the span that is the parent of its children's
     span: trace.Span | None = None
-    node: str | None = None
-    has_decided: bool = False
+    node: str | None = None  # the node's name, if it is one
+    has_decided: bool = False  # whether a decision in it or below it is counted
 
     @property
     def root(self) -> "_Run":
@@ -101,16 +93,9 @@ class CoETelemetry(BaseCallbackHandler):
         )
 
     def on_chain_start(
-        self,
-        serialized: dict[str, Any],
-        inputs: dict[str, Any],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        **kwargs: Any,
+        self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        is_node = any(tag.startswith("graph:step:") for tag in tags or ())
+        is_node = any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ())
         run = self._begin(run_id, parent_run_id, node=str(kwargs.get("name")) if is_node else None)
         if is_node or run.parent is None:
             self._open(run, run.node or "coe run", {})
@@ -127,16 +112,9 @@ class CoETelemetry(BaseCallbackHandler):
         self._fail(run_id, error)
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[Any]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: Any, messages: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        model = (metadata or {}).get("ls_model_name")
+        model = (kwargs.get("metadata") or {}).get("ls_model_name")
         named = {"gen_ai.request.model": str(model)} if model else {}
         self._open(self._begin(run_id, parent_run_id), "chat", {"gen_ai.operation.name": "chat", **named})
 
@@ -187,9 +165,10 @@ class CoETelemetry(BaseCallbackHandler):
             self._describe_agent(run.node, span, update["responses"])
         if "labels" in update and run.node is not None:
             span.set_attribute("coe.n_clusters", len(set(update["labels"])))
+        names = (*_NUMBERS, "regime", "action", "n_rounds", *(("answer", "reason") if self._content else ()))
         for part in ("measured", "verdict", "decision"):
-            if isinstance(update.get(part), Mapping):
-                self._describe_numbers(span, update[part])
+            if isinstance(values := update.get(part), Mapping):
+                span.set_attributes({f"coe.{name}": values[name] for name in names if values.get(name) is not None})
         if run.node in _ENDS and not run.has_decided and "coe" in (update.get("decision") or ()):
             self._count(update["decision"])
             above: _Run | None = run
@@ -209,10 +188,6 @@ class CoETelemetry(BaseCallbackHandler):
             kind, _, message = error.partition(":")
             self._blame(span, kind, message.strip())
             self._failures.add(1, {"coe.agent": agent, "error.type": kind})
-
-    def _describe_numbers(self, span: trace.Span, values: Mapping[str, Any]) -> None:
-        names = (*_NUMBERS, "regime", "action", "n_rounds", *(("answer", "reason") if self._content else ()))
-        span.set_attributes({f"coe.{name}": values[name] for name in names if values.get(name) is not None})
 
     def _count(self, decision: Mapping[str, Any]) -> None:
         action = decision["action"]

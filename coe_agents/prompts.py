@@ -223,10 +223,7 @@ def shown_call(call: ShownCall) -> str:
 def review_answer(answer: str, conversation: Sequence[tuple[str, str]], *, made: Sequence[ShownCall] = ()) -> str:
     """Asks whether an assistant's final answer is right given the conversation; see `review_tool_call`.
 
-    Args:
-        answer: The answer, shown whole.
-        conversation: Role and text of each message, oldest first.
-        made: The calls that the assistant made together with the answer; shown whole.
+    The answer is shown whole, and so is `made`: the calls that the assistant made together with it.
     """
     calls = "Calls that were made together with the answer:\n" + "".join(map(shown_call, made)) if made else ""
     return (

@@ -1,17 +1,24 @@
 """Owns the redaction of keys: the secrets of a model are redacted in errors, logs and checkpoints."""
 
+import base64
+import html
 import json
+import os
 import re
 import traceback
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
 REDACTED = "[redacted]"
 _SHORTEST = 8
 """Placeholders such as "none" or "EMPTY" are not secrets, and redacting them would spoil texts."""
-_DEEPEST = 4
+_WINDOW = 8
+"""So many consecutive characters of a secret are redacted: messages quote parts of a text."""
+_DEEPEST = 6
 _PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
 
 
@@ -19,8 +26,9 @@ def secrets_of(holder: object) -> set[str]:
     """Returns the secrets that an agent or a chat model holds.
 
     A secret is what a field keeps as pydantic's `SecretStr`, or as a string under a name that ends in "key", "token",
-    "secret", "password" or "authorization", and the password in an address. Looked through are the holder's own
-    attributes, and the pydantic models, parts of coe-agents, mappings and lists in them.
+    "secret", "password" or "authorization", and in an address the password and what the query holds, but for a
+    version. Looked through are the holder's own attributes, and the pydantic models, parts of coe-agents, mappings and
+    lists in them.
 
     Example:
         >>> class Model:
@@ -34,17 +42,82 @@ def secrets_of(holder: object) -> set[str]:
     return {secret for secret in found if len(secret) >= _SHORTEST}
 
 
+def secrets_of_environment() -> set[str]:
+    """Returns the values of the environment variables whose names say that they are secrets, such as OPENAI_API_KEY."""
+    return {
+        value.strip()
+        for name, value in os.environ.items()
+        if name.lower().endswith(_SECRET_ENDS) and len(value.strip()) >= _SHORTEST
+    }
+
+
 def redact(text: str, secrets: Collection[str]) -> str:
-    """Returns `text` with each secret redacted, also where it is escaped or encoded for an address.
+    """Returns `text` with each secret redacted, also where it is escaped, encoded, or cut.
+
+    Redacted is whatever shares eight consecutive characters with a secret, or with a form of it: as JSON, Python, HTML,
+    CSV, LaTeX, an address and base64 write it.
 
     Example:
         >>> redact("Incorrect API key: sk-0123456789.", {"sk-0123456789"})
         'Incorrect API key: [redacted].'
+        >>> redact("got 'sk-01234567...", {"sk-0123456789"})
+        "got '[redacted]..."
     """
-    forms = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""))}
-    for form in sorted(forms, key=len, reverse=True):  # a secret may be part of another
-        text = text.replace(form, REDACTED)
-    return text
+    windows = frozenset[str]().union(*map(_windows, secrets))
+    if not windows:
+        return text
+    parts, shown, covered = list[str](), 0, 0
+    for start in range(len(text) - _WINDOW + 1):
+        if text[start : start + _WINDOW] not in windows:
+            continue
+        if start > covered or covered == 0:  # it does not touch the part before it
+            parts += [text[shown:start], REDACTED]
+        shown = covered = start + _WINDOW
+    return "".join([*parts, text[shown:]])
+
+
+def redact_all(value: Any, secrets: Collection[str]) -> Any:
+    """Returns a value of JSON with `redact` applied to each text in it, names of fields included."""
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, Mapping):
+        return {redact(str(name), secrets): redact_all(item, secrets) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_all(item, secrets) for item in value]
+    return value
+
+
+@lru_cache(maxsize=256)
+def _windows(secret: str) -> frozenset[str]:
+    """Returns every run of `_WINDOW` characters of a secret and of its forms; none of a placeholder."""
+    if len(secret) < _SHORTEST:
+        return frozenset()
+    forms = {secret, secret.upper(), secret.lower(), html.escape(secret), quote(secret), quote_plus(secret)}
+    forms |= {quote(secret, safe=""), secret.replace('"', '""'), re.sub(r"([\\{}$&#%_])", r"\\\1", secret)}
+    escaped = {repr(secret)[1:-1], ascii(secret)[1:-1], json.dumps(secret)[1:-1]}
+    escaped.add(json.dumps(secret, ensure_ascii=False)[1:-1])
+    escaped |= {re.sub(r"(?<!\\)(['\"])", r"\\\1", form) for form in escaped}
+    forms |= escaped | {json.dumps(form)[1:-1] for form in escaped} | {repr(form)[1:-1] for form in escaped}
+    plain = secret.encode("utf-8", errors="surrogatepass")
+    for n_before in range(3):  # where it begins among the three bytes that four letters of base64 encode
+        code = base64.b64encode(b"\x00" * n_before + plain).decode().rstrip("=")[2 if n_before else 0 : -1]
+        forms |= {code, code.translate(str.maketrans("+/", "-_"))}
+    forms.add(plain.hex())
+    return frozenset(
+        form[start : start + _WINDOW] for form in forms for start in range(max(0, len(form) - _WINDOW + 1))
+    )
+
+
+def may_be_key(variable: str) -> bool:
+    """Returns whether what was given as the *name* of an environment variable may be the key itself.
+
+    Names of variables are capitals, digits and "_" by custom; keys rarely are.
+
+    Example:
+        >>> may_be_key("OPENAI_API_KEY"), may_be_key("sk-0123456789")
+        (False, True)
+    """
+    return _VARIABLE.fullmatch(variable) is None
 
 
 def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:
@@ -62,6 +135,7 @@ def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:
         if name.lower().endswith(_SECRET_ENDS):
             yield value.removeprefix("Bearer ")
         yield from _PASSWORD.findall(value)
+        yield from _query_secrets(value)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _walk(item, name=str(key), depth=depth + 1)
@@ -73,6 +147,18 @@ def _walk(value: Any, *, name: str, depth: int) -> Iterator[str]:
         yield from _walk(getattr(value, "__dict__", {}), name=name, depth=depth)
 
 
-def clean(text: str) -> str:
-    """Returns `text` on one line, its control characters replaced, so that no model can steer a terminal."""
-    return "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+def _query_secrets(address: str) -> Iterator[str]:
+    """Yields the values of an address's query, as any of them may be a secret, but for versions."""
+    if "://" not in address or "?" not in address:
+        return
+    try:
+        fields = parse_qsl(urlsplit(address).query)
+    except ValueError:  # it is no address
+        return
+    yield from (value for name, value in fields if not name.lower().endswith("version"))
+
+
+def clean(text: str, limit: int | None = None) -> str:
+    """Returns `text` on one line, cut to `limit` characters, without control characters that could steer a terminal."""
+    line = "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+    return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"

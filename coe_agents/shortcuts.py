@@ -1,6 +1,7 @@
 """Owns `ask` and `aask`: one call that builds a group, asks it, and returns a `GroupDecision`."""
 
 from collections.abc import Sequence
+from itertools import chain, count
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -88,8 +89,4 @@ def _free_name(model: str | BaseChatModel, taken: set[str]) -> str:
     full = model if isinstance(model, str) else str(known)
     name = full.partition(":")[2] or full
     name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
-    number = 2
-    free = name
-    while free in taken:
-        free, number = f"{name}-{number}", number + 1
-    return free
+    return next(free for free in chain([name], (f"{name}-{number}" for number in count(2))) if free not in taken)

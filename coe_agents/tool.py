@@ -6,10 +6,10 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import AfterValidator, BaseModel, Field
 
-from coe_agents.errors import CoEError
+from coe_agents.errors import ConfigurationError
 from coe_agents.graph import DecisionData
-from coe_agents.graph.compiled import check_compiled
 from coe_agents.graph.nodes.prepare import MAX_QUESTION_CHARS
+from coe_agents.graph.runnables import Steps, arun_steps, check_compiled, run_steps
 
 _DESCRIPTION = (
     "Asks several language models the same question and returns their answer if they are confident and agree. "
@@ -57,21 +57,26 @@ def create_coe_tool(
     """
     group = check_compiled(graph)
 
-    def ask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
+    def steps(question: str, config: RunnableConfig) -> Steps[tuple[str, DecisionData]]:
         try:
-            return _read(group.invoke({"question": question}, config))
+            result = yield group, ({"question": question}, config), {}
         except ValueError as error:
-            if not _is_too_long(error):
+            if f'"{MAX_QUESTION_CHARS}" of the graph' not in str(error):
                 raise
-            raise ToolException(str(error)) from error
+            raise ToolException(str(error)) from error  # too long: the calling model can correct it
+        if "decision" not in result:  # it waits for a person, and could not be resumed from here
+            hint = "a graph that asks a person needs an agent with a checkpointer"
+            raise ConfigurationError("the group reached no decision", hint=hint)
+        decision: DecisionData = result["decision"]
+        if decision["action"] == "answer" and decision["answer"] is not None:
+            return decision["answer"], decision
+        return f"The group withholds an answer: {decision['reason']}.", decision
+
+    def ask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
+        return run_steps(steps(question, config))
 
     async def aask(question: str, config: RunnableConfig) -> tuple[str, DecisionData]:
-        try:
-            return _read(await group.ainvoke({"question": question}, config))
-        except ValueError as error:
-            if not _is_too_long(error):
-                raise
-            raise ToolException(str(error)) from error
+        return await arun_steps(steps(question, config))
 
     return StructuredTool.from_function(
         ask,
@@ -82,19 +87,3 @@ def create_coe_tool(
         response_format="content_and_artifact",
         handle_tool_error=True,
     )
-
-
-def _is_too_long(error: ValueError) -> bool:
-    """Returns whether it refuses a question that is too long, which the calling model can correct."""
-    return f'"{MAX_QUESTION_CHARS}" of the graph' in str(error)
-
-
-def _read(result: dict[str, Any]) -> tuple[str, DecisionData]:
-    if "decision" not in result:  # it waits for a person, and could not be resumed from here
-        raise CoEError(
-            "the group reached no decision", hint="a graph that asks a person needs an agent with a checkpointer"
-        )
-    decision: DecisionData = result["decision"]
-    if decision["action"] == "answer" and decision["answer"] is not None:
-        return decision["answer"], decision
-    return f"The group withholds an answer: {decision['reason']}.", decision

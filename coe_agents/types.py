@@ -1,8 +1,11 @@
 """Owns the values that pass between the parts: requests, responses and rulings, and the closed sets of names."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
+
+from typing_extensions import TypedDict
 
 Action = Literal["answer", "abstain", "escalate", "another_round"]
 AnswerKind = Literal["answer", "refusal", "empty"]
@@ -289,11 +292,11 @@ class Ruling(TypedDict):
 
 
 def check_number(value: object, *, where: str, is_whole: bool = False) -> None:
-    """Refuses what cannot be compared with a number, such as the text "2"; `where` names the argument.
-
-    Raises:
-        TypeError: If `value` is not a number, or not an integer where `is_whole`.
-    """
-    if not isinstance(value, Integral if is_whole else Real):
+    """Refuses what is no number, such as the text "2" or True, or is beyond all floats; `where` names the argument."""
+    if isinstance(value, bool) or not isinstance(value, Integral if is_whole else Real):
         kind = "an integer" if is_whole else "a number"
-        raise TypeError(f"{where} must be {kind}; got {value!r}. Pass {kind}")
+        raise TypeError(f"{where} must be {kind}; got {reprlib.repr(value)}. Pass {kind}")
+    try:
+        float(value)
+    except OverflowError:
+        raise ValueError(f"{where} must be below 1e308; got more. Pass a smaller number") from None

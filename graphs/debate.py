@@ -13,4 +13,5 @@ graph = create_coe_graph(
     ),
     strategies={"conflict": tinyworld_debate(), "unknown": tinyworld_debate()},
     max_rounds=3,
+    history="question",  # tinyworld's models know no conversations
 ).compile(name="debate")

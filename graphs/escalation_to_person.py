@@ -9,4 +9,5 @@ graph = create_coe_graph(
     # sure of different answers: a case for somebody who can look it up
     policy=RegimePolicy(aleatoric_threshold=0.5, epistemic_threshold=0.3, actions={"conflict": "escalate"}),
     escalation=AskPerson("agent_chat_ui"),
+    history="question",  # tinyworld's models know no conversations
 ).compile(name="escalation_to_person")

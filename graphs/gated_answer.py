@@ -3,6 +3,9 @@
 from coe_agents import create_coe_graph
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 
-graph = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile(
-    name="gated_answer"
-)
+graph = create_coe_graph(
+    tinyworld_agents(),
+    clusterer=tinyworld_clusterer(),
+    policy=tinyworld_policy(),
+    history="question",  # tinyworld's models know no conversations
+).compile(name="gated_answer")

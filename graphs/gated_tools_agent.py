@@ -3,7 +3,8 @@
 It books flights to capitals ("Book Paris, France"), and asks the group whatever else it is asked. The model that drives
 it is a rule, only because the tinyworld models cannot call tools: put your own model there. The group that answers, and
 that judges a booking before it is made, is tinyworld's real models; where they are not sure, a person is asked, in the
-form that Agent Chat UI has buttons for: resume with `{"decisions": [{"type": "approve"}]}`.
+form that Agent Chat UI has buttons for: resume with `{"decisions": [{"type": "approve"}]}`. The context of a run
+changes the gate's thresholds and judges, too: omit `context_schema` where clients are not trusted.
 """
 
 import re
@@ -14,7 +15,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
-from coe_agents import CoEMiddleware, create_coe_graph, create_coe_tool
+from coe_agents import CoEContext, CoEMiddleware, create_coe_graph, create_coe_tool
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.prompts import quote, self_check
 from coe_agents.testing.driver import ScriptedDriver
@@ -53,5 +54,9 @@ gate = CoEMiddleware(
     on_uncertain="interrupt",
 )
 graph = create_agent(
-    ScriptedDriver(script=drive), [book_flight, create_coe_tool(answers)], middleware=[gate], name="gated_tools_agent"
+    ScriptedDriver(script=drive),
+    [book_flight, create_coe_tool(answers)],
+    middleware=[gate],
+    context_schema=CoEContext,
+    name="gated_tools_agent",
 )

@@ -54,9 +54,9 @@ class Page:
         self._hear()
         return result
 
-    def open(self, path: Path) -> None:
-        """Opens a file, and returns once its script is ready."""
-        self.call("Page.navigate", url=path.resolve().as_uri())
+    def open(self, place: Path | str) -> None:
+        """Opens a file or an address, and returns once its script is ready."""
+        self.call("Page.navigate", url=place if isinstance(place, str) else place.resolve().as_uri())
         self.wait("document.documentElement?.dataset.ready")
 
     def run(self, script: str) -> Any:

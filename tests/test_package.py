@@ -30,6 +30,7 @@ def test_exported_names():
         "BidirectionalEntailment",
         "CalibratedPolicy",
         "Clarify",
+        "CoEContext",
         "CoEError",
         "CoEMiddleware",
         "CoETelemetry",
@@ -79,6 +80,7 @@ def test_without_langchain_the_middleware_says_what_to_install():
 EXTRAS = (
     *("langchain", "langchain_openai", "langchain_huggingface", "torch", "transformers", "tokenizers", "safetensors"),
     *("sklearn", "matplotlib", "opentelemetry", "datasets", "jinja2", "rouge_score", "filelock", "ray", "bayes_opt"),
+    *("starlette", "uvicorn"),
 )
 SCRIPTED, MODEL = "ScriptedAgent('a', ['x'])", "ModelAgent('a', 'openai:x')"
 GRAPH = "create_coe_graph([ScriptedAgent('a', ['x'])], clusterer={}, policy=ThresholdPolicy(0.5){}).compile()"
@@ -101,6 +103,7 @@ def said_without_the_extras(code):
     [
         (f"print({GRAPH.format('NormalizedMatch()', '')}.invoke({{'question': '?'}})['decision']['answer'])", "x"),
         (GRAPH.format("NormalizedMatch()", ", coordination='bayesian'"), 'pip install "coe-agents[bayesian]"'),
+        ("import coe_agents.serve", 'pip install "coe-agents[serve]"'),
         ("import coe_agents.backends as b; b.TransformersEntailment('m')", "'torch'; install it with: pip install"),
         ("import coe_agents.backends as b; b.ChatTransformers('m')", "pip install 'coe-agents[local]'"),
         (

@@ -1,11 +1,16 @@
+import base64
+import html
+import json
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent
-from coe_agents.redaction import REDACTED, prints_secret, redact, secrets_of
+from coe_agents.experiments.output import escape_latex
+from coe_agents.redaction import REDACTED, prints_secret, redact, redact_all, secrets_of, secrets_of_environment
 
 KEY = "sk-planted-0123456789"
 
@@ -88,3 +93,77 @@ def test_messages_are_not_looked_into():
             self.last = HumanMessage("what is a token?", name="token-of-thanks")
 
     assert secrets_of(Agent()) == set()
+
+
+AWKWARD = "k'e\"y/é+%\\_{x}-secret-part"
+
+
+@pytest.mark.parametrize("key", [KEY, AWKWARD], ids=["plain", "awkward"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        str,
+        repr,
+        ascii,
+        str.upper,
+        json.dumps,
+        lambda key: json.dumps(key, ensure_ascii=False),
+        lambda key: json.dumps(json.dumps({"key": key})),
+        lambda key: repr({"message": repr(key), "both": "'\""}),
+        lambda key: repr(f"{key} with 'both' \"quotes\""),
+        html.escape,
+        quote,
+        quote_plus,
+        lambda key: quote(key, safe=""),
+        escape_latex,
+        lambda key: base64.b64encode(key.encode()).decode(),
+        lambda key: base64.b64encode(f"user:{key}".encode()).decode(),
+        lambda key: base64.urlsafe_b64encode(f"me:{key}".encode()).decode(),
+        lambda key: key.encode().hex(),
+        lambda key: f"input_value='{key[:12]}...{key[-12:]}', input_type=str",
+        lambda key: key[3:],
+        lambda key: key[:-3],
+    ],
+)
+def test_no_form_of_a_key_and_no_eight_characters_of_it_survive(key, write):
+    shown = redact(f"before {write(key)} after", {key})
+    assert REDACTED in shown
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+    for form in (key, json.dumps(key)[1:-1], repr(key)[1:-1]):
+        assert not any(form[place : place + 8] in shown for place in range(len(form) - 7)), shown
+
+
+@pytest.mark.parametrize(
+    "text", ["", "sk-", "nothing of it", "planted", "Incorrect API key provided", "0123456", "sk-plan ted-012"]
+)
+def test_what_shares_fewer_than_eight_characters_is_left_alone(text):
+    assert redact(text, {KEY}) == text
+    assert redact(text, set()) == text
+
+
+def test_a_secret_at_the_beginning_is_one_mark_and_two_of_them_are_two():
+    assert redact(KEY, {KEY}) == REDACTED
+    assert redact(f"{KEY} {KEY}", {KEY}) == f"{REDACTED} {REDACTED}"
+    assert redact(f"{KEY}{KEY}", {KEY}) == REDACTED
+
+
+def test_each_text_of_a_value_is_redacted():
+    value = {"a": [KEY, 1, None, True, 0.5], KEY: {"b": f"x{KEY}"}}
+    assert redact_all(value, {KEY}) == {"a": [REDACTED, 1, None, True, 0.5], REDACTED: {"b": f"x{REDACTED}"}}
+
+
+@pytest.mark.parametrize("field", ["key", "api_key", "access_token", "sig", "X-Auth", "k"])
+def test_a_key_in_the_query_of_an_address_is_found(field):
+    model = ChatOpenAI(
+        model="m", api_key="none", base_url=f"http://host/v1?api-version=2026-11-22-preview&{field}={KEY}"
+    )
+    assert secrets_of(ModelAgent("a", model)) == {KEY}
+
+
+def test_the_environment_says_what_is_secret(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", f" {KEY} ")
+    monkeypatch.setenv("OTHER_TOKEN", "short")
+    monkeypatch.setenv("SOME_NAME", "a-name-of-many-letters")
+    assert KEY in secrets_of_environment()
+    assert not {"short", "a-name-of-many-letters"} & secrets_of_environment()

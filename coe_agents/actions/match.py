@@ -11,6 +11,7 @@ from coe_agents.actions.rules import Equalities, Exact, Ignore, Rule
 from coe_agents.actions.schemas import find_parameters
 from coe_agents.clustering import parse_choice
 from coe_agents.clustering.protocols import check_batch, check_strings
+from coe_agents.documents import parse_json
 
 _Action = list[dict[str, Any]]
 _ANSWER = "answer"
@@ -76,9 +77,9 @@ class ActionMatch:
 
     def _read(self, text: str) -> _Action | None:
         try:
-            action = json.loads(text)
+            action = parse_json(text, is_strict=True)
             canonical = canonical_action(action, tools=self._tools, ordered=self._ordered)
-        except (ValueError, TypeError, AttributeError, RecursionError):
+        except (ValueError, TypeError):
             return None
         found: _Action = json.loads(canonical)
         return found if self._ordered else sorted(found, key=lambda call: (call["name"], to_line(call)))
@@ -134,8 +135,8 @@ class StructuredMatch:
 
     def _as_action(self, text: str) -> str:
         try:
-            return canonical_action([{"name": _ANSWER, "args": json.loads(text)}], tools=self._tools)
-        except (ValueError, TypeError, RecursionError):
+            return canonical_action([{"name": _ANSWER, "args": parse_json(text, is_strict=True)}], tools=self._tools)
+        except (ValueError, TypeError):
             return text
 
 

@@ -7,6 +7,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from coe_agents import prompts
+from coe_agents.agents._requests.parse import is_cut
+from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.model_agent import ModelAgent
 from coe_agents.clustering import strip_reasoning
 from coe_agents.errors import is_control_flow
@@ -54,21 +56,24 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         """Asks the model, and returns its ruling."""
-        try:
-            return self._ruling(input, self._agent.sample(_request(input), config))
-        except Exception as error:
-            return self._handle_failure(error)
+        return run_steps(self._steps(input, config))
 
     async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         """Asks the model, and returns its ruling; see `invoke`."""
+        return await arun_steps(self._steps(input, config))
+
+    def _steps(self, case: EscalatedCase, config: RunnableConfig | None) -> Steps[Ruling]:
         try:
-            return self._ruling(input, await self._agent.asample(_request(input), config))
+            reply: AgentReply = yield Call(self._agent.sample, self._agent.asample, (_request(case), config))
+            return self._ruling(case, reply)
         except Exception as error:
-            return self._handle_failure(error)
+            if is_control_flow(error):
+                raise
+            failure = redact(f"{type(error).__name__}: {error}", secrets_of(self._agent))
+            return self._leave_escalated(f"failed: {failure}")
 
     def _ruling(self, case: EscalatedCase, reply: AgentReply) -> Ruling:
-        sampling = reply.get("sampling")
-        if sampling is not None and (sampling["n_truncated"] or sampling["n_cut"]):
+        if is_cut(reply):
             found = self._leave_escalated("was cut off before it ruled")
         else:
             found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
@@ -97,12 +102,6 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def _leave_escalated(self, reason: str) -> Ruling:
         return self._rule("escalate", None, reason)
-
-    def _handle_failure(self, error: Exception) -> Ruling:
-        """Returns the ruling for a model that failed; raises LangGraph's own control-flow exceptions again."""
-        if is_control_flow(error):
-            raise error
-        return self._leave_escalated(f"failed: {redact(f'{type(error).__name__}: {error}', secrets_of(self._agent))}")
 
 
 def _request(case: EscalatedCase) -> AgentRequest:

@@ -15,6 +15,7 @@ from coe_agents.agents._requests.clients import address_of, without_retries
 from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.send import Asker
+from coe_agents.agents._requests.steps import Call, Steps, run_steps
 from coe_agents.agents.choice.grading import MIN_MASS
 from coe_agents.agents.choice.probability import choice_probability
 from coe_agents.clustering import ENTAILMENT_LABELS
@@ -45,8 +46,7 @@ class ChatEntailment:
         max_concurrency: How many pairs of a call are asked at a time.
         timeout: Seconds for one pair, waits and retries included; None for no limit.
         request_timeout: Seconds for one attempt at a pair; `timeout` alone if None.
-        retries: How often a pair is asked again after a transient failure, with growing, random waits, or after the
-            wait that the server asks for.
+        retries: How often a pair is asked again after a transient failure; see `ModelAgent`.
 
     Attributes:
         n_unclear: The pairs so far that could not be judged.
@@ -76,26 +76,15 @@ class ChatEntailment:
                 f'"model" must be a LangChain chat model in ChatEntailment; got {type(model).__name__}. '
                 "Pass the model itself, such as ChatOpenAI(...)"
             )
-        check_limits(
-            "ChatEntailment",
-            timeout=timeout,
-            request_timeout=request_timeout,
-            retries=retries,
-            max_concurrency=max_concurrency,
-        )
+        check_limits("ChatEntailment", timeout, request_timeout, retries, max_concurrency)
         self.model = model
         self.max_concurrency = max_concurrency
         self.timeout = timeout
         self.n_unclear = 0
         self._lock = threading.Lock()
         address = address_of(model)
-        self._asker = Asker(
-            name="ChatEntailment",
-            replicas=Replicas([Replica(without_retries(model), address, places_of(model, address))]),
-            retries=retries,
-            request_timeout=request_timeout,
-            secrets=secrets_of(self),
-        )
+        replicas = Replicas([Replica(without_retries(model), address, places_of(model, address))])
+        self._asker = Asker("ChatEntailment", replicas, retries, request_timeout, secrets=secrets_of(self))
 
     def predict(self, pairs: Sequence[_Pair]) -> NDArray[np.float64]:
         """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
@@ -108,32 +97,35 @@ class ChatEntailment:
         """
         if not pairs:
             return np.zeros((0, len(ENTAILMENT_LABELS)))
-        distinct = list(dict.fromkeys((premise, hypothesis) for premise, hypothesis in pairs))
+        pairs = [(premise, hypothesis) for premise, hypothesis in pairs]
+        distinct = list(dict.fromkeys(pairs))
         with ContextThreadPoolExecutor(max_workers=min(self.max_concurrency, len(distinct))) as pool:
-            judging = [pool.submit(self._judge, pair) for pair in distinct]
             try:
-                judged = [future.result() for future in judging]
+                judged = list(pool.map(self._judge, distinct))  # after an error, it cancels those that wait
             except Exception as error:
                 error.add_note(f"raised while ChatEntailment judged {len(distinct)} pairs")
                 raise
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
-        n_unclear = judged.count(None)
-        if n_unclear:
+        if n_unclear := judged.count(None):
             with self._lock:
                 self.n_unclear += n_unclear
             _LOG.warning("%d of %d pairs could not be judged and count as neutral", n_unclear, len(distinct))
         rows = {pair: row or _NEUTRAL for pair, row in zip(distinct, judged, strict=True)}
-        return np.array([rows[premise, hypothesis] for premise, hypothesis in pairs])
+        return np.array([rows[pair] for pair in pairs])
 
     def _judge(self, pair: _Pair) -> _Row | None:
         """Returns the pair's row, or None where it cannot be judged."""
-        shown = [prompts.quote(text, limit=prompts.MAX_JUDGED) for text in pair]
-        if shown[0] == shown[1] and _is_cut(shown[0]) and pair[0] != pair[1]:
+        shown, other = (prompts.quote(text, limit=prompts.MAX_JUDGED) for text in pair)
+        is_cut = len(shown) == prompts.MAX_JUDGED and shown.endswith("…")
+        if shown == other and is_cut and pair[0] != pair[1]:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]
+
+        def send(server: Replica, seconds: float | None) -> Steps[_Row | None]:
+            row: _Row | None = yield Call(_ask, None, (server.model, asked), seconds=seconds)
+            return row
+
         deadline = Deadline(self.timeout, setting="`timeout` of ChatEntailment")
-        return self._asker.try_(lambda model, _: _ask(model, asked), deadline)
+        return run_steps(self._asker.retry(send, deadline))
 
 
 def _ask(model: BaseChatModel, asked: list[HumanMessage]) -> _Row | None:
@@ -145,7 +137,3 @@ def _ask(model: BaseChatModel, asked: list[HumanMessage]) -> _Row | None:
     except NoChoiceError:
         return None
     return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)
-
-
-def _is_cut(shown: str) -> bool:
-    return len(shown) == prompts.MAX_JUDGED and shown.endswith("…")

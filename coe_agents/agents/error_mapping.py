@@ -52,11 +52,7 @@ def to_agent_error(
 ) -> CoEError:
     """Returns our error for one that a model or its client raised, with `secrets` redacted.
 
-    Args:
-        error: What was raised.
-        address: The server's address, for the hint.
-        options: The options that the request had, one of which the server may have refused.
-        secrets: What is redacted.
+    The address is that of the server; one of the `options` of the request may be what the server refused.
     """
     found = error if isinstance(error, CoEError) else _translate(error, address, options)
     message, hint = redact(found.args[0], secrets), redact(found.hint, secrets)

@@ -20,22 +20,26 @@ import re
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents._requests.endpoints import Replica
-from coe_agents.agents._requests.parse import FEWEST
+from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.parse import FEWEST, total
+from coe_agents.agents._requests.steps import Steps, Wait
 from coe_agents.clustering import answer_kind
-from coe_agents.errors import IgnoredTemperatureError
+from coe_agents.errors import AgentTimeoutError, IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY, RANDOM_CHARACTERS
-from coe_agents.types import AgentReply, AgentRequest, Response, Usage
+from coe_agents.types import AgentReply, AgentRequest, Response
 
 OnGreedy = Literal["exclude", "count_once", "trust"]
-_Step = TypeVar("_Step")
+_Key: TypeAlias = tuple[Hashable, ...]
+_Send: TypeAlias = Callable[[Replica, str, float], Steps[AgentReply]]
+"""Sends a server a prompt at a temperature."""
 
 _NO_SURPRISE = math.log(0.2)
 """From this chance on that samples are equal, the model's log-probabilities explain it."""
@@ -57,29 +61,30 @@ class Probe:
     """A request whose replies differ if the model samples.
 
     Attributes:
-        prompt: The whole conversation.
         name: What it is called in a finding.
-        temperature: None for that of the responses.
+        prompt: The whole conversation.
         is_proof: Whether equal replies with this text show that the temperature is ignored.
+        temperature: None for that of the responses.
     """
 
-    prompt: str
     name: str
-    temperature: float | None
+    prompt: str
     is_proof: Callable[[str], bool]
+    temperature: float | None = None
+
+
+def _is_random(text: str) -> bool:
+    return re.search("[A-Za-z0-9]{16}", text) is not None
+
+
+def _is_story(text: str) -> bool:
+    return len(text) >= 80 and answer_kind(text) == "answer"
 
 
 _PROBES = (
-    Probe(
-        RANDOM_CHARACTERS,
-        "a request for 40 random characters",
-        None,
-        lambda text: re.search("[A-Za-z0-9]{16}", text) is not None,
-    ),
-    Probe(
-        INVENTED_STORY, "a request for a story", None, lambda text: len(text) >= 80 and answer_kind(text) == "answer"
-    ),
-    Probe(INVENTED_STORY, "a request for a story at temperature 2", 2.0, lambda text: bool(text.strip())),
+    Probe("a request for 40 random characters", RANDOM_CHARACTERS, _is_random),
+    Probe("a request for a story", INVENTED_STORY, _is_story),
+    Probe("a request for a story at temperature 2", INVENTED_STORY, lambda text: bool(text.strip()), temperature=2.0),
 )
 
 
@@ -88,18 +93,18 @@ class Finding:
     """What probing a model showed.
 
     Attributes:
-        are_equal: Whether all replies are equal; None without replies, or if their equality proves nothing.
+        is_ignored: Whether the temperature is ignored, since all replies are equal; None where that is not settled.
         account: What it replied, as one clause.
         log_chance: Log-probability that samples are equal by themselves; None where it is not known.
         is_final: Whether it holds for the rest of the process; a failure does not.
     """
 
-    are_equal: bool | None
+    is_ignored: bool | None
     account: str
     log_chance: float | None = None
     is_final: bool = True
 
-    def beside(self, suspected: Sequence[Response], temperature: float) -> "Verdict":
+    def beside(self, suspected: Sequence[Response], temperature: float) -> "Finding":
         """Returns what it says of the responses that made the agent ask.
 
         If all replies are equal the temperature is ignored, unless log-probabilities say that this may be chance: the
@@ -107,55 +112,49 @@ class Finding:
         samples agree more often than that; how much more, log-probabilities do not show. The probability is raised to
         that power then.
         """
+        if not self.is_ignored:
+            return self
         both = -math.inf if self.log_chance is None else self.log_chance + (_log_chance(suspected) or 0.0)
-        if self.are_equal and both * min(temperature, 1.0) >= _SURPRISING:
-            return Verdict(None, f"{self.account}, and it may be sure of them")
-        return Verdict(self.are_equal, f"{self.account}, too" if self.are_equal else self.account)
-
-
-class Verdict(NamedTuple):
-    """Whether a temperature is ignored, None where that is not settled; and why, as one clause."""
-
-    is_ignored: bool | None
-    account: str
+        if both * min(temperature, 1.0) >= _SURPRISING:
+            return Finding(None, f"{self.account}, and it may be sure of them")
+        return Finding(True, f"{self.account}, too")
 
 
 class Findings:
     """What is known of the models of this process; each is asked once, however many requests need it."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Hashable, ...], Future[Finding | None]] = {}
-        self._n_failed: Counter[tuple[Hashable, ...]] = Counter()
+        self._found: dict[_Key, Future[Finding | None]] = {}
+        self._n_failed: Counter[_Key] = Counter()
         self._lock = threading.RLock()  # a finalizer may run while it is held
 
-    def claim(self, key: tuple[Hashable, ...]) -> tuple[Future[Finding | None], bool]:
+    def claim(self, key: _Key) -> tuple[Future[Finding | None], bool]:
         """Returns the finding, and whether the caller must provide it, by `settle`."""
         with self._lock:
-            known = self._found.get(key)
-            if known is not None:
+            if (known := self._found.get(key)) is not None:
                 return known, False
             future = self._found[key] = Future[Finding | None]()
             future.set_running_or_notify_cancel()  # a waiting request cannot cancel it
             return future, True
 
-    def settle(self, key: tuple[Hashable, ...], future: Future[Finding | None], finding: Finding | None) -> None:
+    def settle(self, key: _Key, future: Future[Finding | None], finding: Finding | None) -> None:
         """Sets the finding; None if the caller was stopped, so that another one has to ask."""
         with self._lock:
             if (finding is None or not finding.is_final) and self._found.get(key) is future:
                 del self._found[key]
         future.set_result(finding)
 
-    def note_failure(self, key: tuple[Hashable, ...]) -> int:
+    def note_failure(self, key: _Key) -> int:
         """Notes that a probe failed, and returns how many did."""
         with self._lock:
             self._n_failed[key] += 1
             return self._n_failed[key]
 
-    def note_sampling(self, key: tuple[Hashable, ...]) -> None:
+    def note_sampling(self, key: _Key) -> None:
         """Notes that responses differ; if the temperature was ignored before, the server has changed since."""
         with self._lock:
             future = self._found.get(key)
-            if future is not None and future.done() and (found := future.result()) and found.are_equal:
+            if future is not None and future.done() and (found := future.result()) and found.is_ignored:
                 del self._found[key]
 
     def forget(self, identity: Hashable) -> None:
@@ -164,12 +163,6 @@ class Findings:
             for known in (self._found, self._n_failed):
                 for key in [key for key in known if key[0] == identity]:
                     del known[key]
-
-    def clear(self) -> None:
-        """Drops all findings."""
-        with self._lock:
-            self._found.clear()
-            self._n_failed.clear()
 
 
 FINDINGS = Findings()
@@ -183,33 +176,25 @@ def identity_of(model: BaseChatModel, address: str) -> Hashable:
     return id(model)
 
 
-def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGreedy, temperature: float) -> bool:
+def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGreedy) -> bool:
     """Returns whether equal responses are a reason to probe the model.
 
     Not where it has no temperature to ignore, nor where the request is for one of a few choices, or a verdict.
     """
-    has_temperature = temperature > 0 and "temperature" in type(model).model_fields
+    has_temperature = request["temperature"] > 0 and "temperature" in type(model).model_fields
     return has_temperature and on_greedy != "trust" and not ("choices" in request or request.get("is_review"))
 
 
 def examine(
     reply: AgentReply,
     replicas: Sequence[Replica],
-    probe: Callable[[Replica, str, float], Generator[_Step, Any, AgentReply]],
+    send: _Send,
+    deadline: Deadline,
     *,
     on_greedy: OnGreedy,
     temperature: float,
-) -> Generator[_Step | Future[Finding | None], Any, AgentReply]:
-    """Returns the reply with the responses that count; yields the steps of probes, and futures to be waited for.
-
-    A future is the probe of another request of the process; send its result.
-
-    Args:
-        reply: All responses of the agent.
-        replicas: The server of each response.
-        probe: Sends a server a prompt at a temperature, in steps; called for each server that is suspected.
-        on_greedy: What to do with copies.
-        temperature: With which the responses were drawn.
+) -> Steps[AgentReply]:
+    """Returns the reply with the responses that count; `replicas` are the servers of its responses.
 
     Raises:
         IgnoredTemperatureError: If a server ignores the temperature, and `on_greedy` is "exclude".
@@ -218,53 +203,42 @@ def examine(
     for response, replica in zip(reply["responses"], replicas, strict=True):
         by_replica.setdefault(replica, []).append(response)
     all_alike = _are_suspicious(reply["responses"])
-    verdicts = dict[Replica, Verdict]()
+    verdicts = dict[Replica, Finding]()
     for replica, said in by_replica.items():
         if not _are_copies(said):
             FINDINGS.note_sampling(_key_of(replica, temperature))
         elif all_alike or _are_suspicious(said):
-            found = yield from _find(replica, reply, probe, temperature)
+            found = yield from _find(replica, reply, send, deadline, temperature)
             verdicts[replica] = found.beside(said, temperature)
     return _count(reply, replicas, verdicts, on_greedy, temperature) if verdicts else reply
 
 
-def _find(
-    replica: Replica,
-    reply: AgentReply,
-    probe: Callable[[Replica, str, float], Generator[_Step, Any, AgentReply]],
-    temperature: float,
-) -> Generator[_Step | Future[Finding | None], Any, Finding]:
+def _find(replica: Replica, reply: AgentReply, send: _Send, deadline: Deadline, temperature: float) -> Steps[Finding]:
     """Returns what is known of a server, or what probing it shows; the tokens of probes are added to the reply's."""
     key = _key_of(replica, temperature)
     found: Finding | None = None
     while found is None:
         future, is_mine = FINDINGS.claim(key)
         if not is_mine:
-            found = yield future
+            try:
+                found = yield Wait(future, deadline.seconds_left())
+            except (TimeoutError, AgentTimeoutError) as error:
+                late = f"{type(error).__name__}: {error}".rstrip(": ")
+                found = Finding(None, f"a probe was not answered in time: {late}", is_final=False)
             continue
         try:
-            found = yield from _probe(_make_room(replica), reply, probe, temperature, key)
+            found = yield from _probe(_make_room(replica), reply, send, temperature, key)
         finally:
             FINDINGS.settle(key, future, found)
     return found
 
 
-def _probe(
-    replica: Replica,
-    reply: AgentReply,
-    probe: Callable[[Replica, str, float], Generator[_Step, Any, AgentReply]],
-    temperature: float,
-    key: tuple[Hashable, ...],
-) -> Generator[_Step, Any, Finding]:
+def _probe(replica: Replica, reply: AgentReply, send: _Send, temperature: float, key: _Key) -> Steps[Finding]:
     """Sends the probes until one is settled or fails, or all were declined."""
     found = Finding(None, "")
     for one in _PROBES:
-        probed = yield from probe(replica, one.prompt, temperature if one.temperature is None else one.temperature)
-        spent, cost = reply["usage"], probed["usage"]
-        reply["usage"] = Usage(
-            input_tokens=spent["input_tokens"] + cost["input_tokens"],
-            output_tokens=spent["output_tokens"] + cost["output_tokens"],
-        )
+        probed = yield from send(replica, one.prompt, temperature if one.temperature is None else one.temperature)
+        reply["usage"] = total([reply["usage"], probed["usage"]])
         read = _read(one, probed)
         if read is None:
             n_failed = FINDINGS.note_failure(key)
@@ -272,19 +246,12 @@ def _probe(
             tries = f"try {n_failed} of {_MOST_TRIES}{', the last' if is_final else ''}"
             return Finding(None, f"{one.name} failed: {probed['sampling']['error']} ({tries})", is_final=is_final)
         found = read
-        if found.are_equal is not None:
+        if found.is_ignored is not None:
             break
     return found
 
 
-def to_late_finding(error: Exception) -> Finding:
-    """Returns the finding of a request that had no time to wait for another one's."""
-    return Finding(
-        None, f"a probe was not answered in time: {type(error).__name__}: {error}".rstrip(": "), is_final=False
-    )
-
-
-def _key_of(replica: Replica, temperature: float) -> tuple[Hashable, ...]:
+def _key_of(replica: Replica, temperature: float) -> _Key:
     """Returns under which key a finding is kept: the model, its server, and the settings that samples depend on."""
     model = replica.model
     settings = repr([getattr(model, name, None) for name in _SETTINGS])
@@ -296,8 +263,7 @@ def _make_room(replica: Replica) -> Replica:
     most = getattr(replica.model, "max_tokens", None)
     if not isinstance(most, int) or most >= _FEWEST_TOKENS:
         return replica
-    model = replica.model.model_copy(update={"max_tokens": _FEWEST_TOKENS})
-    return Replica(model, replica.address, replica.places, replica.identity)
+    return replace(replica, model=replica.model.model_copy(update={"max_tokens": _FEWEST_TOKENS}))
 
 
 def _read(probe: Probe, reply: AgentReply) -> Finding | None:
@@ -317,7 +283,7 @@ def _read(probe: Probe, reply: AgentReply) -> Finding | None:
 def _count(
     reply: AgentReply,
     replicas: Sequence[Replica],
-    verdicts: Mapping[Replica, Verdict],
+    verdicts: Mapping[Replica, Finding],
     on_greedy: OnGreedy,
     temperature: float,
 ) -> AgentReply:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from itertools import compress
 from typing import Protocol
 
 from langchain_core.language_models import BaseChatModel
@@ -71,24 +72,18 @@ class ChatJudge:
         Raises:
             CoEError: If the model fails.
         """
-        verdicts: list[bool | None] = [False if prediction.references else None for prediction in predictions]
-        places = [
-            place
-            for place, prediction in enumerate(predictions)
-            if prediction.references and answer_kind(prediction.answer) == "answer"
-        ]
+        asked = [bool(one.references) and answer_kind(one.answer) == "answer" for one in predictions]
         with ContextThreadPoolExecutor(max_workers=self._agent.max_concurrency) as pool:
-            judging = [pool.submit(self._verdict, predictions[place]) for place in places]
-            try:
-                for place, future in zip(places, judging, strict=True):
-                    verdicts[place] = future.result()
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
-        n_unclear = sum(verdicts[place] is None for place in places)
-        if n_unclear:
+            # after an error, it cancels those that wait
+            judged = list(pool.map(self._verdict, list(compress(predictions, asked))))
+        if n_unclear := judged.count(None):
             self.n_unclear += n_unclear
-            _LOG.warning("%d of %d answers could not be judged", n_unclear, len(places))
-        return verdicts
+            _LOG.warning("%d of %d answers could not be judged", n_unclear, len(judged))
+        verdicts = iter(judged)
+        return [
+            next(verdicts) if is_asked else (False if one.references else None)
+            for one, is_asked in zip(predictions, asked, strict=True)
+        ]
 
     def _verdict(self, prediction: Judgeable) -> bool | None:
         shown = prediction.references[:_MOST_REFERENCES]

@@ -5,9 +5,9 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 from langchain_core.language_models import BaseChatModel
@@ -19,96 +19,27 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
-from coe_agents.agents._requests.capabilities import Drawn, Ladder, ModelCall, draw
+from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents._requests.clients import address_of, check_models, create_model, prepare, without_input
-from coe_agents.agents._requests.endpoints import Answered, Replica, Replicas, places_of
+from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
-from coe_agents.agents._requests.steps import arun_steps, run_steps
-from coe_agents.agents.choice.grading import METHODS, MIN_MASS, is_gradable, to_graded_reply
-from coe_agents.agents.choice.probability import ChoiceProbabilities, achoice_probability, choice_probability
-from coe_agents.agents.greedy_decoding import Finding, OnGreedy, examine, identity_of, may_be_probed, to_late_finding
-from coe_agents.errors import AgentTimeoutError, CoEError, NoChoiceError
+from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
+from coe_agents.agents.choice.grading import METHODS, MIN_MASS, to_graded_reply
+from coe_agents.agents.choice.probability import (
+    ChoiceProbabilities,
+    achoice_probability,
+    choice_probability,
+    find_ambiguous,
+)
+from coe_agents.agents.greedy_decoding import OnGreedy, examine, identity_of, may_be_probed
+from coe_agents.errors import NoChoiceError
 from coe_agents.redaction import secrets_of
+from coe_agents.rounds import MOST_SAMPLES
 from coe_agents.types import AgentReply, AgentRequest, check_number
 
 _LOG = logging.getLogger(__name__)
-_MOST_SAMPLES = 500
-"""Seeds of two requests are 1,024 apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Requests:
-    """Requests to be sent at once."""
-
-    asker: Asker
-    calls: list[ModelCall]
-    messages: list[BaseMessage]
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """A request for the exact probabilities of some choices."""
-
-    choices: Sequence[str]
-
-
-_Step = _Requests | _Choice | Future[Finding | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sender:
-    """Does the steps of sampling, in both forms; a future is waited for.
-
-    Attributes:
-        asker: Asks the agent's model.
-        messages: The conversation.
-        observed: Callbacks, tags and metadata.
-        deadline: Of the agent.
-    """
-
-    asker: Asker
-    messages: list[BaseMessage]
-    observed: dict[str, Any]
-    deadline: Deadline
-
-    def send(self, step: _Step) -> Any:
-        if isinstance(step, Future):
-            try:
-                return step.result(self.deadline.seconds_left())
-            except (TimeoutError, AgentTimeoutError) as error:
-                return to_late_finding(error)
-        if isinstance(step, _Choice):
-            return self.asker.try_(
-                lambda model, _: choice_probability(
-                    model, self.messages, step.choices, methods=METHODS, config=self.observed
-                ),
-                self.deadline,
-            )
-        outcomes = list[Answered | CoEError]()
-        for call in step.calls:
-            outcomes.append(step.asker.ask(call, step.messages, self.observed, self.deadline))
-            if isinstance(outcomes[-1], CoEError):
-                break
-        return outcomes
-
-    async def asend(self, step: _Step) -> Any:
-        if isinstance(step, Future):
-            try:
-                async with asyncio.timeout(self.deadline.seconds_left()):
-                    return await asyncio.wrap_future(step)
-            except (TimeoutError, AgentTimeoutError) as error:
-                return to_late_finding(error)
-        if isinstance(step, _Choice):
-            return await self.asker.atry(
-                lambda model, _: achoice_probability(
-                    model, self.messages, step.choices, methods=METHODS, config=self.observed
-                ),
-                self.deadline,
-            )
-        asking = [step.asker.aask(call, step.messages, self.observed, self.deadline) for call in step.calls]
-        return await asyncio.gather(*asking)
 
 
 class ModelAgent:
@@ -146,12 +77,11 @@ class ModelAgent:
         on_greedy: What to do with responses that are copies, because the temperature has no effect: the server decodes
             greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
             that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
-            model is probed if it gave at least three equal responses at a temperature above 0 that its
-            log-probabilities do not explain. It is asked as often for 40 random characters, without the system prompt,
-            and if it declines, for an invented story. If these replies are equal, too, the temperature has no effect. A
-            model is probed once per process for each server and its settings. A failed probe is repeated at the next
-            equal responses, three times in all. If the result stays unknown, `Sampling` says so, and all responses
-            count. A model without a field `temperature`, which may get its temperature by `bind`, is never probed.
+            model with a field `temperature` is probed, once per process for each server and its settings, if it gave at
+            least three equal responses at a temperature above 0 that its log-probabilities do not explain: it is asked
+            as often for random characters, without the system prompt, and if it declines, for an invented story. If
+            these replies are equal, too, the temperature has no effect. If the result stays unknown, `Sampling` says
+            so, and all responses count.
 
     Raises:
         TypeError: If `model` is neither a chat model nor a string, nor chat models of one class.
@@ -181,49 +111,24 @@ class ModelAgent:
             raise TypeError(
                 f'"name" of ModelAgent must be a string; got {type(name).__name__}. Write ModelAgent(name, model)'
             )
+        _check(bool(name.strip()), '"name" must not be empty', name, "Name each agent differently")
         check_number(n_samples, where='"n_samples" of ModelAgent', is_whole=True)
-        for option, value in (
-            ("temperature", temperature),
-            ("weight", weight),
-            ("max_response_chars", max_response_chars),
+        within = f'"n_samples" must lie in 1..{MOST_SAMPLES}'
+        _check(1 <= n_samples <= MOST_SAMPLES, within, n_samples, "5 to 10 are usual")
+        for option, value, least, remedy in (
+            ("temperature", temperature, 0, "1.0 samples the model's own distribution"),
+            ("weight", weight, 0, "Omit it for equal weights"),
+            ("max_response_chars", max_response_chars, 1, "20,000 are usual"),
         ):
             check_number(value, where=f'"{option}" of ModelAgent')
-        _check(bool(name.strip()), '"name" must not be empty', name, "Name each agent differently")
-        _check(
-            1 <= n_samples <= _MOST_SAMPLES,
-            f'"n_samples" must lie in 1..{_MOST_SAMPLES}',
-            n_samples,
-            "5 to 10 are usual",
-        )
-        _check(
-            0 <= temperature < math.inf,
-            '"temperature" must be at least 0',
-            temperature,
-            "1.0 samples the model's own distribution",
-        )
-        _check(0 <= weight < math.inf, '"weight" must be at least 0', weight, "Omit it for equal weights")
-        _check(
-            temperature > 0 or n_samples == 1,
-            '"temperature" must be above 0 for more than one sample',
-            temperature,
-            "At 0 all samples are the same and say nothing of uncertainty",
-        )
-        check_limits(
-            "ModelAgent",
-            timeout=timeout,
-            request_timeout=request_timeout,
-            retries=retries,
-            max_concurrency=max_concurrency,
-        )
-        _check(
-            max_response_chars >= 1, '"max_response_chars" must be at least 1', max_response_chars, "20,000 are usual"
-        )
-        _check(
-            on_greedy in get_args(OnGreedy),
-            f'"on_greedy" must be one of {", ".join(get_args(OnGreedy))}',
-            on_greedy,
-            'Omit it for "exclude"',
-        )
+            _check(least <= value < math.inf, f'"{option}" must be at least {least}', value, remedy)
+        above = '"temperature" must be above 0 for more than one sample'
+        remedy = "At 0 all samples are the same and say nothing of uncertainty"
+        _check(temperature > 0 or n_samples == 1, above, temperature, remedy)
+        check_limits("ModelAgent", timeout, request_timeout, retries, max_concurrency)
+        actions = get_args(OnGreedy)
+        one_of = f'"on_greedy" must be one of {", ".join(actions)}'
+        _check(on_greedy in actions, one_of, on_greedy, 'Omit it for "exclude"')
         models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else [*model]
         check_models(models, model_options or {})
         self.name = name
@@ -268,13 +173,13 @@ class ModelAgent:
             ImportError: If a package that the model needs is not installed.
             ValueError: If "provider:model" cannot be made of its options.
         """
-        steps, sender = self._start(request, config)
-        return run_steps(steps, sender.send)
+        self._prepare_model()
+        return run_steps(self._steps(request, config))
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
-        steps, sender = await asyncio.to_thread(self._start, request, config)
-        return await arun_steps(steps, sender.asend)
+        await asyncio.to_thread(self._prepare_model)
+        return await arun_steps(self._steps(request, config))
 
     async def achoice(
         self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
@@ -288,9 +193,8 @@ class ModelAgent:
             CoEError: If the model fails, or chooses none of them.
         """
         await asyncio.to_thread(self._prepare_model)
-        return await self._asker.atry(
-            lambda model, _: achoice_probability(model, messages, choices), Deadline(self.timeout)
-        )
+        send = partial(_ask_choice, messages=messages, choices=choices)
+        return await arun_steps(self._asker.retry(send, Deadline(self.timeout)))
 
     def model(self) -> BaseChatModel:
         """Returns a copy of the chat model (of several, the first), set up for sampling; made at the first call.
@@ -304,36 +208,17 @@ class ModelAgent:
                 self._ready = replicas[0].model
                 self._ladder = Ladder(self._ready)
                 self._asker = Asker(
-                    name=self.name,
-                    replicas=Replicas(replicas),
-                    retries=self.retries,
-                    request_timeout=self.request_timeout,
-                    secrets=secrets_of(self),
+                    self.name, Replicas(replicas), self.retries, self.request_timeout, secrets=secrets_of(self)
                 )
             return self._ready
 
     def _replica(self, given: BaseChatModel | str) -> Replica:
         made = given if isinstance(given, BaseChatModel) else create_model(given, self._model_options)
-        wanted = {
-            "temperature": self.temperature,
-            "logprobs": True,
-            "max_tokens": self.max_tokens,
-            "streaming": False,
-        }
+        fields = {"temperature": self.temperature, "logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
         address = address_of(made)
         places = places_of(given, address, self.max_concurrency)
         identity = (type(made), given) if isinstance(given, str) and not address else None
-        return Replica(prepare(made, wanted), address, places, identity or identity_of(made, address))
-
-    def _start(
-        self, request: AgentRequest, config: Mapping[str, Any] | None
-    ) -> tuple[Generator[_Step, Any, AgentReply], _Sender]:
-        """Returns the steps of a request, and what does them."""
-        self._prepare_model()
-        messages = self._messages(request)
-        deadline, n_samples, temperature = self._settings_of(request)
-        sender = _Sender(self._asker, messages, tracing_options(config), deadline)
-        return self._steps(request, messages, n_samples=n_samples, temperature=temperature), sender
+        return Replica(prepare(made, fields), address, places, identity or identity_of(made, address))
 
     def _prepare_model(self) -> BaseChatModel:
         try:
@@ -355,82 +240,64 @@ class ModelAgent:
         if base is None:
             return lambda number: None
         key = repr((base, self.name, request["messages"], request["round"]))
-        # below 2**31, 1,024 apart
+        # below 2**31, and 1,024 apart, more than there are samples
         spaced = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % (1 << 21) << 10
         first = spaced + request.get("first_index", 0)
         return lambda number: first + number
 
-    def _settings_of(self, request: AgentRequest) -> tuple[Deadline, int, float]:
-        temperature = request.get("temperature", self.temperature)
-        n_samples = min(request.get("n_samples", self.n_samples), _MOST_SAMPLES) if temperature > 0 else 1
-        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
+    def _deadline(self, request: AgentRequest) -> Deadline:
         left = request.get("timeout", math.inf)
         if left < (math.inf if self.timeout is None else self.timeout):
-            return Deadline(left, setting="`deadline` of the graph"), n_samples, temperature
-        return Deadline(self.timeout), n_samples, temperature
+            return Deadline(left, setting="`deadline` of the graph")
+        return Deadline(self.timeout)
 
-    def _grades(self, request: AgentRequest) -> bool:
-        return self._may_grade and bool(request.get("graded")) and is_gradable(request.get("choices", ["", ""]))
-
-    def _steps(
-        self, request: AgentRequest, messages: list[BaseMessage], *, n_samples: int, temperature: float
-    ) -> Generator[_Step, Any, AgentReply]:
-        """Yields the requests to send, and the futures to wait for; returns the reply. Does no I/O."""
-        ladder, asker = self._ladder, self._asker
-        if self._grades(request):
+    def _steps(self, request: AgentRequest, config: Mapping[str, Any] | None) -> Steps[AgentReply]:
+        """Returns the reply; does no I/O but its steps."""
+        messages, observed, deadline = self._messages(request), tracing_options(config), self._deadline(request)
+        temperature = request.get("temperature", self.temperature)
+        n_samples = min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1
+        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
+        request = {**request, "n_samples": n_samples, "temperature": temperature}
+        choices = request.get("choices", [])
+        if self._may_grade and request.get("graded") and choices and not find_ambiguous(choices):
+            send = partial(_ask_choice, messages=messages, choices=choices, methods=METHODS, config=observed)
             try:
-                found: ChoiceProbabilities = yield _Choice(request["choices"])
+                found = yield from self._asker.retry(send, deadline)
             except NoChoiceError:
                 self._may_grade = False  # a property of the model and its server, which is not asked again
             else:
                 if found.mass is None or found.mass >= MIN_MASS:
-                    first_index = request.get("first_index", 0)
-                    return to_graded_reply(found, agent=self.name, round=request["round"], first_index=first_index)
+                    return to_graded_reply(found, request, agent=self.name)
 
-        def draw_all(
-            asker: Asker, request: AgentRequest, messages: list[BaseMessage], temperature: float, needed: str = ""
-        ) -> Generator[_Requests, Any, Drawn]:
-            steps = draw(ladder, n_samples, self._seeds(request), temperature, needed)
-            try:
-                calls = next(steps)
-                while True:
-                    calls = steps.send((yield _Requests(asker, calls, messages)))
-            except StopIteration as done:
-                drawn: Drawn = done.value
-                return drawn
+        def draw_from(
+            asker: Asker, request: AgentRequest, messages: list[BaseMessage], needed: str = ""
+        ) -> Steps[tuple[Drawn, AgentReply]]:
+            ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline)
+            drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
+            return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
 
-        def probe_server(replica: Replica, prompt: str, temperature: float) -> Generator[_Requests, Any, AgentReply]:
-            alone = replace(asker, replicas=Replicas([replica]))
-            probe = AgentRequest(question=prompt, messages=[], round=request["round"])
-            drawn = yield from draw_all(alone, probe, [HumanMessage(prompt)], temperature, needed="temperature")
-            return self._reply(probe, ladder, drawn, n_samples, temperature)
+        def probe(replica: Replica, prompt: str, temperature: float) -> Steps[AgentReply]:
+            probing = AgentRequest(question=prompt, messages=[], round=request["round"])
+            probing |= {"n_samples": n_samples, "temperature": temperature}
+            alone = replace(self._asker, replicas=Replicas([replica]))
+            return (yield from draw_from(alone, probing, [HumanMessage(prompt)], needed="temperature"))[1]
 
-        drawn = yield from draw_all(asker, request, messages, temperature)
+        drawn, reply = yield from draw_from(self._asker, request, messages)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
             had = (self.name, drawn.n_received, n_samples, drawn.failure)
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
-        reply = self._reply(request, ladder, drawn, n_samples, temperature)
-        if not may_be_probed(self.model(), request, self.on_greedy, temperature):
+        if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
         replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
-        return (yield from examine(reply, replicas, probe_server, on_greedy=self.on_greedy, temperature=temperature))
+        return (yield from examine(reply, replicas, probe, deadline, on_greedy=self.on_greedy, temperature=temperature))
 
-    def _reply(
-        self, request: AgentRequest, ladder: Ladder, drawn: Drawn, n_samples: int, temperature: float
-    ) -> AgentReply:
-        return to_reply(
-            drawn,
-            ladder,
-            agent=self.name,
-            round=request["round"],
-            first_index=request.get("first_index", 0),
-            n_samples=n_samples,
-            temperature=temperature,
-            max_chars=self.max_response_chars,
-            marks_truncated="choices" in request,
-        )
+
+def _ask_choice(server: Replica, seconds: float | None, **asked: Any) -> Steps[ChoiceProbabilities]:
+    """Asks for the probabilities of choices, with the arguments of `choice_probability`."""
+    found: ChoiceProbabilities = yield Call(choice_probability, achoice_probability, (server.model,), asked, seconds)
+    return found
 
 
 def _check(holds: bool, must: str, got: object, remedy: str) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import torch
@@ -51,12 +51,14 @@ class Request(Generic[Result]):
     Attributes:
         prepare: Called while nothing else uses model and tokenizer; its error reaches this request alone.
         finish: Makes the result of the tokens drawn for each seed, in the same way.
+        on_drawn: Called in the same thread with the tokens so far of each of its rows; see `Row`.
         future: Gets the result.
         is_given_up: Set by a caller that no longer waits.
     """
 
     prepare: Callable[[], Prepared]
     finish: Callable[[Prepared, Sequence[Sequence[DrawnToken]]], Result]
+    on_drawn: Callable[[Sequence[DrawnToken]], None] | None = None
     future: Future[Result] = field(default_factory=Future)
     is_given_up: bool = False
 
@@ -65,20 +67,20 @@ class Request(Generic[Result]):
         return not self.is_given_up
 
 
+_Waiting: TypeAlias = tuple[Request[Any], Prepared]
+
+
 class Batches:
     """The requests to one model, in the order in which they arrived.
 
     The oldest request is always in the next batch, with all that may join it, so that no request waits longer than
     those before it take. One thread serves them, and ends with this object.
-
-    Attributes:
-        loaded: The model.
     """
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
         self._incoming: queue.SimpleQueue[Request[Any]] = queue.SimpleQueue()
-        self._waiting: list[tuple[Request[Any], Prepared]] = []  # the thread's own
+        self._waiting: list[_Waiting] = []  # the thread's own
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coe-agents-batches")
 
     def put(self, request: Request[Any]) -> None:
@@ -108,8 +110,8 @@ class Batches:
                 request.future.set_exception(error)
         return n_received > 0
 
-    def _next_batch(self) -> list[tuple[Request[Any], Prepared]]:
-        batch, later = list[tuple[Request[Any], Prepared]](), list[tuple[Request[Any], Prepared]]()
+    def _next_batch(self) -> list[_Waiting]:
+        batch, later = list[_Waiting](), list[_Waiting]()
         for request, prepared in self._waiting:
             if not request.is_wanted():
                 continue
@@ -118,11 +120,11 @@ class Batches:
         self._waiting = later
         return batch
 
-    def _answer(self, batch: Sequence[tuple[Request[Any], Prepared]]) -> None:
+    def _answer(self, batch: Sequence[_Waiting]) -> None:
         rows = [
-            Row(place, seed, request.is_wanted)
-            for place, (request, prepared) in enumerate(batch)
-            for seed in prepared.seeds
+            Row(place, seed, request.is_wanted, request.on_drawn)
+            for place, (request, own) in enumerate(batch)
+            for seed in own.seeds
         ]
         drawn = list[list[DrawnToken]]()
         try:
@@ -151,7 +153,4 @@ _LOCK = threading.Lock()
 def batches_of(loaded: Loaded) -> Batches:
     """Returns the batches of a model, the same for all that share it."""
     with _LOCK:
-        found = _BATCHES.get(loaded)
-        if found is None:
-            found = _BATCHES[loaded] = Batches(loaded)
-        return found
+        return _BATCHES.setdefault(loaded, Batches(loaded))

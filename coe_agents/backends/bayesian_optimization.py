@@ -44,12 +44,8 @@ def bayesian_step(distributions: FloatArray, *, n_initial: int = 4, n_guided: in
         def certainty(**offsets: float) -> float:
             return -float(objective(np.array([[offsets[name]] for name in names]))[0])
 
-        optimiser = BayesianOptimization(
-            certainty,
-            dict.fromkeys(names, (-TRUST_RADIUS, TRUST_RADIUS)),
-            random_state=seed,
-            verbose=0,
-        )
+        bounds = dict.fromkeys(names, (-TRUST_RADIUS, TRUST_RADIUS))
+        optimiser = BayesianOptimization(certainty, bounds, random_state=seed, verbose=0)
         optimiser.probe(dict.fromkeys(names, 0.0))
         with warnings.catch_warnings():
             # a Gaussian process that fits badly only makes the guess of the next point worse

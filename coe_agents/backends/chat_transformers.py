@@ -2,24 +2,29 @@
 
 import asyncio
 import inspect
+import queue
 import secrets
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import torch
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, UsageMetadata, convert_to_openai_messages
-from langchain_core.outputs import ChatGeneration, ChatResult
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, UsageMetadata, convert_to_openai_messages
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 from transformers import AutoModelForCausalLM
 
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
-from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings, to_openai_token
+from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
 from coe_agents.backends.loading import Loaded, load
-from coe_agents.errors import ContextOverflowError, ModelLoadError
+from coe_agents.backends.streaming import GrowingText
+from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
 
 _WORD_JOINER = "\u2060"
+_COUNTED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 class SamplingOptions(BaseModel):
@@ -46,6 +51,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     copy in memory. Calls that arrive within milliseconds, or while it is busy, are answered in one batch if their
     settings are equal; the results are the same as alone, except for the last bits of log-probabilities.
 
+    `stream`, `astream` and `astream_events` give one response piece by piece; the last piece has its log-probabilities.
+    Several responses are never streamed, since LangChain would join them into one text.
+
     Args:
         model: A local folder or a hub id. Only safetensors are read, and no code of the repository is run.
         device: "cpu", "cuda", "cuda:1", "auto" (spread over all, needs accelerate); by default the first GPU if any.
@@ -60,6 +68,10 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         top_logprobs: How many alternatives to report for each token.
         chat_template: A Jinja template in place of the tokenizer's own.
         max_batch: The most responses that are drawn at once; fewer are where the memory is too small for them.
+        streaming: Whether `invoke` draws its response piece by piece, for the callbacks that listen.
+        timeout: Seconds for one call, after the model is loaded; None for no limit.
+        api_key: Token of the Hugging Face hub, for a hub id that needs one; by default the stored one.
+        max_retries: Accepted, as by every chat model, and without effect: drawing again would fail again.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -76,6 +88,10 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     revision: str | None = None
     chat_template: str | None = None
     max_batch: int = Field(default=256, ge=1)
+    streaming: bool = False
+    timeout: float | None = Field(default=None, gt=0)
+    api_key: SecretStr | None = None
+    max_retries: int | None = Field(default=None, ge=0)
     _holder: list[Batches] = PrivateAttr(default_factory=list)
 
     def __init__(self, model: str, **options: Any) -> None:
@@ -91,8 +107,10 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
         usages = [output["token_usage"] for output in llm_outputs if output]
-        names = ("prompt_tokens", "completion_tokens", "total_tokens")
-        return {"model_name": self.model, "token_usage": {name: sum(usage[name] for usage in usages) for name in names}}
+        return self._llm_output(*(sum(usage[name] for usage in usages) for name in _COUNTED))
+
+    def _llm_output(self, *counts: int) -> dict[str, Any]:
+        return {"model_name": self.model, "token_usage": dict(zip(_COUNTED, counts, strict=True))}
 
     def load(self) -> Loaded:
         """Returns the model with its tokenizer, loaded at the first call.
@@ -104,9 +122,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def _batches(self) -> Batches:
         if not self._holder:  # which copies of this model share
-            loaded = load(
-                AutoModelForCausalLM, self.model, device=self.device, dtype=self.dtype, revision=self.revision
-            )
+            where = {"device": self.device, "dtype": self.dtype, "revision": self.revision}
+            token = None if self.api_key is None else self.api_key.get_secret_value()
+            loaded = load(AutoModelForCausalLM, self.model, **where, token=token)
             if not (self.chat_template or loaded.tokenizer.chat_template):
                 raise ModelLoadError(
                     f'the tokenizer of "{self.model}" has no chat template',
@@ -131,7 +149,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                 f'"choices" must hold at least one text, none empty; got {list(choices)}. Pass what a reply may be'
             )
         with loaded.lock, torch.inference_mode():
-            prompt = self._prompt(loaded, messages)[0].tolist()
+            prompt = self._prompt(loaded, messages)
             rendered = self._render(loaded, messages, tokenize=False)
             tails = [_tail(loaded.tokenizer, rendered, prompt, choice) for choice in choices]
             self._check_room(loaded, len(prompt), max(len(tail) for tail in tails))
@@ -144,10 +162,12 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        request = self._request(messages, self._options(stop, kwargs))
-        self._batches().put(request)
+        request, batches = self._request(messages, self._options(stop, kwargs)), self._batches()
+        batches.put(request)
         try:
-            return request.future.result()
+            return request.future.result(self.timeout)
+        except TimeoutError as error:
+            raise self._timeout_error() from error
         finally:
             request.is_given_up = True
 
@@ -159,28 +179,128 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         **kwargs: Any,
     ) -> ChatResult:
         request = self._request(messages, self._options(stop, kwargs))
-        batches = self._holder[0] if self._holder else await asyncio.to_thread(self._batches)
+        batches = await self._abatches()
         batches.put(request)
         try:
-            return await asyncio.wrap_future(request.future)
+            return await asyncio.wait_for(asyncio.wrap_future(request.future), self.timeout)
+        except TimeoutError as error:
+            raise self._timeout_error() from error
         finally:
             request.is_given_up = True
 
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        options, batches = self._options_of_stream(stop, kwargs), self._batches()
+        pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        request, text = self._request_stream(messages, options, batches.loaded, pieces.put)
+        end = _end_after(self.timeout)
+        batches.put(request)
+        try:
+            while (piece := pieces.get(timeout=_seconds_until(end))) is not None:
+                yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+            yield _last_chunk(request.future.result(), text)
+        except queue.Empty as error:
+            raise self._timeout_error() from error
+        finally:
+            request.is_given_up = True
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        options, batches = self._options_of_stream(stop, kwargs), await self._abatches()
+        pieces, loop = asyncio.Queue[str | None](), asyncio.get_running_loop()
+
+        def put(piece: str | None) -> None:
+            with suppress(RuntimeError):  # the loop is closed, and nobody listens
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        request, text = self._request_stream(messages, options, batches.loaded, put)
+        end = _end_after(self.timeout)
+        batches.put(request)
+        try:
+            while (piece := await asyncio.wait_for(pieces.get(), _seconds_until(end))) is not None:
+                yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+            yield _last_chunk(request.future.result(), text)
+        except TimeoutError as error:
+            raise self._timeout_error() from error
+        finally:
+            request.is_given_up = True
+
+    def _should_stream(self, *, async_api: bool, run_manager: Any = None, **kwargs: Any) -> bool:
+        """Returns whether a call is streamed: several responses are not, unless the call itself asks for a stream."""
+        if self._n_of(kwargs) > 1 and not kwargs.get("stream"):
+            return False
+        return super()._should_stream(async_api=async_api, run_manager=run_manager, **kwargs)
+
+    def _should_use_protocol_streaming(self, *, async_api: bool, run_manager: Any = None, **kwargs: Any) -> bool:
+        if self._n_of(kwargs) > 1:
+            return False
+        return super()._should_use_protocol_streaming(async_api=async_api, run_manager=run_manager, **kwargs)
+
+    def _n_of(self, given: Mapping[str, Any]) -> Any:
+        return self.n if given.get("n") is None else given["n"]
+
+    def _options_of_stream(self, stop: list[str] | None, given: Mapping[str, Any]) -> SamplingOptions:
+        options = self._options(stop, given)
+        if options.n > 1:
+            raise ValueError(f'"n" must be 1 in a stream; got {options.n}. Call `generate` for several responses')
+        return options
+
+    def _request_stream(
+        self,
+        messages: Sequence[BaseMessage],
+        options: SamplingOptions,
+        loaded: Loaded,
+        put: Callable[[str | None], None],
+    ) -> tuple[Request[ChatResult], GrowingText]:
+        """Returns a request that passes each piece of its text to `put`, and None at its end."""
+        request, text = self._request(messages, options), GrowingText(loaded, options.stop or ())
+
+        def on_drawn(tokens: Sequence[DrawnToken]) -> None:
+            if piece := text.advance(tokens):
+                put(piece)
+
+        request.on_drawn = on_drawn
+        request.future.add_done_callback(lambda _: put(None))
+        return request, text
+
+    async def _abatches(self) -> Batches:
+        return self._holder[0] if self._holder else await asyncio.to_thread(self._batches)
+
+    def _timeout_error(self) -> AgentTimeoutError:
+        return AgentTimeoutError(
+            f'"{self.model}" gave no reply within {self.timeout} s', hint="Raise `timeout` or lower `max_tokens`"
+        )
+
     def _options(self, stop: list[str] | None, given: Mapping[str, Any]) -> SamplingOptions:
         """Returns the call's own options over the constructor's; raises `ValueError` at an unknown one."""
+        if given.get("model", self.model) != self.model:
+            raise ValueError(
+                f'"model" must be given to the constructor; got model={given["model"]!r} in a call. '
+                "Create another ChatTransformers for another model"
+            )
         own = {name: getattr(self, name) for name in SamplingOptions.model_fields}
         asked = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in given.items()}
-        asked.pop("stream", None)
-        return SamplingOptions(
-            **{**own, **{name: value for name, value in {**asked, "stop": stop}.items() if value is not None}}
-        )
+        for name in ("stream", "model"):
+            asked.pop(name, None)
+        asked["stop"] = stop
+        return SamplingOptions(**{**own, **{name: value for name, value in asked.items() if value is not None}})
 
     def _request(self, messages: Sequence[BaseMessage], options: SamplingOptions) -> Request[ChatResult]:
         first = options.seed if options.seed is not None else secrets.randbits(48)
 
         def prepare() -> Prepared:
             loaded = self.load()
-            prompt = self._prompt(loaded, messages)[0].tolist()
+            prompt = self._prompt(loaded, messages)
             settings = DrawSettings(
                 temperature=options.temperature,
                 top_p=options.top_p,
@@ -198,14 +318,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)
             return ChatResult(
                 generations=[self._generation(loaded, row, usage, logprobs=options.logprobs) for row in rows],
-                llm_output={
-                    "model_name": self.model,
-                    "token_usage": {
-                        "prompt_tokens": n_prompt,
-                        "completion_tokens": n_drawn,
-                        "total_tokens": n_prompt + n_drawn,
-                    },
-                },
+                llm_output=self._llm_output(n_prompt, n_drawn, n_prompt + n_drawn),
             )
 
         return Request(prepare, finish)
@@ -220,40 +333,57 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             )
         return room
 
-    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> torch.Tensor:
-        """Renders the conversation as token ids, shape (1, n_tokens)."""
-        ids: torch.Tensor = self._render(loaded, messages, return_tensors="pt", return_dict=True)["input_ids"]
-        return ids
+    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> list[int]:
+        """Renders the conversation as token ids."""
+        return list(self._render(loaded, messages, return_dict=True)["input_ids"])
 
     def _render(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
         """Renders the conversation, up to where the assistant speaks, in the requested form: text or token ids."""
-        given = convert_to_openai_messages(list(messages))
+        given = [{**each, "content": _plain_text(each["content"])} for each in convert_to_openai_messages([*messages])]
         template = self.chat_template or loaded.tokenizer.chat_template
-        conversation = [
-            {
-                "role": message["role"],
-                **{key: _defuse(value, loaded.tokenizer, template) for key, value in message.items() if key != "role"},
-            }
-            for message in ({**m, "content": _plain_text(m["content"])} for m in given)
-        ]
-        return loaded.tokenizer.apply_chat_template(
-            conversation, chat_template=template, add_generation_prompt=True, **form
-        )
+        conversation = [{**_defuse(each, loaded.tokenizer, template), "role": each["role"]} for each in given]
+        form = {**form, "chat_template": template, "add_generation_prompt": True}
+        return loaded.tokenizer.apply_chat_template(conversation, **form)
 
     def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
-        content = [
-            {
-                **to_openai_token(loaded.decode(token.id), token.logprob),
-                "top_logprobs": [to_openai_token(loaded.decode(other), logprob) for other, logprob in token.top],
-            }
-            for token in row.tokens
-        ]
+        def show(token: int, logprob: float) -> dict[str, Any]:
+            text = loaded.decode(token)
+            # part of a character decodes to a replacement; its bytes are not known here
+            return {"token": text, "bytes": None if "\ufffd" in text else list(text.encode()), "logprob": logprob}
+
         info: dict[str, Any] = {"finish_reason": row.finish_reason, "model_name": self.model}
-        if logprobs:
+        if logprobs:  # as `ChatOpenAI` shows them
+            content = [
+                {**show(token.id, token.logprob), "top_logprobs": [show(*other) for other in token.top]}
+                for token in row.tokens
+            ]
             info["logprobs"] = {"content": content}
         # every message carries the usage of the whole request, as ChatOpenAI's do
         message = AIMessage(content=row.text, usage_metadata=usage, response_metadata={"model_name": self.model})
         return ChatGeneration(message=message, generation_info=info)
+
+
+def _last_chunk(result: ChatResult, text: GrowingText) -> ChatGenerationChunk:
+    """Returns the last piece of a stream, with what `invoke` says about the response."""
+    (generation,) = result.generations
+    message = generation.message
+    return ChatGenerationChunk(
+        message=AIMessageChunk(
+            content=text.finish(generation.text),
+            usage_metadata=message.usage_metadata if isinstance(message, AIMessage) else None,
+            response_metadata=message.response_metadata,
+            chunk_position="last",
+        ),
+        generation_info=generation.generation_info,
+    )
+
+
+def _end_after(seconds: float | None) -> float | None:
+    return None if seconds is None else time.monotonic() + seconds
+
+
+def _seconds_until(end: float | None) -> float | None:
+    return None if end is None else max(0.0, end - time.monotonic())
 
 
 def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[int]:
@@ -303,10 +433,7 @@ def continuation_log_probabilities(
 ) -> list[float]:
     """Returns sum_t log p(token_t | prompt, tokens before t) of each continuation, in nats, of the raw logits.
 
-    Args:
-        loaded: The model; the caller holds its lock.
-        prompt: At least one token id.
-        continuations: At least one, each of at least one token id.
+    The caller holds the lock of `loaded`; prompt and continuations each have at least one token.
     """
     longest = max(len(tokens) for tokens in continuations)
     device = loaded.model.device

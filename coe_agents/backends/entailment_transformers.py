@@ -61,7 +61,7 @@ class TransformersEntailment:
         self._where = {"device": device, "dtype": dtype, "revision": revision}
         self._batch_size = batch_size
         self._batch_tokens = batch_tokens
-        self._loaded: tuple[Loaded, list[int]] | None = None
+        self._loaded: Loaded | None = None
 
     def load(self) -> Loaded:
         """Returns the model with its tokenizer, loaded at the first call.
@@ -70,7 +70,11 @@ class TransformersEntailment:
             ModelLoadError: If there is no such model.
             LabelError: If its labels cannot be identified.
         """
-        return self._load()[0]
+        if self._loaded is None:
+            loaded = load(AutoModelForSequenceClassification, self.model, **self._where)
+            self._columns = label_columns(loaded.model.config.id2label, model=self.model)
+            self._loaded = loaded
+        return self._loaded
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
@@ -80,14 +84,11 @@ class TransformersEntailment:
         """
         if not pairs:
             return np.zeros((0, len(_LABELS)))
-        loaded, columns = self._load()
+        loaded = self.load()
+        premises, hypotheses = ([*side] for side in zip(*pairs, strict=True))
         with loaded.lock, torch.inference_mode():
-            encoded = loaded.tokenizer(
-                [premise for premise, _ in pairs],
-                [hypothesis for _, hypothesis in pairs],
-                truncation="longest_first",
-                max_length=loaded.context_length,
-            )
+            limits = {"truncation": "longest_first", "max_length": loaded.context_length}
+            encoded = loaded.tokenizer(premises, hypotheses, **limits)
             lengths = np.array([len(ids) for ids in encoded["input_ids"]])
             if n_cut := int((lengths >= loaded.context_length).sum()):
                 _LOG.warning(
@@ -101,7 +102,7 @@ class TransformersEntailment:
                 ).to(loaded.model.device)
                 with short_positions(loaded.model, batch["input_ids"].shape[1]):
                     logits = loaded.model(**batch).logits
-                probabilities[rows] = logits.double().softmax(-1).cpu().numpy()[:, columns]
+                probabilities[rows] = logits.double().softmax(-1).cpu().numpy()[:, self._columns]
             return probabilities
 
     def _batches(self, lengths: np.ndarray, *, pass_tokens: int) -> Iterator[np.ndarray]:
@@ -115,21 +116,14 @@ class TransformersEntailment:
         for stop in range(1, len(lengths) + 1):
             possible = np.arange(max(0, stop - self._batch_size), stop)
             padded = (stop - possible) * lengths[by_length[stop - 1]]
-            possible, padded = (
-                each[-max(int((padded <= self._batch_tokens).sum()), 1) :] for each in (possible, padded)
-            )
-            total = costs[possible] + padded + pass_tokens
+            n_fitting = max(int((padded <= self._batch_tokens).sum()), 1)  # padding falls from start to start
+            possible = possible[-n_fitting:]
+            total = costs[possible] + padded[-n_fitting:] + pass_tokens
             costs[stop], starts[stop] = total.min(), possible[total.argmin()]
         stop = len(lengths)
         while stop:
             yield by_length[starts[stop] : stop]
             stop = starts[stop]
-
-    def _load(self) -> tuple[Loaded, list[int]]:
-        if self._loaded is None:
-            loaded = load(AutoModelForSequenceClassification, self.model, **self._where)
-            self._loaded = loaded, label_columns(loaded.model.config.id2label, model=self.model)
-        return self._loaded
 
 
 def label_columns(id2label: Mapping[int, str], *, model: str) -> list[int]:

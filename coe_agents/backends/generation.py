@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,73 +31,6 @@ class DrawnToken(NamedTuple):
     top: tuple[tuple[int, float], ...]
 
 
-@dataclass
-class SeededSampler(LogitsProcessor):
-    """Draws one token for each row by inverting its cumulative distribution at a uniform number from the row's stream.
-
-    `generate` then takes the token greedily, since none has a higher score. The recorded log-probabilities are those of
-    the raw logits, before temperature and top-p, as vLLM reports them.
-
-    Attributes:
-        seeds: One for each row.
-        temperature: 0 takes the most probable token.
-        top_p: Draws among the most probable tokens that together have at least this probability.
-        n_top: How many of the most probable tokens to record at each step.
-        drawn: What was drawn for each of the seeds.
-    """
-
-    seeds: Sequence[int]
-    temperature: float
-    top_p: float
-    n_top: int = 0
-    drawn: list[list[DrawnToken]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._streams = [np.random.default_rng(seed) for seed in self.seeds]
-        self._ahead: list[torch.Tensor] = []  # the numbers of the next steps, the last one first
-        self.drawn = [[] for _ in self.seeds]
-        self._drawing = list(self.drawn)
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Continues with these rows of the batch only."""
-        self._streams = [self._streams[row] for row in rows]
-        self._ahead = [numbers[rows] for numbers in self._ahead]
-        self._drawing = [self._drawing[row] for row in rows]
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        scores = scores.float()
-        logprobs = scores.log_softmax(-1)
-        if logprobs[:, 0].isnan().any():  # if one value is NaN, the whole row is
-            raise InvalidReplyError("the model's logits are not numbers", hint='Load it with dtype="float32"')
-        tokens = self._draw(scores)[:, None]
-        chosen = logprobs.gather(1, tokens)[:, 0].tolist()
-        top = torch.topk(logprobs, self.n_top) if self.n_top else None
-        for row, token in enumerate(tokens[:, 0].tolist()):
-            ranked = () if top is None else tuple(zip(top.indices[row].tolist(), top.values[row].tolist(), strict=True))
-            self._drawing[row].append(DrawnToken(token, chosen[row], ranked))
-        return scores.scatter_(1, tokens, torch.inf)  # they are `generate`'s own copy of the logits
-
-    def _draw(self, scores: torch.Tensor) -> torch.Tensor:
-        if self.temperature == 0:
-            return scores.argmax(-1)
-        if self.temperature != 1:  # the highest becomes 0, so that none overflows
-            scores = (scores - scores.amax(-1, keepdim=True)) / self.temperature
-        probabilities = scores.softmax(-1)
-        if self.top_p < 1:
-            ranked, order = probabilities.sort(-1, descending=True)
-            above = ranked.cumsum(-1, dtype=torch.float64) - ranked
-            probabilities = torch.zeros_like(probabilities).scatter_(
-                1, order, ranked.masked_fill(above >= self.top_p, 0.0)
-            )
-        cumulative = probabilities.double().cumsum_(-1)
-        if not self._ahead:
-            numbers = np.stack([stream.random(_AHEAD) for stream in self._streams], axis=1)
-            self._ahead = list(torch.from_numpy(numbers).to(scores.device).flipud())
-        uniform = self._ahead.pop()
-        # the first token whose cumulative probability exceeds the number: never one of probability 0
-        return torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[:, 0]
-
-
 @dataclass(frozen=True, slots=True)
 class DrawSettings:
     """What all rows of a batch have in common.
@@ -119,19 +52,75 @@ class DrawSettings:
     max_batch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One response to draw.
+class SeededSampler(LogitsProcessor):
+    """Draws one token for each row by inverting its cumulative distribution at a uniform number from the row's stream.
+
+    `generate` then takes the token greedily, since none has a higher score. The recorded log-probabilities are those of
+    the raw logits, before temperature and top-p, as vLLM reports them.
 
     Attributes:
-        prompt: Which of the prompts it answers.
-        seed: Of its own stream.
-        is_wanted: Whether its caller still waits for it.
+        drawn: What was drawn for each of the seeds.
+        drawing: What was drawn for each of the rows that are left.
+    """
+
+    def __init__(self, seeds: Sequence[int], settings: DrawSettings) -> None:
+        self._settings = settings
+        self._streams = [np.random.default_rng(seed) for seed in seeds]
+        self._ahead: list[torch.Tensor] = []  # the numbers of the next steps, the last one first
+        self.drawn: list[list[DrawnToken]] = [[] for _ in seeds]
+        self.drawing = list(self.drawn)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Continues with these rows of the batch only."""
+        self._streams = [self._streams[row] for row in rows]
+        self._ahead = [numbers[rows] for numbers in self._ahead]
+        self.drawing = [self.drawing[row] for row in rows]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        scores = scores.float()
+        logprobs = scores.log_softmax(-1)
+        if logprobs[:, 0].isnan().any():  # if one value is NaN, the whole row is
+            raise InvalidReplyError("the model's logits are not numbers", hint='Load it with dtype="float32"')
+        tokens = self._draw(scores)[:, None]
+        chosen = logprobs.gather(1, tokens)[:, 0].tolist()
+        top = torch.topk(logprobs, self._settings.n_top) if self._settings.n_top else None
+        for row, token in enumerate(tokens[:, 0].tolist()):
+            ranked = () if top is None else tuple(zip(top.indices[row].tolist(), top.values[row].tolist(), strict=True))
+            self.drawing[row].append(DrawnToken(token, chosen[row], ranked))
+        return scores.scatter_(1, tokens, torch.inf)  # they are `generate`'s own copy of the logits
+
+    def _draw(self, scores: torch.Tensor) -> torch.Tensor:
+        temperature, top_p = self._settings.temperature, self._settings.top_p
+        if temperature == 0:
+            return scores.argmax(-1)
+        if temperature != 1:  # the highest becomes 0, so that none overflows
+            scores = (scores - scores.amax(-1, keepdim=True)) / temperature
+        probabilities = scores.softmax(-1)
+        if top_p < 1:
+            ranked, order = probabilities.sort(-1, descending=True)
+            above = ranked.cumsum(-1, dtype=torch.float64) - ranked
+            kept = ranked.masked_fill(above >= top_p, 0.0)
+            probabilities = torch.zeros_like(probabilities).scatter_(1, order, kept)
+        cumulative = probabilities.double().cumsum_(-1)
+        if not self._ahead:
+            numbers = np.stack([stream.random(_AHEAD) for stream in self._streams], axis=1)
+            self._ahead = list(torch.from_numpy(numbers).to(scores.device).flipud())
+        uniform = self._ahead.pop()
+        # the first token whose cumulative probability exceeds the number: never one of probability 0
+        return torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[:, 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One response to draw: to which of the prompts, from which stream, and whether its caller still waits for it.
+
+    `on_drawn` is called with its tokens so far as they are drawn; a row may start again, with the same tokens.
     """
 
     prompt: int
     seed: int
     is_wanted: Callable[[], bool] = lambda: True
+    on_drawn: Callable[[Sequence[DrawnToken]], None] | None = None
 
 
 def draw_rows(
@@ -142,11 +131,7 @@ def draw_rows(
     A row's tokens depend on its prompt and seed only; the other rows of the batch change no more than the last bits of
     the logits. Where the device's memory is too small, the batch is halved, and the log says so.
 
-    Args:
-        loaded: The model; the caller holds its lock.
-        prompts: Each of at least one token id.
-        rows: What to draw.
-        settings: For all of them.
+    The caller holds the lock of `loaded`, and each prompt has at least one token.
 
     Raises:
         torch.OutOfMemoryError: If the memory is too small for a single row.
@@ -177,7 +162,7 @@ def _draw_at_once(
     owners = torch.tensor([asked.index(row.prompt) for row in rows], device=prompt_ids.device)
     ids, mask, cache = prompt_ids[owners], prompt_mask[owners], None
     end = ids.shape[1] + settings.n_new
-    sampler = SeededSampler([row.seed for row in rows], settings.temperature, settings.top_p, settings.n_top)
+    sampler = SeededSampler([row.seed for row in rows], settings)
     if (len(rows) - len(asked)) * ids.shape[1] >= _FEWEST_SAVED:
         logits, cache = _read(loaded, prompt_ids, prompt_mask, padding)
         first = sampler(ids, logits[owners]).argmax(-1)
@@ -190,7 +175,7 @@ def _draw_at_once(
         rows, cache = [rows[place] for place in going], _select(cache, owners[going])
         sampler.keep(going)
     while rows and ids.shape[1] < end:
-        stop = _Stop(rows, ends)
+        stop = _Stop(rows, ends, sampler.drawing)
         out = loaded.model.generate(
             input_ids=ids,
             attention_mask=mask,
@@ -253,18 +238,17 @@ def _select(cache: Any, rows: torch.Tensor) -> Any:
 
 
 class _Stop(StoppingCriteria):
-    """Ends the rows that no caller waits for, and all once half have ended: the rest is faster without them.
+    """Ends the rows that no caller waits for, and all once half have ended (`is_thin`): the rest is faster alone."""
 
-    Attributes:
-        is_thin: Whether half had ended.
-    """
-
-    def __init__(self, rows: Sequence[Row], ends: Sequence[int]) -> None:
-        self._rows, self._ends = rows, ends
+    def __init__(self, rows: Sequence[Row], ends: Sequence[int], drawing: Sequence[Sequence[DrawnToken]]) -> None:
+        self._rows, self._ends, self._drawing = rows, ends, drawing
         self._ended = torch.zeros(len(rows), dtype=torch.bool)
         self.is_thin = False
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        for row, tokens in zip(self._rows, self._drawing, strict=True):
+            if row.on_drawn is not None:
+                row.on_drawn(tokens)
         last = input_ids[:, -1].tolist()
         ends = [token in self._ends or not row.is_wanted() for token, row in zip(last, self._rows, strict=True)]
         self._ended |= torch.tensor(ends)
@@ -302,9 +286,3 @@ class CutRow(NamedTuple):
         )
         first = min(text.index(string) for string in stop if string in text)
         return cls(text[:first], tokens[:kept], "stop")
-
-
-def to_openai_token(token: str, logprob: float) -> dict[str, Any]:
-    """Returns a token as `ChatOpenAI` shows it."""
-    # part of a character decodes to a replacement; its bytes are not known here
-    return {"token": token, "bytes": None if "\ufffd" in token else list(token.encode()), "logprob": logprob}

@@ -17,8 +17,6 @@ class Loaded:
     """A model in memory, its tokenizer, and the lock that gives it to one caller at a time.
 
     Attributes:
-        model: The model, in evaluation mode.
-        tokenizer: Its tokenizer.
         context_length: The most tokens that it takes.
         end_tokens: The ids that end a generated response; none for a classifier.
     """
@@ -50,10 +48,18 @@ _loaded: "weakref.WeakValueDictionary[tuple[Any, ...], Loaded]" = weakref.WeakVa
 _loading = threading.Lock()
 
 
-def load(auto_class: Any, name: str, *, device: str | None, dtype: str | None, revision: str | None) -> Loaded:
+def load(
+    auto_class: Any,
+    name: str,
+    *,
+    device: str | None,
+    dtype: str | None,
+    revision: str | None,
+    token: str | None = None,
+) -> Loaded:
     """Loads a model from a folder or by its hub id; callers that ask for the same one share it as long as any holds it.
 
-    Only safetensors are read, and no code of the model repository is run.
+    Only safetensors are read, and no code of the model repository is run. `token` is the hub's, None the stored one.
 
     Raises:
         ModelLoadError: If there is no such model, or it needs pickled weights or its own code.
@@ -67,7 +73,7 @@ def load(auto_class: Any, name: str, *, device: str | None, dtype: str | None, r
             return found
         try:
             # "main" allows the hub's own conversion to safetensors for a repository with pickled weights only
-            safe: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+            safe: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False, "token": token}
             config = AutoConfig.from_pretrained(name, **safe)
             tokenizer = AutoTokenizer.from_pretrained(name, **safe)
             spread = {"device_map": "auto"} if device == "auto" else {}

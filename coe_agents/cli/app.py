@@ -15,16 +15,19 @@ from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
 from coe_agents.cli.config import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
+from coe_agents.cli.interrupts import ending_soon
 from coe_agents.cli.options import Exit
 from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
 from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
+from coe_agents.cli.serve import serve
+from coe_agents.cli.terminal import print_lines, show_warnings
 
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        print(f"coe-agents {coe_agents.__version__}")
+        print_lines(f"coe-agents {coe_agents.__version__}")
         raise typer.Exit
 
 
@@ -55,27 +58,28 @@ app.command()(report)
 app.command()(calibrate)
 app.command(epilog=DRIFT_EPILOG)(drift)
 app.command(epilog=SAMPLE_EPILOG)(reproduce)
+app.command()(serve)
 app.add_typer(config_app, name="config")
 
 
 def main() -> None:
-    """Runs the command; an error becomes one message on standard error."""
-    from coe_agents.errors import CoEError, ConfigurationError
+    """Runs the command; an error becomes one message on standard error, and so does a warning."""
+    from coe_agents.errors import CoEError, ConfigurationError, DatasetError, SamplesError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal cannot encode must not lose the answer
+    show_warnings()
     try:
-        app()
-    except ConfigurationError as error:
+        with ending_soon():
+            app()
+    except (ConfigurationError, DatasetError, SamplesError) as error:
         _print_error(str(error))
-        sys.exit(Exit.USAGE)
+        sys.exit(Exit.FAILED if error.retryable else Exit.USAGE)  # the hub may be reachable later
     except (CoEError, ImportError, ValueError, OSError) as error:
         _print_error(f"{type(error).__name__}: {error}")
         sys.exit(Exit.FAILED)
 
 
 def _print_error(message: str) -> None:
-    from coe_agents.redaction import clean
-
-    print("coe-agents:", "\n".join(clean(line) for line in message.splitlines()), file=sys.stderr)
+    print_lines(f"coe-agents: {message}", to_stderr=True)

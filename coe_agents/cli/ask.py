@@ -1,6 +1,5 @@
 """Owns the commands that ask the group: `ask` and `demo`."""
 
-import json
 import os
 import sys
 import time
@@ -11,25 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
+from coe_agents.cli.terminal import hide, print_json
 from coe_agents.errors import ConfigurationError
+from coe_agents.redaction import secrets_of
 
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
 
 EPILOG = (
     "Exit status: 0 an answer, 3 an abstention, 4 an escalation, 2 a mistake in the command or its configuration, "
-    "1 a failure."
+    "1 a failure, 130 interrupted."
 )
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
-
-_DEMO = (
-    ("What is the capital of France?", "all three know it"),
-    ("What is the capital of Australia?", "they were taught different answers"),
-    ("What is the capital of Bolivia?", "each was taught two answers"),
-    ("What is the capital of Vanuatu?", "most were not taught it"),
-    ("Who won the first season of the great northern baking show?", "nothing like it is in their world"),
-)
 
 
 def ask(
@@ -57,7 +50,7 @@ def ask(
         result = graph.invoke({"question": question})
     seconds = time.perf_counter() - start
     if as_json:
-        print(json.dumps(to_json(question, result["decision"], seconds)))
+        print_json(to_json(question, result["decision"], seconds))
     else:
         from coe_agents.cli.display.decision import show_decision
 
@@ -68,13 +61,14 @@ def ask(
 def demo() -> None:
     """Ask tinyworld five questions: one for each regime and one from outside its world."""
     from coe_agents.cli.display.decision import show_decision, show_note
+    from coe_agents.tinyworld.examples import EXAMPLES
 
     graph = _create_graph(None)
     show_note(
         "Three small neural models, trained by this project on invented knowledge and shipped with it, are sampled ten "
         "times each; an entailment model clusters their responses. Nothing is downloaded, and no text is scripted."
     )
-    for question, note in _DEMO:
+    for question, note in EXAMPLES:
         start = time.perf_counter()
         decision = graph.invoke({"question": question})["decision"]
         show_decision(question, decision, time.perf_counter() - start, note=note)
@@ -99,11 +93,7 @@ def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str
 
 
 def load_quietly(path: Path | None) -> "Config | None":
-    """Returns the configuration, None for tinyworld, after setting the environment for models in this process.
-
-    Raises:
-        ConfigurationError: If the file is invalid or, for tinyworld, packages are not installed.
-    """
+    """Returns the configuration, None for tinyworld, after setting the environment for models in this process."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     if path is None:
         if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
@@ -116,7 +106,24 @@ def load_quietly(path: Path | None) -> "Config | None":
         return None
     from coe_agents.config.schema import load_config
 
-    return load_config(path)
+    config = load_config(path, more_faults=_find_faults)
+    hide_keys(config)
+    return config
+
+
+def hide_keys(config: "Config") -> None:
+    """Redacts the keys that a configuration names or holds in all that is printed from now on."""
+    from coe_agents.config.schema import ModelSection
+
+    parts = [*config.agents, config.clusterer, config.policy, config.judge, config.escalation]
+    named = {os.environ.get(part.api_key_env or "", "") for part in parts if isinstance(part, ModelSection)}
+    hide(named.union(*map(secrets_of, parts)))
+
+
+def _find_faults(config: "Config") -> list[str]:
+    from coe_agents.config.build import find_faults
+
+    return find_faults(config)
 
 
 def _create_graph(path: Path | None) -> Any:

@@ -1,6 +1,5 @@
 """Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later that it holds."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,6 +8,7 @@ import typer
 
 from coe_agents.cli.options import Exit, JsonOption, SamplesArgument, ScoringOptions, expand_options
 from coe_agents.cli.score import create_setting
+from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.evaluation import ScoringSetup
@@ -65,14 +65,14 @@ def calibrate(
     policy.save(out)
     calibration = policy.calibration
     if calibration.threshold is None:
-        print(
+        print_lines(
             f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on {calibration.n_questions} "
             "questions: the policy always abstains. Raise the risk, or calibrate on more questions."
         )
     else:
         unit = "nats of CoE" if calibration.gate is None else "of the gate's score"
         n_questions, n_answered, n_wrong = calibration.n_questions, calibration.n_answered, calibration.n_wrong
-        print(
+        print_lines(
             f"Answer up to {calibration.threshold:.3g} {unit}: {n_answered} of {n_questions} questions "
             f"({n_answered / n_questions:.1%}), {n_wrong} wrong "
             f"({n_wrong / n_answered:.1%}; at most {calibration.bound:.1%} with confidence {confidence:g})."
@@ -82,18 +82,18 @@ def calibrate(
             f"{name} {weight:.2f}"
             for name, weight in zip(calibration.gate.agents, calibration.gate.weights, strict=True)
         )
-        print(f"The answer is chosen with these weights: {trust}.")
+        print_lines(f"The answer is chosen with these weights: {trust}.")
     if calibration.fit == "folds" and calibration.threshold is not None:
-        print(
+        print_lines(
             "The bound is empirical: five gates chose the threshold on questions that they were not fitted on, and the "
             "final gate is fitted on all. For a guarantee: --halves."
         )
     if calibration.n_ties:
-        print(f"Questions with a tied lead, which are never answered: {calibration.n_ties}.")
+        print_lines(f"Questions with a tied lead, which are never answered: {calibration.n_ties}.")
     unjudged = sum(row.correct is None for row in rows)
     if unjudged:
-        print(f"{unjudged} questions without a verdict were skipped.")
-    print(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"')
+        print_lines(f"{unjudged} questions without a verdict were skipped.")
+    print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"')
 
 
 @expand_options
@@ -113,25 +113,25 @@ def drift(
     rows = _judge_samples(samples, setting, every_cluster=isinstance(calibrated.calibration.gate, LearnedGate))
     found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
     if as_json:
-        print(json.dumps({**asdict(found), "holds": found.holds}, allow_nan=False))
+        print_json({**asdict(found), "holds": found.holds})
     else:
         moved = "have changed" if found.scores_changed else "show no change"
-        print(
+        print_lines(
             f"{found.n_questions} questions: the uncertainties {moved} "
             f"(Kolmogorov-Smirnov {found.ks_statistic:.3f}, p = {found.p_value:.3g}); coverage {found.coverage:.1%}"
         )
         if found.risk_interval is not None:
             low, high = found.risk_interval
-            print(
+            print_lines(
                 f"risk: {found.n_wrong} of {found.n_judged} answers are wrong, {low:.1%} to {high:.1%} by one-sided "
                 f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_VERDICTS[found.risk]}"
             )
         if found.n_ties:
-            print(f"questions with a tied lead, which are never answered: {found.n_ties}")
+            print_lines(f"questions with a tied lead, which are never answered: {found.n_ties}")
         if found.n_unmeasurable:
-            print(f"{found.n_unmeasurable} questions lack an agent that the learned gate needs")
+            print_lines(f"{found.n_unmeasurable} questions lack an agent that the learned gate needs")
         for mismatch in found.mismatches:
-            print(f"mismatch: {mismatch}")
+            print_lines(f"mismatch: {mismatch}")
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
 
 

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from coe_agents.cli.ask import hide_keys
 from coe_agents.cli.options import Exit
+from coe_agents.cli.terminal import print_lines
 
 EXAMPLE = "coe.toml"
 
@@ -29,9 +31,9 @@ def init(
         raise ConfigurationError(f"{path} already exists", hint="Choose another path, or pass --force") from error
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error}", hint="Choose another path") from error
-    print(f"Wrote {path}. Edit it, then:")
-    print(f"  coe-agents config check {path}")
-    print(f"  coe-agents doctor --config {path}")
+    print_lines(f"Wrote {path}. Edit it, then:")
+    print_lines(f"  coe-agents config check {path}")
+    print_lines(f"  coe-agents doctor --config {path}")
 
 
 @config_app.command(epilog=f"Exit status: {Exit.ANSWERED} valid, {Exit.USAGE} invalid.")
@@ -39,8 +41,10 @@ def check(file: Annotated[Path, typer.Argument(help="The TOML file.")]) -> None:
     """Validate a file and show its settings. No model is called or loaded, but code that the file names is imported."""
     from coe_agents.cli.display.config import show_config
     from coe_agents.config.checks import check as check_config
+    from coe_agents.config.checks import find_all_faults
     from coe_agents.config.schema import load_config
 
-    config = load_config(file)
+    config = load_config(file, more_faults=find_all_faults)
+    hide_keys(config)
     notes = check_config(config)
     show_config(config, notes, path=str(file))

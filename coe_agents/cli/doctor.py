@@ -1,6 +1,5 @@
 """Owns the command `doctor`."""
 
-import json
 import os
 import sys
 from typing import Annotated
@@ -9,6 +8,7 @@ import typer
 
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption
+from coe_agents.cli.terminal import print_json
 
 
 def doctor(
@@ -29,7 +29,7 @@ def doctor(
 
     examination = examine(settings, timeout=timeout)
     if as_json:
-        print(json.dumps(examination.to_json()))
+        print_json(examination.to_json())
     else:
         from coe_agents.cli.display.config import show_examination
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -12,31 +13,22 @@ if TYPE_CHECKING:
 
 
 def ray_options(options: EngineOptions) -> EngineOptions | None:
-    """Returns the options of the Ray engine, None for this process.
-
-    Raises:
-        BadParameter: If an option of Ray is given without `--engine ray`.
-    """
+    """Returns the options of the Ray engine, None for this process."""
     if options.engine == "ray":
+        clean_up_after_interrupt()
         return options
-    given = {
-        "--address": options.address,
-        "--actors": options.actors,
-        "--gpus-per-actor": options.gpus_per_actor or None,
-    }
-    for name, value in given.items():
-        if value is not None:
-            raise typer.BadParameter("it requires --engine ray. Add --engine ray, or omit it", param_hint=name)
+    for name in ("address", "actors", "gpus_per_actor"):
+        if getattr(options, name):
+            raise typer.BadParameter(
+                "it requires --engine ray. Add --engine ray, or omit it", param_hint=f"--{name.replace('_', '-')}"
+            )
     return None
 
 
 def create_pool(ray: EngineOptions, *, n_parts: int, bound: int | None) -> "Pool":
-    """Returns the actors: as many as requested, else one for each machine, but no more than there is work for.
+    """Returns the actors: as many as requested, else one for each machine, but no more than parts of the work.
 
-    Args:
-        ray: The options of the Ray engine.
-        n_parts: Parts of the work; an idle actor would waste its share of the endpoints.
-        bound: How many actors can share the limits of the endpoints; None without endpoints.
+    An idle actor would waste its share of the endpoints, whose limits at most `bound` actors can share.
     """
     from coe_agents.distributed import Pool, n_nodes
 

@@ -3,7 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -36,26 +36,7 @@ _MOST_PAIRS = 10_000_000
 """Entailments to cache: enough for all of a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A dataset whose questions the agents are asked.
-
-    Attributes:
-        source: As `coe-agents sample --dataset` takes it.
-        train: The split used as training questions; None without one.
-        validation: The split that results are reported on; None for a file, which has no splits.
-    """
-
-    source: str
-    train: str | None
-    validation: str | None
-
-    @classmethod
-    def of(cls, source: str) -> "Dataset":
-        """Returns a dataset with the names of its splits."""
-        if Path(source).is_file():
-            return cls(source, None, None)
-        return cls(source, "calibration" if source == "tinyworld" else "train", "validation")
+Questions = Sequence[SampledQuestion]
 
 
 @dataclass(frozen=True)
@@ -77,15 +58,15 @@ class Material(ABC):
     left_out: Mapping[str, str]
 
     @abstractmethod
-    def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
+    def panel(self, place: int) -> tuple[str, Questions]:
         """Returns the questions that stand for TriviaQA (0) or SQuAD (1), after a description of them."""
 
     @abstractmethod
-    def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
+    def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
         """Returns training questions (None without any) and validation questions, by dataset."""
 
     @abstractmethod
-    def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
+    def by_temperature(self) -> dict[float, Questions]:
         """Returns questions with the responses of the first two agents at other temperatures."""
 
     @abstractmethod
@@ -93,7 +74,7 @@ class Material(ABC):
         """Returns the wall-clock seconds of sampling per question; None if the responses were sampled before."""
 
     @cached_property
-    def main(self) -> Sequence[SampledQuestion]:
+    def main(self) -> Questions:
         return self.panel(0)[1]
 
     @property
@@ -113,66 +94,58 @@ class Material(ABC):
 
 @dataclass(frozen=True)
 class SampledMaterial(Material):
-    """Responses that are sampled when first needed, and stored under `folder`.
+    """Responses that are sampled when first needed, and stored under `folder`, in a folder for each run.
 
     Attributes:
-        config: Names the agents.
-        sources: The datasets, at most two.
-        folder: Contains a folder for each run.
+        sources: The datasets, at most two, as `coe-agents sample --dataset` takes them.
         limit: Number of questions of each dataset; 0 for all.
         seed: For the choice of questions and for the responses.
-        with_context: Whether agents are shown passages.
     """
 
     config: Config
-    sources: tuple[Dataset, ...]
+    sources: tuple[str, ...]
     folder: Path
     limit: int
     seed: int
-    with_context: bool = False
+    with_context: bool
     _runs: dict[str, list[SampledQuestion]] = field(default_factory=dict)
     _seconds: dict[str, float] = field(default_factory=dict)
 
-    def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
+    def panel(self, place: int) -> tuple[str, Questions]:
         """Returns the validation questions of a dataset; the second panel of a single dataset is its other split."""
         if place < len(self.sources):
             source = self.sources[place]
-            return _describe(source.source, source.validation), self._run(source.source, source.validation)
-        source = self.sources[0]
-        if source.train is None:
-            raise ConfigurationError(f"{source.source} has no second split", hint='Pass "--dataset" twice')
-        return _describe(source.source, source.train), self._run(source.source, source.train)
+            split = _splits(source)[1]
+        else:
+            source = self.sources[0]
+            split = _splits(source)[0]
+            if split is None:
+                raise ConfigurationError(f"{source} has no second split", hint='Pass "--dataset" twice')
+        return source if split is None else f"{source}, {split}", self._run(source, split)
 
-    def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
+    def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
+        splits = {source: _splits(source) for source in self.sources}
         return {
-            source.source: (
-                None if source.train is None else self._run(source.source, source.train),
-                self._run(source.source, source.validation),
-            )
-            for source in self.sources
+            source: (None if train is None else self._run(source, train), self._run(source, validation))
+            for source, (train, validation) in splits.items()
         }
 
-    def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
+    def by_temperature(self) -> dict[float, Questions]:
         """Returns the first dataset's validation questions at each temperature, including the configuration's own."""
-        source, two = self.sources[0], self.config.agents[:2]
-        found = {each: self._run(source.source, source.validation, temperature=each) for each in TEMPERATURES}
-        own = {agent.temperature for agent in two}
+        source, own = self.sources[0], {agent.temperature for agent in self.config.agents[:2]}
+        found = {each: self._run(source, _splits(source)[1], temperature=each) for each in TEMPERATURES}
         return {**dict.fromkeys(own, self.main), **found} if len(own) == 1 else dict(found)
 
     def generation_seconds(self) -> float | None:
         """Returns the seconds per question of the first dataset's validation run, if this process ran all of it."""
-        _ = self.main
-        source = self.sources[0]
-        seconds = self._seconds.get(_name_run(source.source, source.validation, None))
-        return None if seconds is None else seconds / len(self.main)
+        n_questions = len(self.main)
+        seconds = self._seconds.get(_name_run(self.sources[0], _splits(self.sources[0])[1], None))
+        return None if seconds is None else seconds / n_questions
 
     def _run(self, source: str, split: str | None, *, temperature: float | None = None) -> list[SampledQuestion]:
         name = _name_run(source, split, temperature)
-        if name not in self._runs:
-            self._runs[name] = self._sample(name, source, split, temperature)
-        return self._runs[name]
-
-    def _sample(self, name: str, source: str, split: str | None, temperature: float | None) -> list[SampledQuestion]:
+        if name in self._runs:
+            return self._runs[name]
         config = self.config.model_copy(deep=True)
         if temperature is None:
             twins = [agent.model_copy(deep=True) for agent in config.agents]
@@ -199,28 +172,24 @@ class SampledMaterial(Material):
         sample_to(options, found, config)
         if fresh:
             self._seconds[name] = time.perf_counter() - start
-        return _read([out / SAMPLES])
+        self._runs[name] = _read([out / SAMPLES])
+        return self._runs[name]
 
 
 @dataclass(frozen=True)
 class SavedMaterial(Material):
-    """Responses from saved files; no agent is asked.
+    """Responses from saved files, whose names are `source`; no agent is asked."""
 
-    Attributes:
-        questions: The questions with the responses of the agents.
-        source: The names of the files.
-    """
-
-    questions: Sequence[SampledQuestion]
+    questions: Questions
     source: str
 
-    def panel(self, place: int) -> tuple[str, Sequence[SampledQuestion]]:
+    def panel(self, place: int) -> tuple[str, Questions]:
         return self.source, self.questions
 
-    def datasets(self) -> dict[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]]:
+    def datasets(self) -> dict[str, tuple[Questions | None, Questions]]:
         return {self.source: (None, self.questions)}
 
-    def by_temperature(self) -> dict[float, Sequence[SampledQuestion]]:
+    def by_temperature(self) -> dict[float, Questions]:
         return {}  # files do not state the temperature of their responses
 
     def generation_seconds(self) -> float | None:
@@ -237,22 +206,16 @@ def create_sampled_material(
     with_context: bool,
     correctness: str | None,
 ) -> SampledMaterial:
-    """Returns material from the agents of a configuration, by default `reproduce.toml`; no agent is asked yet.
-
-    Raises:
-        ConfigurationError: If the configuration is invalid.
-    """
+    """Returns material from the agents of a configuration, by default `reproduce.toml`; no agent is asked yet."""
     load_quietly(config)  # sets the environment
     settings = load_config(config or SHIPPED)
-    sources = tuple(Dataset.of(source) for source in datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
+    sources = tuple(datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
     clusterer = create_clusterer(settings)
     names = tuple(agent.name for agent in settings.agents)
-    setting = _cache_entailments(
-        ScoringSetup(clusterer, _criterion(correctness, clusterer, tinyworld=sources[0].source == "tinyworld"))
-    )
+    setting = _create_setting(clusterer, correctness, tinyworld=sources[0] == "tinyworld")
     sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
     provenance = {
-        "dataset": " and ".join(source.source for source in sources),
+        "dataset": " and ".join(sources),
         "agents": ", ".join(names),
         "n": f"{limit or 'all'} questions, {_join(n for n, _ in sampling)} responses of each agent",
         "temperature": _join(temperature for _, temperature in sampling),
@@ -261,7 +224,7 @@ def create_sampled_material(
     }
     return SampledMaterial(
         agents=names,
-        twins=_name_twins(names),
+        twins=tuple(name + _TWIN for name in names),
         setting=setting,
         provenance=provenance,
         left_out={},
@@ -277,43 +240,41 @@ def create_sampled_material(
 def read_saved_material(
     paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None, correctness: str | None
 ) -> SavedMaterial:
-    """Returns material from files of samples; the clusterer is the configuration's, `NormalizedMatch` without one.
-
-    Raises:
-        ConfigurationError: If the files lack an agent.
-        SamplesError: If a file is malformed.
-    """
+    """Returns material from files of samples; the clusterer is the configuration's, `NormalizedMatch` without one."""
     questions = _read(paths)
-    names, twins = _split_twins(questions)
-    if agents is not None:
-        in_files = {response["agent"] for question in questions for response in question.responses}
-        missing = [name for name in agents if name not in in_files]
-        if missing:
-            raise ConfigurationError(
-                f'"--agents" must name agents of the files; got {", ".join(missing)}',
-                hint=f"The files have {', '.join(sorted(in_files))}",
-            )
-        names, twins = tuple(agents), tuple(twin for twin in _name_twins(agents) if twin in in_files)
+    in_files = {response["agent"] for question in questions for response in question.responses}
+    if agents is None:
+        # by their responses only, so that groups do not depend on names
+        agents = order_by_responses((name for name in in_files if not name.endswith(_TWIN)), questions)
+    elif missing := [name for name in agents if name not in in_files]:
+        raise ConfigurationError(
+            f'"--agents" must name agents of the files; got {", ".join(missing)}',
+            hint=f"The files have {', '.join(sorted(in_files))}",
+        )
+    names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
     facts = {fact.id for fact in load_facts()}
     of_tinyworld = all(question.id in facts for question in questions)
     clusterer: Clusterer = (
         NormalizedMatch() if config is None else create_setting(ScoringOptions(config=config)).clusterer
     )
-    setting = _cache_entailments(ScoringSetup(clusterer, _criterion(correctness, clusterer, tinyworld=of_tinyworld)))
+    setting = _create_setting(clusterer, correctness, tinyworld=of_tinyworld)
     source = ", ".join(path.name for path in paths)
     left_out = {"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"}
     if not of_tinyworld:
         left_out["contamination"] = "the knowledge of the models is known for tinyworld only"
+    counts = [
+        sum(response["agent"] == name for response in question.responses) for question in questions for name in names
+    ]
     provenance = {
         "dataset": source,
         "agents": ", ".join(names),
-        "n": f"{len(questions)} questions, {_responses(questions, names)} responses of each agent",
+        "n": f"{len(questions)} questions, {min(counts)} to {max(counts)} responses of each agent",
         "temperature and seed": "unknown: the files do not state them",
         **_provenance(setting, None),
     }
     return SavedMaterial(
         agents=names,
-        twins=twins if len(twins) == len(names) else (),
+        twins=twins if in_files.issuperset(twins) else (),
         setting=setting,
         provenance=provenance,
         left_out=left_out,
@@ -341,45 +302,30 @@ def _read(paths: Sequence[Path]) -> list[SampledQuestion]:
         return list(samples)
 
 
-def _cache_entailments(setting: ScoringSetup) -> ScoringSetup:
-    """Returns the setting with an entailment model that judges each pair once."""
-    clusterer = setting.clusterer
+def _create_setting(clusterer: Clusterer, correctness: str | None, *, tinyworld: bool) -> ScoringSetup:
+    """Returns the setting, with an entailment model that judges each pair once."""
+    if correctness == "entailment":
+        criterion: Criterion = SameMeaning(clusterer)
+    elif correctness is None and tinyworld:
+        criterion = tinyworld_criterion()
+    else:
+        criterion = CRITERIA[correctness or "reference_or_label"]
     if not isinstance(clusterer, BidirectionalEntailment):
-        return setting
+        return ScoringSetup(clusterer, criterion)
     model = CachedEntailment(clusterer.model, max_pairs=_MOST_PAIRS)
-    return replace(setting, clusterer=clusterer.with_model(model), entailment=model)
+    return ScoringSetup(clusterer.with_model(model), criterion, model)
 
 
-def _name_twins(agents: Sequence[str]) -> tuple[str, ...]:
-    return tuple(agent + _TWIN for agent in agents)
-
-
-def _split_twins(questions: Sequence[SampledQuestion]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the agents of saved samples, and their second instances if all of them have one.
-
-    Their order depends on their responses only, so that groups do not depend on names.
-    """
-    names = {response["agent"] for question in questions for response in question.responses}
-    agents = tuple(order_by_responses((name for name in names if not name.endswith(_TWIN)), questions))
-    twins = _name_twins(agents)
-    return agents, twins if all(twin in names for twin in twins) else ()
-
-
-def _describe(source: str, split: str | None) -> str:
-    return source if split is None else f"{source}, {split}"
+def _splits(source: str) -> tuple[str | None, str | None]:
+    """Returns the names of a dataset's training split and of the one that is reported on; a file has none."""
+    if Path(source).is_file():
+        return None, None
+    return "calibration" if source == "tinyworld" else "train", "validation"
 
 
 def _name_run(source: str, split: str | None, temperature: float | None) -> str:
     parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
     return "-".join(part for part in parts if part is not None)
-
-
-def _criterion(name: str | None, clusterer: Clusterer, *, tinyworld: bool) -> Criterion:
-    if name == "entailment":
-        return SameMeaning(clusterer)
-    if name is None and tinyworld:
-        return tinyworld_criterion()
-    return CRITERIA[name or "reference_or_label"]
 
 
 def _provenance(setting: ScoringSetup, config: Config | None) -> dict[str, str]:
@@ -394,13 +340,6 @@ def _provenance(setting: ScoringSetup, config: Config | None) -> dict[str, str]:
         "date": datetime.now(UTC).date().isoformat(),
         "version": f"coe-agents {coe_agents.__version__}",
     }
-
-
-def _responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> str:
-    counts = [
-        sum(response["agent"] == name for response in question.responses) for question in questions for name in agents
-    ]
-    return f"{min(counts)} to {max(counts)}"
 
 
 def _join(values: Iterable[float]) -> str:

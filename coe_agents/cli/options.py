@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
@@ -142,26 +142,18 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    fields = {name: inspect.signature(group).parameters for name, group in groups.items()}
     expanded: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        if name not in groups:
-            expanded[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
-            continue
-        field_hints = get_type_hints(groups[name], include_extras=True)
-        for field in fields(groups[name]):
-            default = inspect.Parameter.empty if field.default is MISSING else field.default
-            option = inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field_hints[field.name]
-            )
-            expanded.setdefault(field.name, option)
+        own_hints = get_type_hints(groups[name], include_extras=True) if name in groups else hints
+        for each in fields.get(name, {name: parameter}).values():
+            option = each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own_hints[each.name])
+            expanded.setdefault(each.name, option)
 
     @wraps(command)
     def run(**options: Any) -> None:
         own = {name: value for name, value in options.items() if name in hints and name not in groups}
-        wholes = {
-            name: group(**{field.name: options[field.name] for field in fields(group)})
-            for name, group in groups.items()
-        }
+        wholes = {name: group(**{field: options[field] for field in fields[name]}) for name, group in groups.items()}
         command(**own, **wholes)
 
     run.__annotations__ = {name: parameter.annotation for name, parameter in expanded.items()}

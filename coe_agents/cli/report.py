@@ -7,6 +7,7 @@ import typer
 
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.score import create_setting
+from coe_agents.cli.terminal import clean, print_lines
 
 
 @expand_options
@@ -22,7 +23,6 @@ def report(
     """Write scores, curves, adjustable thresholds and all questions to one HTML page that needs no network."""
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.html import create_page
-    from coe_agents.redaction import clean
 
     setting = create_setting(scoring)
     with Samples(run) as questions:
@@ -37,4 +37,4 @@ def report(
         )
         count = len(questions)
     out.write_text(page, "utf-8", errors="replace", newline="\n")
-    print(f"{count} questions: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
+    print_lines(f"{count} questions: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")

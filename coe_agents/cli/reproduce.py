@@ -1,11 +1,14 @@
 """Owns the command `reproduce`: the tables and figures of the paper, and more, from responses sampled once."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
 from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
+from coe_agents.cli.terminal import print_lines
 
 if TYPE_CHECKING:
     from coe_agents.cli.material import Material
@@ -62,16 +65,14 @@ def reproduce(
     ] = None,
 ) -> None:
     """Reproduce a table or figure of the paper next to the published numbers, as CSV, LaTeX, PNG and SVG."""
-    if samples and dataset:
-        raise typer.BadParameter("it cannot be combined with --dataset. Omit one of them", param_hint="--samples")
-    if agents and not samples:
-        raise typer.BadParameter(
-            'it requires "--samples". Omit it to use the agents of the configuration', param_hint="--agents"
-        )
-    if dataset and len(dataset) > 2:
-        raise typer.BadParameter(
-            f"at most two can be given; got {len(dataset)}. Omit the others", param_hint="--dataset"
-        )
+    n_datasets = len(dataset or ())
+    for option, is_wrong, message in (
+        ("--samples", samples and dataset, "it cannot be combined with --dataset. Omit one of them"),
+        ("--agents", agents and not samples, 'it requires "--samples". Omit it to use the agents of the configuration'),
+        ("--dataset", n_datasets > 2, f"at most two can be given; got {n_datasets}. Omit the others"),
+    ):
+        if is_wrong:
+            raise typer.BadParameter(message, param_hint=option)
     # slow to import: mistakes above are reported first
     from coe_agents.cli.material import create_sampled_material, read_saved_material
 
@@ -87,79 +88,59 @@ def reproduce(
         _show(_experiment(each, material, seed), material, out)
 
 
-def _in_place(source: str, name: Literal["triviaqa", "squad"]) -> str:
-    """Returns the name of the questions, with the dataset of the paper that they replace if it is another one."""
-    papers = {"triviaqa": "TriviaQA", "squad": "SQuAD"}[name]
-    return source if source.startswith(name) else f"{source}, in place of {papers}"
-
-
 def _all_of(material: "Material") -> list[Name]:
-    from typing import get_args
-
     names: list[Name] = [name for name in get_args(Name) if name != "all" and name not in material.left_out]
     for name, why in material.left_out.items():
-        print(f"Skipped {name}: {why}")
+        print_lines(f"Skipped {name}: {why}")
     if len(material.agents) < 2:
-        print(f"Skipped {', '.join(_OF_TWO)}: they need two agents")
+        print_lines(f"Skipped {', '.join(_OF_TWO)}: they need two agents")
         names = [name for name in names if name not in _OF_TWO]
     return names
 
 
 def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
-    from dataclasses import replace
-
     from coe_agents.cli.display.experiment import show_experiment
     from coe_agents.experiments import draw_to, to_csv, to_latex
 
-    provenance = (
-        {**material.provenance}
-        if experiment.name != "quadrants"
-        else {name: material.provenance[name] for name in ("date", "version")}
-    )
+    names = ("date", "version") if experiment.name == "quadrants" else material.provenance
+    provenance = {name: material.provenance[name] for name in names}
     whole = replace(experiment, settings={**experiment.settings, **provenance})
     out.mkdir(parents=True, exist_ok=True)
     for text, kind in ((to_csv(whole), "csv"), (to_latex(whole), "tex")):
         (out / f"{whole.name}.{kind}").write_text(text, encoding="utf-8", errors="replace")
     draw_to(whole, out)
     show_experiment(whole)
-    print(f"  {out / whole.name}.csv, .tex, .png, .svg")
+    print_lines(f"  {out / whole.name}.csv, .tex, .png, .svg")
 
 
 def _experiment(name: Name, material: "Material", seed: int) -> "Experiment":
     from coe_agents import experiments as made
     from coe_agents.cli.material import known_beliefs, span_of
 
-    agents, setting = material.agents, material.setting
-    match name:
-        case "model-accuracy":
-            return made.model_accuracy(material.datasets(), agents, setting)
-        case "selective-prediction":
-            return made.selective_prediction(material.main, agents, setting)
-        case "triviaqa" | "squad":
-            source, questions = material.panel(0 if name == "triviaqa" else 1)
-            title = f"All metrics, from one model to six: {_in_place(source, name)}"
-            return made.panels(name, title, questions, agents, setting, twins=material.twins)
-        case "epsilon":
-            return made.epsilon(material.main, agents, setting)
-        case "sampling":
-            return made.sampling(material.by_temperature(), material.main, agents, setting)
-        case "divergences":
-            return made.divergences(material.main, agents, setting)
-        case "quadrants":
-            return made.quadrants(seed=seed)
-        case "contamination":
-            return made.contamination(material.main, agents, setting, known_beliefs)
-        case "normalisation":
-            return made.normalisation(material.main, agents, material.clusterers, setting, span_of)
-        case "cost":
-            return made.cost(
-                material.main,
-                agents,
-                material.plain_setting,
-                twins=material.twins,
-                generation_seconds=material.generation_seconds(),
-            )
-        case "scaling":
-            return made.scaling(material.main, (*agents, *material.twins), setting, seed=seed)
-        case "all":
-            raise ValueError('"name" must be one experiment; got "all". Call it for each of them')
+    agents, twins, setting = material.agents, material.twins, material.setting
+
+    def of_all_metrics(place: int, dataset: str) -> "Experiment":
+        source, questions = material.panel(place)
+        replaced = "" if source.startswith(name) else f", in place of {dataset}"
+        title = f"All metrics, from one model to six: {source}{replaced}"
+        return made.panels(name, title, questions, agents, setting, twins=twins)
+
+    def cost() -> "Experiment":
+        seconds = material.generation_seconds()
+        return made.cost(material.main, agents, material.plain_setting, twins=twins, generation_seconds=seconds)
+
+    experiments: dict[Name, Callable[[], Experiment]] = {
+        "model-accuracy": lambda: made.model_accuracy(material.datasets(), agents, setting),
+        "selective-prediction": lambda: made.selective_prediction(material.main, agents, setting),
+        "triviaqa": lambda: of_all_metrics(0, "TriviaQA"),
+        "squad": lambda: of_all_metrics(1, "SQuAD"),
+        "epsilon": lambda: made.epsilon(material.main, agents, setting),
+        "sampling": lambda: made.sampling(material.by_temperature(), material.main, agents, setting),
+        "divergences": lambda: made.divergences(material.main, agents, setting),
+        "quadrants": lambda: made.quadrants(seed=seed),
+        "contamination": lambda: made.contamination(material.main, agents, setting, known_beliefs),
+        "normalisation": lambda: made.normalisation(material.main, agents, material.clusterers, setting, span_of),
+        "cost": cost,
+        "scaling": lambda: made.scaling(material.main, (*agents, *twins), setting, seed=seed),
+    }
+    return experiments[name]()

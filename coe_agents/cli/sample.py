@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -13,7 +13,9 @@ import typer
 
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
+from coe_agents.cli.interrupts import clean_up_after_interrupt
 from coe_agents.cli.options import EngineOptions, Exit, PartitionOption, SamplingOptions, expand_options
+from coe_agents.cli.terminal import clean, print_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,15 +52,7 @@ def sample_to(
 ) -> None:
     """Asks the agents of a configuration the questions of a set, and stores the responses in the folder `options.out`.
 
-    Args:
-        options: All but `dataset`, `split` and `config`, which the next two arguments hold, loaded.
-        found: The questions of the dataset.
-        config: The configuration; None for tinyworld.
-        engine: None for this process.
-        partition_size: Questions in each Parquet file of a Ray run.
-
-    Raises:
-        Exit: If requests failed or the run was interrupted; the same call resumes.
+    `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name.
     """
     from coe_agents.evaluation.datasets import examples_from, load_prompt, subset
 
@@ -69,10 +63,10 @@ def sample_to(
     prompts = {question.id: wording.text(question, examples(question), with_context=passages) for question in questions}
     from coe_agents.config.group import create_group  # slow to import: mistakes above are reported first
 
-    self_checks = _self_checks(options)
-    group = create_group(
-        config, prompts, seed=seed, at_once=options.at_once, self_checks=self_checks, passages=passages
-    )
+    fields: dict[SelfCheck, bool] = {"p_false": options.p_false, "verbal_conf": options.verbal_confidence}
+    self_checks = [field for field, is_wanted in fields.items() if is_wanted]
+    asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "self_checks": self_checks, "passages": passages}
+    group = create_group(config, prompts, **asked)
     settings = {
         "dataset": {
             "source": found.source,
@@ -100,12 +94,8 @@ def sample_to(
         if parts.pending_units():
             with cluster(engine.address):
                 pool = create_pool(engine, n_parts=parts.n_unfinished, bound=most_actors(config, options.at_once))
-                create = partial(
-                    _create_share,
-                    config=share_limits(config, pool.n_actors),
-                    options=options,
-                    n_sharing=pool.n_actors,
-                )
+                # called in the actors, whose environment holds the keys
+                create = partial(create_group, share_limits(config, pool.n_actors), n_sharing=pool.n_actors, **asked)
                 sample_parts(parts, prompts, create, pool, on_unit=advance)
 
 
@@ -116,28 +106,6 @@ def most_actors(config: "Config | None", at_once: int | None) -> int | None:
     remote = [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS] if config else []
     bounds = [min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote]
     return min(bounds, default=None)
-
-
-def _self_checks(options: SamplingOptions) -> "list[SelfCheck]":
-    fields: dict[SelfCheck, bool] = {"p_false": options.p_false, "verbal_conf": options.verbal_confidence}
-    return [field for field, is_wanted in fields.items() if is_wanted]
-
-
-def _create_share(
-    prompts: Mapping[str, str], *, config: "Config | None", options: SamplingOptions, n_sharing: int
-) -> "Group":
-    """Creates an actor's agents, in the actor, whose environment holds the keys."""
-    from coe_agents.config.group import create_group
-
-    return create_group(
-        config,
-        prompts,
-        seed=options.seed,
-        at_once=options.at_once,
-        n_sharing=n_sharing,
-        self_checks=_self_checks(options),
-        passages=options.with_context,
-    )
 
 
 def load_set(dataset: str, split: str | None) -> "QuestionSet":
@@ -162,47 +130,34 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
         Store(out, settings, units_of(questions, group.participants)) as store,
         _progress_and_summary(group, questions, store) as advance,
     ):
-        run = sample_all(
-            questions,
-            group.participants,
-            group.ask,
-            store,
-            annotate=group.annotate,
-            secrets=group.secrets,
-            on_unit=advance,
-        )
-        asyncio.run(run)
+        asyncio.run(sample_all(questions, group, store, on_unit=advance))
 
 
 @contextmanager
 def _progress_and_summary(
     group: "Group", questions: "Sequence[Question]", kept: "Store | SampleParts"
 ) -> "Iterator[Callable[[Unit], None]]":
-    """Shows the progress of a run; at its end prints where the responses are, and what failed.
-
-    Raises:
-        Exit: If requests failed or the run was interrupted.
-    """
+    """Shows the progress of a run; at its end prints where the responses are, and what failed."""
     from coe_agents.cli.display.progress import progress
-    from coe_agents.redaction import clean
 
     agents = group.participants
     missing = Counter(agent for _, agent in kept.pending_units())
     totals = {agent.name: (len(questions) - missing[agent.name], len(questions)) for agent in agents}
+    clean_up_after_interrupt()
     try:
         with progress(totals) as advance:
             yield lambda unit: advance(unit[1], unit in kept.errors)
     except KeyboardInterrupt:
-        print(f"Interrupted; {len(kept.pending_units())} replies are missing. Rerun the same command to resume.")
+        print_lines(f"Interrupted; {len(kept.pending_units())} replies are missing. Rerun the same command to resume.")
         raise typer.Exit(_INTERRUPTED) from None
-    print(f"{len(questions)} questions, {len(agents)} agents: {clean(str(kept.path))}")
+    print_lines(f"{len(questions)} questions, {len(agents)} agents: {clean(str(kept.path))}")
     for agent in agents:
         errors = [error for (_, name), error in kept.errors.items() if name == agent.name]
         if errors:
             times = "once" if len(errors) == 1 else f"{len(errors)} times"
-            print(f"{clean(agent.name)} failed {times}; the first error: {clean(errors[0])}")
+            print_lines(f"{clean(agent.name)} failed {times}; the first error: {clean(errors[0])}")
     if kept.errors:
-        print("Rerun the same command to repeat the failed requests.")
+        print_lines("Rerun the same command to repeat the failed requests.")
         raise typer.Exit(Exit.FAILED)
 
 

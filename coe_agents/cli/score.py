@@ -1,7 +1,6 @@
 """Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
+from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
@@ -71,7 +71,7 @@ def score(
 def show(figures: dict[str, Any], *, as_json: bool) -> None:
     """Prints a report, as one JSON object or as a table."""
     if as_json:
-        print(json.dumps(figures, allow_nan=False))
+        print_json(figures)
     else:
         from coe_agents.cli.display.scores import show_report
 
@@ -91,10 +91,6 @@ def figures_of(
     """Returns the report on samples; with a Ray engine the scores are stored in `out`, and a rerun resumes there.
 
     `estimators` are names of further scores, as "package.module:name", for this process only.
-
-    Raises:
-        BadParameter: If the options cannot be combined.
-        CoEError: See `coe_agents.evaluation.score` and `coe_agents.distributed.score`.
     """
     from coe_agents.evaluation import Samples, report
     from coe_agents.evaluation import score as score_samples
@@ -117,12 +113,7 @@ def figures_of(
 
 
 def create_setting(options: ScoringOptions) -> "ScoringSetup":
-    """Returns the clusterer, the criterion, the weighting and, where the clusterer has one, the entailment model.
-
-    Raises:
-        BadParameter: If the options cannot be combined.
-        ConfigurationError: If the configuration is invalid.
-    """
+    """Returns the clusterer, the criterion, the weighting and, where the clusterer has one, the entailment model."""
     return _create_setting(options, _load_config(options))
 
 
@@ -139,8 +130,8 @@ def _create_setting(
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.evaluation import CRITERIA, SameMeaning, ScoringSetup
 
-    judge: Criterion | None = None
     clusterer: Clusterer = NormalizedMatch()
+    judge: Criterion | None = None
     if options.clusterer not in (None, "normalized"):
         clusterer = _create_clusterer(options.clusterer)
     if config is not None:
@@ -149,18 +140,17 @@ def _create_setting(
         clusterer = create_clusterer(config) if options.clusterer is None else clusterer
         judge = create_judge(config, at_once=judged_at_once) if options.correctness == "judge" else None
     model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
-    if options.correctness == "entailment" and model is None:
-        raise typer.BadParameter(
-            '"entailment" needs an entailment model. Name one: --config FILE with [clusterer] kind = "entailment"',
-            param_hint="--correctness",
-        )
-    if options.correctness == "judge":
-        if judge is None:
-            raise typer.BadParameter(
-                '"judge" needs a judge model. Name one: --config FILE with [judge]', param_hint="--correctness"
-            )
-        return ScoringSetup(clusterer, judge, model, options.weighting)
-    criterion = SameMeaning(clusterer) if options.correctness == "entailment" else CRITERIA[options.correctness]
+    same_meaning = None if model is None else SameMeaning(clusterer)
+    with_models = {
+        "entailment": (
+            same_meaning,
+            'an entailment model. Name one: --config FILE with [clusterer] kind = "entailment"',
+        ),
+        "judge": (judge, "a judge model. Name one: --config FILE with [judge]"),
+    }
+    criterion, needed = with_models.get(options.correctness) or (CRITERIA[options.correctness], "")
+    if criterion is None:
+        raise typer.BadParameter(f'"{options.correctness}" needs {needed}', param_hint="--correctness")
     return ScoringSetup(clusterer, criterion, model, options.weighting)
 
 
@@ -171,13 +161,12 @@ def _create_clusterer(name: str) -> "Clusterer":
 
         return tinyworld_clusterer()
     from coe_agents.config.build import create_named
-    from coe_agents.extensions import did_you_mean, find_extension, find_registered
+    from coe_agents.config.schema import describe_unknown
+    from coe_agents.extensions import find_extension
 
     if find_extension("clusterer", name) is None:
-        known = ["normalized", "tinyworld", *(entry.name for entry in find_registered("clusterer"))]
-        near = did_you_mean(name, known)
-        message = f'must be one of {", ".join(known)}, or package.module:Name; got "{name}". {near}'
-        raise typer.BadParameter(message.strip(), param_hint="--clusterer")
+        message = describe_unknown("clusterer", ("normalized", "tinyworld"), name)
+        raise typer.BadParameter(message, param_hint="--clusterer")
     try:
         clusterer: Clusterer = create_named("clusterer", name, {}, folder=Path())
     except ValueError as error:
@@ -212,6 +201,7 @@ def _score_on(
 ) -> "Scores":
     import coe_agents
     from coe_agents.cli.display.progress import progress
+    from coe_agents.config.schema import JudgeClusterer
     from coe_agents.distributed import cluster
     from coe_agents.distributed import score as score_parts
 
@@ -224,8 +214,11 @@ def _score_on(
     }
     name = "scored"
     with progress({name: (0, len(questions))}, what="questions") as advance, cluster(engine.address):
-        bound = _most_actors(config, options.correctness)
-        pool = create_pool(engine, n_parts=-(-len(questions) // partition_size), bound=bound)
+        bounds = [_JUDGED_AT_ONCE] if options.correctness == "judge" else []
+        if config and isinstance(config.clusterer, JudgeClusterer):
+            bounds.append(config.clusterer.max_concurrency)
+        n_parts = -(-len(questions) // partition_size)
+        pool = create_pool(engine, n_parts=n_parts, bound=min(bounds, default=None))
         create = partial(
             _create_setting,
             options,
@@ -246,28 +239,16 @@ def _score_on(
         )
 
 
-def _most_actors(config: "Config | None", correctness: str) -> int | None:
-    """Returns how many actors can share the limits of the clusterer's and the judge's endpoints; None without any."""
-    bounds = [_JUDGED_AT_ONCE] if correctness == "judge" else []
-    from coe_agents.config.schema import JudgeClusterer
-
-    if config and isinstance(config.clusterer, JudgeClusterer):
-        bounds.append(config.clusterer.max_concurrency)
-    return min(bounds, default=None)
-
-
 def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[str, Any]:
     """Returns the part of the settings on which scores depend, without keys."""
-    from coe_agents.redaction import redact, secrets_of
+    from coe_agents.redaction import redact_all, secrets_of
 
     if config is None:
         return {"clusterer": clusterer or "normalized"}
-    sections = {"clusterer": config.clusterer, "judge": config.judge}
-    fields = {
-        name: section.model_dump(mode="json", exclude={"base_url"}) for name, section in sections.items() if section
-    }
-    secrets = frozenset().union(*(secrets_of(section) for section in sections.values() if section is not None))
-    return {**json.loads(redact(json.dumps(fields), secrets)), **({"clusterer": clusterer} if clusterer else {})}
+    sections = {"clusterer": config.clusterer} | ({"judge": config.judge} if config.judge else {})
+    fields = {name: section.model_dump(mode="json", exclude={"base_url"}) for name, section in sections.items()}
+    secrets = set[str]().union(*map(secrets_of, sections.values()))
+    return {**redact_all(fields, secrets), **({"clusterer": clusterer} if clusterer else {})}
 
 
 def _digest(path: Path) -> str:

@@ -94,13 +94,11 @@ def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = (
         return text.strip()
     spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text))
     spoken = _ROLE_HEADER.sub("", spoken).strip()
-    found = _by_patterns(spoken, patterns)
-    if found:
+    if found := _by_patterns(spoken, patterns):
         return found
     spoken = _own_turn(spoken)
     for find in (_json_field, _boxed, _after_hashes, _after_marker, _after_sentence_marker):
-        found = _unwrap(find(spoken))
-        if found:
+        if found := _unwrap(find(spoken)):
             return found
     return _cut_tail(spoken)
 
@@ -148,10 +146,8 @@ def parse_choice(text: str, choices: Sequence[str]) -> str | None:
     # ASCII alone: case folding would let other letters pass for these
     form = rf'\s*(?:({words})\.?|\{{\s*"(?:verdict|decision)"\s*:\s*"({words})"\s*\}})\s*'
     found = re.fullmatch(form, reply, re.IGNORECASE | re.ASCII)
-    if not found:
-        return None
-    choice_text = (found[1] or found[2]).lower()
-    return next((choice for choice in choices if choice.lower() == choice_text), None)
+    stated = (found[1] or found[2]).lower() if found else None
+    return next((choice for choice in choices if choice.lower() == stated), None)
 
 
 def _own_turn(text: str) -> str:
@@ -159,8 +155,7 @@ def _own_turn(text: str) -> str:
     turn = _OTHER_TURN.search(text)
     if turn and text[: turn.start()].strip():
         text = text[: turn.start()]
-    answered = _COLON_MARKER.search(text)
-    if answered:
+    if answered := _COLON_MARKER.search(text):
         question = _OTHER_QUESTION.search(text, answered.end())
         if question and text[answered.end() : question.start()].strip():
             text = text[: question.start()]
@@ -173,8 +168,7 @@ def _by_patterns(text: str, patterns: Sequence[str | re.Pattern[str]]) -> str:
             f'"patterns" must be a sequence of regular expressions; got the string {patterns!r}. Wrap it in a list'
         )
     for pattern in patterns:
-        last = _last(re.finditer(pattern, text))
-        if last:
+        if last := _last(re.finditer(pattern, text)):
             answer = (last[1] if last.re.groups else last[0]) or ""
             if answer.strip():
                 return answer.strip()
@@ -182,8 +176,7 @@ def _by_patterns(text: str, patterns: Sequence[str | re.Pattern[str]]) -> str:
 
 
 def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
-    newest = deque(matches, maxlen=1)
-    return newest[0] if newest else None
+    return next(iter(deque(matches, maxlen=1)), None)
 
 
 def _boxed(text: str) -> str:
@@ -226,14 +219,12 @@ def _unescape(content: str) -> str:
 
 
 def _after_marker(text: str) -> str:
-    markers = [*_COLON_MARKER.finditer(text), *_HEADING_MARKER.finditer(text)]
-    plural = _PLURAL_MARKER.match(text)
-    if plural:
-        markers.append(plural)
+    markers = [
+        marker for pattern in (_COLON_MARKER, _HEADING_MARKER, _PLURAL_MARKER) for marker in pattern.finditer(text)
+    ]
     end = len(text)
     for marker in sorted(markers, key=re.Match.end, reverse=True):
-        value = _value_at(text, marker.end(), end)
-        if value:
+        if value := _value_at(text, marker.end(), end):
             return value
         end = marker.start()
     return ""
@@ -258,8 +249,7 @@ def _after_sentence_marker(text: str) -> str:
 
 
 def _cut_tail(text: str, *, may_empty: bool = False) -> str:
-    bare = _BARE_CONFIDENCE.match(text)
-    if bare:
+    if bare := _BARE_CONFIDENCE.match(text):
         return bare[1].strip()
     tail = _TAIL.search(text)
     cut = text[: tail.start()].strip().rstrip("\\").strip() if tail else text.strip()
@@ -269,8 +259,7 @@ def _cut_tail(text: str, *, may_empty: bool = False) -> str:
 def _unwrap(answer: str) -> str:
     """Takes emphasis, a wrapping LaTeX text macro and the full stop away."""
     answer = answer.strip()
-    macro = _TEXT_MACRO.fullmatch(answer)
-    if macro:
+    if macro := _TEXT_MACRO.fullmatch(answer):
         answer = macro[1].strip()
     bare = answer.removeprefix("**").removesuffix("**").strip()
     if not _INITIAL_AT_END.search(bare):

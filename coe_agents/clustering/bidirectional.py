@@ -1,7 +1,7 @@
 """Owns clustering by bidirectional entailment: one shared space, greedy, as few and as large requests as possible."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,17 +91,16 @@ class BidirectionalEntailment:
         )
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
+        """Returns the labels of each question's responses; see `Clusterer`.
 
         Raises:
-            TypeError: If something other than strings is given.
-            ValueError: If the lengths differ, or the model does not return one distribution per pair.
+            ValueError: Also if the model does not return one distribution per pair.
         """
         batch, asked = check_batch(responses, questions)
         plain = [[" ".join(text.split()) for text in texts] for texts in batch]
         key = normalize_answer if self.merge_variants else str
         keys = [[key(text) for text in texts] for texts in plain]
-        searches = [self._search(*each) for each in zip(keys, plain, asked, strict=True)]
+        searches = [_Search(*each) for each in zip(keys, plain, asked, strict=True)]
         unfinished = searches
         while unfinished := [search for search in unfinished if search.open_cluster()]:
             matched = iter(self._match([pair for search in unfinished for pair in search.pairs()]))
@@ -109,19 +108,12 @@ class BidirectionalEntailment:
                 search.close_cluster([next(matched) for _ in search.waiting])
         return [[search.labels[key] for key in texts] for search, texts in zip(searches, keys, strict=True)]
 
-    @staticmethod
-    def _search(keys: list[str], texts: list[str], question: str) -> "_Search":
-        first = dict(zip(reversed(keys), reversed(texts), strict=True))
-        sides = {key: f"{question.strip()} {first[key]}".strip() for key in dict.fromkeys(keys)}
-        return _Search(sides=sides, waiting=list(sides))
-
     def _match(self, pairs: _Pairs) -> list[bool]:
         """Returns whether both sides of each pair mean the same."""
         forward = self._judge(pairs)
         possible = forward == ENTAILMENT if self.strict else forward != CONTRADICTION
         matched: NDArray[np.bool_] = np.zeros(len(pairs), dtype=bool)
-        asked = np.flatnonzero(possible)
-        if asked.size:
+        if (asked := np.flatnonzero(possible)).size:
             backward = self._judge([(pairs[i][1], pairs[i][0]) for i in asked])
             if self.strict:
                 matched[asked] = backward == ENTAILMENT
@@ -140,39 +132,34 @@ class BidirectionalEntailment:
         return np.where(entailed, ENTAILMENT, np.argmax(probabilities[:, :ENTAILMENT], axis=1))
 
 
-@dataclass(slots=True)
 class _Search:
     """The clusters of one question, as far as they are known; one key represents all responses with the same text.
 
     Attributes:
-        sides: Of each key, its first response with the question before it: what the model reads.
         waiting: The keys without a cluster, in order.
         labels: The cluster of each other key.
-        representative: The key that represents the newest cluster.
-        n_clusters: The clusters opened.
     """
 
-    sides: dict[str, str]
-    waiting: list[str]
-    labels: dict[str, int] = field(default_factory=dict)
-    representative: str = ""
-    n_clusters: int = 0
+    def __init__(self, keys: list[str], texts: list[str], question: str) -> None:
+        first = dict(zip(reversed(keys), reversed(texts), strict=True))
+        self._sides = {key: f"{question.strip()} {first[key]}".strip() for key in dict.fromkeys(keys)}
+        self.waiting = list(self._sides)
+        self.labels = dict[str, int]()
+        self._representative = ""
+        self._newest = -1
 
     def open_cluster(self) -> bool:
         """Makes the first waiting key a representative; returns whether any is left to compare it with."""
-        if not self.waiting:
-            return False
-        self.representative, *self.waiting = self.waiting
-        self.labels[self.representative] = self.n_clusters
-        self.n_clusters += 1
+        if self.waiting:
+            self._representative, *self.waiting = self.waiting
+            self._newest += 1
+            self.labels[self._representative] = self._newest
         return bool(self.waiting)
 
     def pairs(self) -> _Pairs:
-        premise = self.sides[self.representative]
-        return [(premise, self.sides[key]) for key in self.waiting]
+        return [(self._sides[self._representative], self._sides[key]) for key in self.waiting]
 
     def close_cluster(self, matched: Sequence[bool]) -> None:
         """Puts the waiting keys that match into the newest cluster; the rest wait on."""
-        newest = self.n_clusters - 1
-        self.labels.update((key, newest) for key, joins in zip(self.waiting, matched, strict=True) if joins)
-        self.waiting = [key for key, joins in zip(self.waiting, matched, strict=True) if not joins]
+        self.labels.update((key, self._newest) for key in compress(self.waiting, matched))
+        self.waiting = [key for key in self.waiting if key not in self.labels]

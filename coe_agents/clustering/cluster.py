@@ -8,10 +8,11 @@ little that a paraphrase might lack. Equal texts share a cluster.
 
 import operator
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
-from coe_agents.clustering.protocols import Clusterer, check_batch, check_strings
+from coe_agents.clustering.protocols import Clusterer, by_first_appearance, check_batch, check_strings
 from coe_agents.clustering.refusals import answer_kind
 
 
@@ -49,11 +50,6 @@ def cluster_many(
 ) -> list[list[int]]:
     """Clusters the responses to many questions in one call of the clusterer, so that it can join its requests.
 
-    Args:
-        responses: One sequence of responses per question; see `cluster_responses`.
-        questions: As many questions.
-        clusterer: Decides which answers mean the same.
-
     Returns:
         One list of labels per question: what `cluster_responses` returns for it alone.
 
@@ -74,22 +70,12 @@ def cluster_many(
 def cluster_with_former(
     responses: Sequence[str], former: Sequence[str], *, question: str, clusterer: Clusterer
 ) -> tuple[list[int], list[int]]:
-    """Clusters the responses to one question, and finds the clusters of texts of a former round among them.
+    """Clusters as `cluster_responses`, and finds the clusters of texts of a former round among those of the responses.
 
     The former texts are placed last, so that they represent no cluster that a response could join.
 
-    Args:
-        responses: As in `cluster_responses`.
-        former: The texts to compare.
-        question: As in `cluster_responses`.
-        clusterer: As in `cluster_responses`.
-
     Returns:
         The labels of the responses, and those of the former texts.
-
-    Raises:
-        TypeError: As `cluster_responses`.
-        ValueError: As `cluster_responses`.
 
     Example:
         >>> from coe_agents.clustering import NormalizedMatch
@@ -119,10 +105,8 @@ def _cluster_batch(
             # reversed, so that the first of equal texts decides
             found[i] = dict(zip(reversed(answers[i]), reversed(labels), strict=True))
     return [
-        _by_first_appearance(
-            [found[i][text] if kinds[i][text] == "answer" else kinds[i][text] for text in [*texts, *more]]
-        )
-        for i, (texts, more) in enumerate(zip(batch, last, strict=True))
+        by_first_appearance(found[i][text] if kind[text] == "answer" else kind[text] for text in [*texts, *more])
+        for i, (texts, more, kind) in enumerate(zip(batch, last, kinds, strict=True))
     ]
 
 
@@ -130,11 +114,6 @@ def _in_own_order(texts: Sequence[str]) -> list[str]:
     """Returns the texts by how often they occur, the most frequent first, then by length, then by text."""
     counts = Counter(texts)
     return sorted(texts, key=lambda text: (-counts[text], len(text), text))
-
-
-def _by_first_appearance(clusters: Sequence[Hashable]) -> list[int]:
-    numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
 
 
 def _check_labels(returned: Any, answers: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
@@ -147,15 +126,11 @@ def _check_labels(returned: Any, answers: Sequence[Sequence[str]], clusterer: Cl
             f'"cluster" must return one list of integers per question; {name} returned something else ({error}). '
             "Return list[list[int]]"
         ) from error
-    expected, got = [len(texts) for texts in answers], [len(row) for row in labels]
-    if expected != got:
-        at = next(
-            (i for i, (e, g) in enumerate(zip(expected, got, strict=False)) if e != g), min(len(expected), len(got))
-        )
-        wanted = expected[at] if at < len(expected) else "no list"
-        found = got[at] if at < len(got) else "no list"
-        raise ValueError(
-            f'"cluster" must return one label per response; for question {at}, {name} returned {found} '
-            f"where {wanted} belongs. Return one list per question, as long as its responses"
-        )
+    for place, (texts, row) in enumerate(zip_longest(answers, labels)):
+        wanted, found = ("no list" if each is None else len(each) for each in (texts, row))
+        if wanted != found:
+            raise ValueError(
+                f'"cluster" must return one label per response; for question {place}, {name} returned {found} '
+                f"where {wanted} belongs. Return one list per question, as long as its responses"
+            )
     return labels

@@ -65,23 +65,19 @@ class EmbeddingSimilarity:
         self.with_question = with_question
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
+        """Returns the labels of each question's responses; see `Clusterer`.
 
         Raises:
-            TypeError: If something other than strings is given.
-            ValueError: If the lengths differ, or the embeddings do not give one vector per text, all of one length,
-                finite and not zero.
+            ValueError: Also if the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
         batch, asked = check_batch(responses, questions)
         sides = [[self._side(text, question) for text in texts] for texts, question in zip(batch, asked, strict=True)]
-        compared = [texts if len(set(texts)) > 1 else [] for texts in sides]
-        distinct = list(dict.fromkeys(text for texts in compared for text in texts))
-        vectors = self._directions(distinct) if distinct else np.zeros((0, 1))
-        places = {text: place for place, text in enumerate(distinct)}
+        several = [own if len(own) > 1 else [] for own in (list(dict.fromkeys(texts)) for texts in sides)]
+        distinct = list(dict.fromkeys(text for own in several for text in own))
+        vectors = dict(zip(distinct, self._directions(distinct), strict=True)) if distinct else {}
         labels = []
-        for texts, several in zip(sides, compared, strict=True):
-            own = list(dict.fromkeys(several))
-            found = _greedy(vectors[[places[text] for text in own]], self.threshold)
+        for texts, own in zip(sides, several, strict=True):
+            found = _greedy(np.array([vectors[text] for text in own]), self.threshold)
             cluster = dict(zip(own, found, strict=True))
             labels.append([cluster.get(text, 0) for text in texts])
         return labels

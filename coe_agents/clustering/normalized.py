@@ -1,11 +1,12 @@
 """Owns the model-free clusterer: answers that differ only in case, punctuation, articles or number format are equal."""
 
+import functools
 import re
 import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
 
-from coe_agents.clustering.protocols import check_batch
+from coe_agents.clustering.protocols import by_first_appearance, check_batch
 
 
 class NormalizedMatch:
@@ -20,19 +21,10 @@ class NormalizedMatch:
     """
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns the labels of each question's responses, 0..n_clusters-1 by first appearance.
-
-        Raises:
-            TypeError: If something other than strings is given.
-            ValueError: If there are not as many questions as lists of responses.
-        """
+        """Returns the labels of each question's responses; see `Clusterer`."""
         batch, _ = check_batch(responses, questions)
-        labels = []
-        for texts in batch:
-            keys = {text: normalize_answer(text) for text in dict.fromkeys(texts)}
-            numbers: dict[str, int] = {}
-            labels.append([numbers.setdefault(keys[text], len(numbers)) for text in texts])
-        return labels
+        normalize = functools.cache(normalize_answer)
+        return [by_first_appearance(map(normalize, texts)) for texts in batch]
 
 
 def normalize_answer(text: str) -> str:
@@ -64,12 +56,8 @@ def normalize_answer(text: str) -> str:
     pieces = _NUMBER.split(_INITIALS.sub("", plain))
     words: list[str] = []
     for i, piece in enumerate(pieces):
-        if i % 2:
-            words.append(_canonical_number(piece))
-        else:
-            words.extend(_ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split())
-    last = len(words) - 1
-    kept = [word for i, word in enumerate(words) if i == last or word not in _ARTICLES]
+        words += [_canonical_number(piece)] if i % 2 else _ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split()
+    kept = [word for word in words[:-1] if word not in _ARTICLES] + words[-1:]
     return " ".join(_numbers_by_value(kept)) or " ".join(plain.split())
 
 

@@ -1,6 +1,6 @@
 """Owns the protocols of clusterers and entailment models, and the checks of their arguments and results."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -29,17 +29,23 @@ class Clusterer(Protocol):
     """Groups the responses to each question by meaning."""
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
-        """Returns one list of labels per question, one label per response, 0..n_clusters-1 by first appearance."""
+        """Returns one list of labels per question, one label per response, 0..n_clusters-1 by first appearance.
+
+        Raises:
+            TypeError: If something other than strings is given.
+            ValueError: If there are not as many questions as lists of responses.
+        """
         ...
 
 
-def check_batch(responses: Sequence[Sequence[str]], questions: Sequence[str]) -> tuple[list[list[str]], list[str]]:
-    """Returns the responses of each question and the questions as lists.
+def by_first_appearance(clusters: Iterable[Hashable]) -> list[int]:
+    """Returns the number of each cluster: 0, 1, ... in the order in which they first appear."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
 
-    Raises:
-        TypeError: A string is passed for a sequence of strings, or something else for a string.
-        ValueError: If there are not as many questions as lists of responses.
-    """
+
+def check_batch(responses: Sequence[Sequence[str]], questions: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+    """Returns the responses of each question and the questions as lists; raises TypeError or ValueError."""
     if isinstance(responses, str | bytes) or not isinstance(responses, Iterable):
         raise TypeError(
             f'"responses" must be a sequence of sequences of strings; got {type(responses).__name__}. '
@@ -56,11 +62,7 @@ def check_batch(responses: Sequence[Sequence[str]], questions: Sequence[str]) ->
 
 
 def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
-    """Returns `texts` as a list.
-
-    Raises:
-        TypeError: If `texts` is itself a string, cannot be iterated, or holds something other than strings.
-    """
+    """Returns `texts` as a list; raises TypeError where it is a string itself, or holds anything but strings."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise TypeError(
             f"{name} must be a sequence of strings; got {type(texts).__name__}. Wrap a single string in a list"
@@ -76,11 +78,7 @@ def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
 
 
 def check_probabilities(returned: Any, *, n_pairs: int, model: EntailmentModel) -> NDArray[np.float64]:
-    """Returns the rows as doubles, shape `(n_pairs, 3)`.
-
-    Raises:
-        ValueError: `returned`, the result of `model`, is anything else.
-    """
+    """Returns the rows as doubles, shape `(n_pairs, 3)`; raises ValueError where `model` returned anything else."""
     name = type(model).__name__
     try:
         probabilities = np.asarray(returned, dtype=np.float64)

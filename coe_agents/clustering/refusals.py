@@ -55,8 +55,7 @@ def _refuses(answer: str) -> bool:
     if len(answer) > _MAX_CHARACTERS:
         return False
     plain = answer.replace("’", "'").replace("‘", "'").replace("ʼ", "'").replace("\N{NO-BREAK SPACE}", " ")
-    whole = _tidy(plain)
-    if whole in STOCK_PHRASES:
+    if _tidy(plain) in STOCK_PHRASES:
         return True
     if _is_title(plain):
         return False

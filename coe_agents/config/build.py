@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
@@ -22,36 +22,16 @@ from coe_agents.clustering import (
     EntailmentModel,
     NormalizedMatch,
 )
+from coe_agents.config import schema
 from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings, replicas_of
-from coe_agents.config.schema import (
-    AgentConfig,
-    ArbiterConfig,
-    CalibratedConfig,
-    Config,
-    CustomPart,
-    EmbeddingClusterer,
-    EntailmentClusterer,
-    GraphConfig,
-    JudgeClusterer,
-    ModelSection,
-    NormalizedClusterer,
-    RegimeConfig,
-    ThresholdConfig,
-    load_config,
-)
+from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
-from coe_agents.graph import CoEInput, CoEOutput, CoEState, create_coe_graph
+from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
-from coe_agents.tinyworld import (
-    ENTAILMENT_MODEL,
-    model_folder,
-    tinyworld_agents,
-    tinyworld_clusterer,
-    tinyworld_policy,
-)
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.divergences import Divergence, check_divergence
@@ -64,9 +44,11 @@ _METHODS = {
 """The method of a named part, with its arguments by position and by name."""
 _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _Part = TypeVar("_Part")
+_Create: TypeAlias = Callable[[Config], Any]
+_Graph: TypeAlias = StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]
 
 
-def assemble(config: Config | None) -> Any:
+def assemble(config: Config | None) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
 
     Raises:
@@ -74,15 +56,25 @@ def assemble(config: Config | None) -> Any:
     """
     if config is None:
         return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
-    creates = (create_agents, create_clusterer, create_policy, *_OF_GRAPH)
-    parts: list[Any] = _all([partial(create, config) for create in creates])
+    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *_OF_GRAPH.values()]
+    parts = _all([partial(create, config) for create in creates])
     return _connect(config, *parts)
 
 
-def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, policy: Policy, *of_graph: Any) -> Any:
-    escalation, divergence, coordination = of_graph
-    given = {"divergence": divergence, "coordination": coordination, "escalation": escalation}
-    options, adaptive = config.graph.model_dump() | given, config.graph.adaptive
+def find_faults(config: Config) -> list[str]:
+    """Returns why the objects of a configuration cannot be created, a line for each mistake."""
+    faults = list[str]()
+    for create in (create_judge, assemble):
+        try:
+            create(config)
+        except ConfigurationError as error:
+            faults += str(error).splitlines()
+    return faults
+
+
+def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, policy: Policy, *of_graph: Any) -> _Graph:
+    adaptive = config.graph.adaptive
+    options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
     if isinstance(clusterer, BidirectionalEntailment) and (config.graph.max_rounds > 1 or adaptive is not None):
         # each round clusters all responses of a question again
@@ -93,16 +85,12 @@ def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, pol
         message = str(error)
         # the graph speaks of agents by name
         named = [i for i, agent in enumerate(config.agents) if f"got {agent.name!r}" in message]
-        place = ("agents", named[-1], "name") if named else ("graph", *_field_of(message, GraphConfig))
+        place = ("agents", named[-1], "name") if named else ("graph", *_field_of(message, schema.GraphConfig))
         raise ConfigurationError(config.fault(message, *place)) from error
 
 
 def create_agents(config: Config, *, n_samples: int | None = None) -> list[ModelAgent]:
-    """Returns the agents of a configuration; `n_samples` replaces their own, except at temperature 0, where it is 1.
-
-    Raises:
-        ConfigurationError: If an agent cannot be created.
-    """
+    """Returns the agents of a configuration; `n_samples` replaces their own, except at temperature 0, where it is 1."""
     return _all([partial(_create_agent, config, place, n_samples) for place in range(len(config.agents))])
 
 
@@ -111,33 +99,29 @@ def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAge
     sampling = section.model_dump(exclude={"name", *ModelSection.model_fields})
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
-    with _faults_at(config, AgentConfig, "agents", place):
+    with _faults_at(config, schema.AgentConfig, "agents", place):
         models = [create_chat_model(replica, owner=f'agent "{section.name}"') for replica in replicas_of(section)]
         return ModelAgent(section.name, models, **sampling)
 
 
 def create_clusterer(config: Config) -> Clusterer:
-    """Returns the clusterer of a configuration.
-
-    Raises:
-        ConfigurationError: If it cannot be created.
-    """
+    """Returns the clusterer of a configuration."""
     section = config.clusterer
     with _faults_at(config, type(section), "clusterer"):
         match section:
-            case CustomPart():
+            case schema.CustomPart():
                 named: Clusterer = create_named("clusterer", section.kind, section.options, folder=config.folder)
                 return named
-            case NormalizedClusterer():
+            case schema.NormalizedClusterer():
                 return NormalizedMatch()
-            case EmbeddingClusterer():
+            case schema.EmbeddingClusterer():
                 embeddings = create_embeddings(section, owner="the clusterer")
                 return EmbeddingSimilarity(embeddings, threshold=section.threshold)
-            case JudgeClusterer():
+            case schema.JudgeClusterer():
                 # a judge must not vary
                 model = create_chat_model(section, owner="the clusterer", defaults={"temperature": 0})
                 judge: EntailmentModel = ChatEntailment(model, max_concurrency=section.max_concurrency)
-            case EntailmentClusterer():
+            case schema.EntailmentClusterer():
                 from coe_agents.backends import TransformersEntailment
 
                 folder = str(model_folder(ENTAILMENT_MODEL)) if section.model == "tinyworld" else section.model
@@ -146,39 +130,27 @@ def create_clusterer(config: Config) -> Clusterer:
 
 
 def create_policy(config: Config) -> Policy:
-    """Returns the policy of a configuration.
-
-    Raises:
-        ConfigurationError: If it cannot be created.
-    """
+    """Returns the policy of a configuration."""
     section = config.policy
     with _faults_at(config, type(section), "policy"):
         match section:
-            case CustomPart():
+            case schema.CustomPart():
                 named: Policy = create_named("policy", section.kind, section.options, folder=config.folder)
                 return named
-            case ThresholdConfig():
+            case schema.ThresholdConfig():
                 return ThresholdPolicy(section.max_coe, otherwise=section.otherwise)
-            case RegimeConfig():
+            case schema.RegimeConfig():
                 thresholds = section.aleatoric_threshold, section.epistemic_threshold
                 return RegimePolicy(*thresholds, actions=section.actions)
-            case CalibratedConfig():
-                return _load_calibrated(config, section)
-
-
-def _load_calibrated(config: Config, section: CalibratedConfig) -> CalibratedPolicy:
-    try:
-        return CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
-    except ConfigurationError as error:
-        raise FieldError("path", str(error)) from error
+            case schema.CalibratedConfig():
+                try:
+                    return CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
+                except ConfigurationError as error:
+                    raise FieldError("path", str(error)) from error
 
 
 def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
-    """Returns the judge of correctness of a configuration, if it has one; it judges `at_once` answers at a time.
-
-    Raises:
-        ConfigurationError: If it cannot be created.
-    """
+    """Returns the judge of correctness of a configuration, if it has one; it judges `at_once` answers at a time."""
     section = config.judge
     if section is None:
         return None
@@ -191,7 +163,7 @@ def _create_escalation(config: Config) -> Arbiter | None:
     section = config.escalation
     if section is None:
         return None
-    with _faults_at(config, ArbiterConfig, "escalation"):
+    with _faults_at(config, schema.ArbiterConfig, "escalation"):
         return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
 
 
@@ -199,7 +171,7 @@ def _load_divergence(config: Config) -> Divergence:
     name = config.graph.divergence
     if name in DIVERGENCES:
         return name
-    with _faults_at(config, GraphConfig, "graph"):
+    with _faults_at(config, schema.GraphConfig, "graph"):
         wanted = "a function of two distributions"
         function: Divergence = _load_named("divergence", name, config.folder, field="divergence", wanted=wanted)
         try:
@@ -213,7 +185,7 @@ def _check_solver(config: Config) -> str | None:
     name = config.graph.coordination
     if name is None:
         return None
-    with _faults_at(config, GraphConfig, "graph"):
+    with _faults_at(config, schema.GraphConfig, "graph"):
         if name not in SOLVERS:
             wanted = "a function from distributions to distributions"
             _load_named("solver", name, config.folder, field="coordination", wanted=wanted)
@@ -224,7 +196,11 @@ def _check_solver(config: Config) -> str | None:
     return name
 
 
-_OF_GRAPH = (_create_escalation, _load_divergence, _check_solver)
+_OF_GRAPH: dict[str, _Create] = {
+    "escalation": _create_escalation,
+    "divergence": _load_divergence,
+    "coordination": _check_solver,
+}
 """What a graph needs besides agents, clusterer and policy."""
 
 
@@ -244,18 +220,17 @@ def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
 @contextmanager
 def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> Iterator[None]:
     """Turns an invalid argument or a missing package into an error at `place` of the file."""
-    field: tuple[str, ...]
-    cause: Exception
     try:
         yield
-        return
-    except ImportError as error:
-        field, cause = ("provider" if issubclass(section, ModelSection) else "kind",), error
-    except FieldError as error:
-        field, cause = tuple(error.field.split(".", 1)), error
-    except ValueError as error:
-        field, cause = _field_of(str(error), section), error
-    raise ConfigurationError(config.fault(str(cause), *place, *field)) from cause
+    except ConfigurationError:  # it says where
+        raise
+    except (ImportError, ValueError) as error:
+        field = _field_of(str(error), section)
+        if isinstance(error, ImportError):
+            field = ("provider" if issubclass(section, ModelSection) else "kind",)
+        elif isinstance(error, FieldError):
+            field = tuple(error.field.split(".", 1))
+        raise ConfigurationError(config.fault(str(error), *place, *field)) from error
 
 
 def _field_of(message: str, section: type[BaseModel]) -> tuple[str, ...]:
@@ -265,17 +240,7 @@ def _field_of(message: str, section: type[BaseModel]) -> tuple[str, ...]:
 
 
 def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Path) -> Any:
-    """Calls the class or function that `kind` names with the options, and checks what it returns.
-
-    Args:
-        part: "clusterer" or "policy".
-        kind: The name of an entry point, or "package.module:name", which Python looks for in `folder` last.
-        options: Keyword arguments.
-        folder: Of the configuration file.
-
-    Raises:
-        FieldError: If it cannot be imported or called, or is no such part.
-    """
+    """Calls the class or function that `kind` names with the options, and checks that it returns such a part."""
     label = f'{part} "{kind}"'
     create = _load_named(part, kind, folder, field="kind", wanted=f"a class or function that creates a {part}")
     _check_options(create, options, label)
@@ -345,17 +310,14 @@ class Configuration:
     policy: Policy
     settings: Config = field(repr=False)
 
-    def create_graph(self) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
+    def create_graph(self) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
         """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
 
         Raises:
             ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
-        parts: list[Any] = _all([partial(create, self.settings) for create in _OF_GRAPH])
-        graph: StateGraph[CoEState, None, CoEInput, CoEOutput] = _connect(
-            self.settings, self.agents, self.clusterer, self.policy, *parts
-        )
-        return graph
+        parts = _all([partial(create, self.settings) for create in _OF_GRAPH.values()])
+        return _connect(self.settings, self.agents, self.clusterer, self.policy, *parts)
 
 
 def load(path: str | Path) -> Configuration:
@@ -371,5 +333,7 @@ def load(path: str | Path) -> Configuration:
         >>> [agent.name for agent in config.agents], config.policy
         (['llama', 'qwen'], ThresholdPolicy(0.7, otherwise='abstain'))
     """
-    settings = load_config(Path(path))
-    return Configuration(create_agents(settings), create_clusterer(settings), create_policy(settings), settings)
+    settings = load_config(Path(path), more_faults=find_faults)
+    creates: list[_Create] = [create_agents, create_clusterer, create_policy]
+    agents, clusterer, policy = _all([partial(create, settings) for create in creates])
+    return Configuration(agents, clusterer, policy, settings)

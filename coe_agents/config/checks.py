@@ -5,16 +5,9 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from coe_agents.config.build import assemble, create_judge
-from coe_agents.config.schema import (
-    CalibratedConfig,
-    Config,
-    CustomPart,
-    EntailmentClusterer,
-    ModelSection,
-    RegimeConfig,
-    ThresholdConfig,
-)
+from coe_agents.config import schema
+from coe_agents.config.build import find_faults
+from coe_agents.config.schema import Config, ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import RegimePolicy
 
@@ -25,22 +18,17 @@ def check(config: Config) -> list[str]:
     Raises:
         ConfigurationError: If the configuration is invalid, with a line for each mistake.
     """
-    faults = [*_missing_folders(config), *_unreachable_regimes(config)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for create in (create_judge, assemble):
-            try:
-                create(config)
-            except ConfigurationError as error:
-                faults = [*str(error).splitlines(), *faults]
+        faults = find_all_faults(config)
     if faults:
         raise ConfigurationError("\n".join(faults))
     return [*(" ".join(str(warning.message).split()) for warning in caught), *_notes(config)]
 
 
-def is_folder(model: str) -> bool:
-    """Returns whether `model` is a local folder; if not, it is a hub id or the path of no folder."""
-    return Path(model).is_dir()
+def find_all_faults(config: Config) -> list[str]:
+    """Returns a line for each mistake: why its objects cannot be created, folders and regimes that do not exist."""
+    return [*find_faults(config), *_missing_folders(config), *_unreachable_regimes(config)]
 
 
 def _missing_folders(config: Config) -> Iterator[str]:
@@ -52,16 +40,16 @@ def _missing_folders(config: Config) -> Iterator[str]:
     ]
     for section, place in places:
         match section:
-            case EntailmentClusterer(model=model) | ModelSection(provider="transformers", model=model):
+            case schema.EntailmentClusterer(model=model) | ModelSection(provider="transformers", model=model):
                 is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
-                if is_path and not is_folder(model):
+                if is_path and not Path(model).is_dir():
                     message = f'the folder "{model}" does not exist. Correct the path, or use a hub id ("owner/name")'
                     yield config.fault(message, *place, "model")
 
 
 def _unreachable_regimes(config: Config) -> Iterator[str]:
     policy, n_agents = config.policy, len(config.agents)
-    if not isinstance(policy, RegimeConfig):
+    if not isinstance(policy, schema.RegimeConfig):
         return
     regimes = RegimePolicy(policy.aleatoric_threshold, policy.epistemic_threshold).unreachable(n_agents=n_agents)
     if regimes and n_agents == 1:
@@ -83,13 +71,13 @@ def _notes(config: Config) -> Iterator[str]:
     n_responses = (2**graph.max_rounds - 1) * sum(wanted or agent.n_samples for agent in config.agents)
     again: list[tuple[str, ...]]
     most = math.log(n_responses) if uniform and graph.divergence == "kl" else math.inf
-    if isinstance(policy, ThresholdConfig) and policy.max_coe >= most:
+    if isinstance(policy, schema.ThresholdConfig) and policy.max_coe >= most:
         message = f"CoE of {n_responses} responses is at most {most:.3f} nats, so this policy answers all but ties"
         yield config.fault(message, "policy", "max_coe")
-    if isinstance(policy, ThresholdConfig | CalibratedConfig):
+    if isinstance(policy, schema.ThresholdConfig | schema.CalibratedConfig):
         again = [("otherwise",)] if policy.otherwise == "another_round" else []
         escalates = policy.otherwise == "escalate"
-    elif isinstance(policy, CustomPart):
+    elif isinstance(policy, schema.CustomPart):
         again, escalates = [], True  # only its code knows
     else:
         again = [("actions", regime) for regime, action in policy.actions.items() if action == "another_round"]
@@ -97,7 +85,7 @@ def _notes(config: Config) -> Iterator[str]:
     if again and graph.max_rounds == 1:
         message = '"another_round" becomes "abstain", because max_rounds of [graph] is 1'
         yield config.fault(message, "policy", *again[0])
-    if graph.adaptive is not None and isinstance(policy, CalibratedConfig):
+    if graph.adaptive is not None and isinstance(policy, schema.CalibratedConfig):
         message = "a calibrated policy needs as many responses as at calibration, so all are sampled at once"
         yield config.fault(message, "graph", "adaptive")
     if config.escalation is not None and not escalates:

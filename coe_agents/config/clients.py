@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.embeddings import Embeddings
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from coe_agents.agents._requests.clients import create_model
 from coe_agents.config.schema import AgentConfig, ModelSection
 from coe_agents.extensions import did_you_mean
-from coe_agents.redaction import redact
+from coe_agents.redaction import may_be_key, redact
 from coe_agents.tinyworld import MODELS, model_folder
 
 LOCAL_PROVIDERS = ("transformers", "tinyworld")
@@ -38,17 +39,7 @@ def replicas_of(section: AgentConfig) -> list[AgentConfig]:
 
 
 def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[str, Any] | None = None) -> BaseChatModel:
-    """Returns the chat model of a section, at its first address.
-
-    Args:
-        section: The section of an agent, a clusterer, an arbiter or a judge.
-        owner: The owner of the model, for error messages.
-        defaults: Options of the model that the section may override.
-
-    Raises:
-        FieldError: If it cannot be created.
-        ImportError: If a local model's packages are not installed.
-    """
+    """Returns the chat model of a section, at its first address; the section's options override `defaults`."""
     options = {**(defaults or {}), **section.options}
     if section.provider in LOCAL_PROVIDERS:
         return _local(section, options, owner)
@@ -58,35 +49,22 @@ def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[st
             'a pipeline of "huggingface" returns one sample per request and no log-probabilities. '
             'Set provider = "transformers", which runs the same models',
         )
-    key = _key(section, owner)
-    options |= _access(section, key)
     name = f"{section.provider}:{section.model}"
-    return _create_client(
-        lambda: create_model(name, options), provider=section.provider, key=key, owner=owner, lists="init_chat_model"
-    )
+    return _connect(section, owner, options, lambda **given: create_model(name, given), lists="init_chat_model")
 
 
 def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
-    """Returns the embeddings of a section; those of "huggingface" load their model at once.
-
-    Raises:
-        FieldError: If they cannot be created.
-        ImportError: If langchain is not installed.
-    """
+    """Returns the embeddings of a section; those of "huggingface" load their model at once."""
     try:
         from langchain.embeddings import init_embeddings
     except ModuleNotFoundError as error:
         raise ImportError(f'the embeddings of {owner} need langchain; pip install "coe-agents[openai]"') from error
-    key = _key(section, owner)
-    options = {**section.options, **_access(section, key)}
+    options = dict(section.options)
     if section.provider == "openai" and section.base_url:
         # otherwise the client would send token ids, in an encoding that it downloads
         options.setdefault("check_embedding_ctx_length", False)
-
-    def create() -> Embeddings:
-        return init_embeddings(section.model, provider=section.provider, **options)
-
-    return _create_client(create, provider=section.provider, key=key, owner=owner, lists="init_embeddings")
+    create = partial(init_embeddings, section.model, provider=section.provider)
+    return _connect(section, owner, options, create, lists="init_embeddings")
 
 
 def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> BaseChatModel:
@@ -111,46 +89,43 @@ def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> Bas
         raise FieldError("options", f"{owner} cannot be created: {_describe(error)}") from error
 
 
-def _access(section: ModelSection, key: str | None) -> dict[str, str]:
-    """Returns the options for the address and the key of the server."""
-    access: dict[str, str] = {}
-    if section.base_url:
-        access["base_url"] = section.base_url[0]
-        access["api_key"] = "none"  # otherwise the client would send the user's own key there
-    if key:
+def _connect(
+    section: ModelSection, owner: str, options: Mapping[str, Any], create: Callable[..., _Client], *, lists: str
+) -> _Client:
+    """Calls `create` with the options, the server's address and its key; `lists` is LangChain's function.
+
+    An invalid provider or option becomes an error of its field.
+    """
+    # without a key of its own for an address, the client would send the user's own key there
+    access = {"base_url": section.base_url[0], "api_key": "none"} if section.base_url else {}
+    secrets = set[str]()
+    if section.api_key_env is not None:
+        key = os.environ.get(section.api_key_env, "")
+        variable = f'the environment variable "{section.api_key_env}" of {owner} must hold a key'
+        if not key and may_be_key(section.api_key_env):
+            message = (
+                f"must be the NAME of an environment variable of {owner}; got text that is not shown, as it may be"
+            )
+            raise FieldError("api_key_env", f"{message} the key itself. Put the key into a variable, and name that")
+        if not key:
+            raise FieldError("api_key_env", f"{variable}; it is not set. Export it")
+        if not key.isascii() or not key.isprintable() or " " in key:
+            message = f"{variable}; it has blanks or other characters that no key contains. Export it again"
+            raise FieldError("api_key_env", message)
         access["api_key"] = key
-    return access
-
-
-def _key(section: ModelSection, owner: str) -> str | None:
-    if section.api_key_env is None:
-        return None
-    key = os.environ.get(section.api_key_env, "")
-    variable = f'the environment variable "{section.api_key_env}" of {owner} must hold a key'
-    if not key:
-        raise FieldError("api_key_env", f"{variable}; it is not set. Export it")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise FieldError(
-            "api_key_env", f"{variable}; it has blanks or other characters that no key contains. Export it again"
-        )
-    return key
-
-
-def _create_client(create: Callable[[], _Client], *, provider: str, key: str | None, owner: str, lists: str) -> _Client:
-    """Calls `create`; an invalid provider or option becomes an error of its field. `lists` is LangChain's function."""
+        secrets.add(key)
     try:
-        return create()
+        return create(**{**options, **access})
     except Exception as error:
         field = "options" if isinstance(error, ValidationError | TypeError) else "provider"
         described = _describe(error)
         if field == "provider" and isinstance(error, ValueError):
             # LangChain's message lists its providers
             supported = re.findall(r"[\w-]+", str(error).partition("\nSupported providers")[2])
-            near = did_you_mean(provider, [*LOCAL_PROVIDERS, *supported])
+            near = did_you_mean(section.provider, [*LOCAL_PROVIDERS, *supported])
             described += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
             described += f". {near}" if near else ""
-        message = redact(f"{owner} cannot be created: {described}", {key} if key else ())
-        raise FieldError(field, message) from error
+        raise FieldError(field, redact(f"{owner} cannot be created: {described}", secrets)) from error
 
 
 def _describe(error: Exception) -> str:

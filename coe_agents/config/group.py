@@ -1,12 +1,11 @@
 """Owns the agents of a sampling run: how they are asked, and which of their settings the run stores."""
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import coe_agents
-from coe_agents.agents import ModelAgent, ask_p_false, ask_verbal_confidence
+from coe_agents.agents import ask_p_false, ask_verbal_confidence
 from coe_agents.clustering import answer_kind
 from coe_agents.config.build import create_agents
 from coe_agents.config.clients import default_at_once
@@ -16,31 +15,24 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Annotate, Ask, Participant
 from coe_agents.policy.measurement import response_text
 from coe_agents.prompts import quote
-from coe_agents.redaction import redact, secrets_of
+from coe_agents.redaction import redact_all, secrets_of
 from coe_agents.tinyworld import tinyworld_agents
 from coe_agents.types import AgentReply, AgentRequest, Response
 
 SelfCheck = Literal["p_false", "verbal_conf"]
+_STORED = ["name", "n_samples", "temperature", "seed", "max_tokens", "system_prompt", "max_response_chars", "on_greedy"]
 _SELF_CHECKS = {"p_false": ask_p_false, "verbal_conf": ask_verbal_confidence}
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The agents of a run.
-
-    Attributes:
-        participants: The agents, as the runner needs them.
-        ask: Asks one agent a question.
-        annotate: Asks one agent about its own answers; None without self-checks.
-        settings: All settings on which responses depend, without keys and addresses.
-        secrets: Strings that no error may contain.
-    """
+    """The agents of a run, as the runner needs them."""
 
     participants: tuple[Participant, ...]
     ask: Ask
-    annotate: Annotate | None
-    settings: dict[str, Any]
-    secrets: frozenset[str]
+    annotate: Annotate | None  # asks an agent about its own answers; None without self-checks
+    settings: dict[str, Any]  # all on which responses depend, without keys and addresses
+    secrets: frozenset[str]  # strings that no error may contain
 
 
 def create_group(
@@ -56,7 +48,7 @@ def create_group(
     """Returns the agents of a configuration, or tinyworld's; those without a seed of their own take `seed`.
 
     Args:
-        config: The configuration.
+        config: None for tinyworld.
         prompts: The prompt of each question, by id.
         seed: For the responses of agents without one.
         at_once: Concurrent questions to each server of an agent; by default 8, and 1 for a model in this process: the
@@ -64,9 +56,6 @@ def create_group(
         n_sharing: Number of processes, including this one, that ask the same servers at the same time.
         self_checks: Fields of the samples that each agent fills by answering about its own answers.
         passages: Whether self-checks show the passage of a question.
-
-    Raises:
-        ConfigurationError: If an agent cannot be created, or two have the same name.
     """
     if config is None:
         agents = tinyworld_agents(seed=seed)
@@ -94,44 +83,24 @@ def create_group(
         for field in self_checks:
             results = {
                 answer: await _SELF_CHECKS[field](by_name[name], shown, answer)
-                if answer_kind(answer) == "answer"
-                else None
                 for answer in dict.fromkeys(answers)
+                if answer_kind(answer) == "answer"
             }
             for row, answer in zip(rows, answers, strict=True):
-                row[field] = results[answer]
+                row[field] = results.get(answer)
 
-    settings: dict[str, Any] = {
-        "coe_agents": coe_agents.__version__,
-        "agents": [{**_sampling(agent), **model} for agent, model in zip(agents, models, strict=True)],
-    }
+    participants, stored = list[Participant](), list[dict[str, Any]]()
+    for agent, model in zip(agents, models, strict=True):
+        n_at_once = (at_once or default_at_once(model["provider"])) * agent.n_servers // n_sharing
+        participants.append(Participant(agent.name, agent.n_samples, max(1, n_at_once)))
+        stored.append({**{name: getattr(agent, name) for name in _STORED}, **model})
+    settings: dict[str, Any] = {"coe_agents": coe_agents.__version__, "agents": stored}
     if self_checks:
         settings["self_checks"] = list(self_checks)
     return Group(
-        participants=tuple(
-            Participant(
-                agent.name,
-                agent.n_samples,
-                max(1, (at_once or default_at_once(model["provider"])) * agent.n_servers // n_sharing),
-            )
-            for agent, model in zip(agents, models, strict=True)
-        ),
+        participants=tuple(participants),
         ask=ask,
         annotate=annotate if self_checks else None,
-        settings=json.loads(redact(json.dumps(settings), secrets)),
+        settings=redact_all(settings, secrets),
         secrets=secrets,
     )
-
-
-def _sampling(agent: ModelAgent) -> dict[str, Any]:
-    names = [
-        "name",
-        "n_samples",
-        "temperature",
-        "seed",
-        "max_tokens",
-        "system_prompt",
-        "max_response_chars",
-        "on_greedy",
-    ]
-    return {name: getattr(agent, name) for name in names}

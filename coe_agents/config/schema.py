@@ -1,9 +1,12 @@
 """Owns the configuration file: its fields, their checks, and errors that name the line at fault."""
 
+import copy
+import math
 import re
-import tomllib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -20,9 +23,11 @@ from pydantic import (
     field_validator,
 )
 
+from coe_agents.documents import parse_toml
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, find_registered
-from coe_agents.rounds import MOST_SAMPLES, AdaptiveSampling
+from coe_agents.redaction import redact, secrets_of
+from coe_agents.rounds import MOST_ROUNDS, MOST_SAMPLES, AdaptiveSampling
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
@@ -32,10 +37,24 @@ _VARIABLE = 'an environment variable with "api_key_env"'
 _REFERENCE = '"package.module:name"'
 
 
-def _check_no_key(options: dict[str, Any]) -> dict[str, Any]:
+def _check_options(options: dict[str, Any]) -> dict[str, Any]:
     if keys := [name for name in options if name.lower().endswith("api_key")]:
         raise ValueError(f'"{keys[0]}": the file must not contain a key. Name {_VARIABLE}')
+    for name, value in options.items():
+        if not _is_json(value):
+            raise ValueError(
+                f'"{name}" must be text, a finite number, true or false, or a list or table of them; '
+                f"got {type(value).__name__}. Put a date in quotes"
+            )
     return options
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return math.isfinite(value) if isinstance(value, float) else isinstance(value, str | int)
 
 
 def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
@@ -44,19 +63,20 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
     def check(name: str) -> str:
         if name in built_in or find_extension(part, name):
             return name
-        raise ValueError(_unknown(part, built_in, name))
+        raise ValueError(describe_unknown(part, built_in, name))
 
     return check
 
 
-def _unknown(part: str, built_in: Sequence[str], name: object) -> str:
+def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
+    """Returns which names the part can have, the built-in ones first, and the one that is near."""
     known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
     message = f"must be one of {', '.join(map(repr, known))}, or {_REFERENCE}; got {name!r}"
     near = did_you_mean(str(name), known)
     return f"{message}. {near}" if near else message
 
 
-_Options = Annotated[dict[str, Any], AfterValidator(_check_no_key)]
+_Options = Annotated[dict[str, Any], AfterValidator(_check_options)]
 
 
 class _Section(BaseModel):
@@ -202,7 +222,7 @@ class AdaptiveConfig(_Section):
 class GraphConfig(_Section):
     """The options of `create_coe_graph`."""
 
-    max_rounds: int = Field(default=1, ge=1)
+    max_rounds: int = Field(default=1, ge=1, le=MOST_ROUNDS)
     token_budget: int | None = Field(default=None, ge=1)
     deadline: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     strategies: dict[Regime, Literal["resample", "diversify", "debate", "clarify"]] = Field(default_factory=dict)
@@ -211,9 +231,11 @@ class GraphConfig(_Section):
     coordination: Annotated[str, AfterValidator(_name_of("solver", tuple(SOLVERS)))] | None = None
     weighting: Literal["auto", "frequency", "probability"] = "auto"
     divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
+    history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
 
 
+_STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
 _KINDS = {
     "clusterer": ("entailment", "llm", "embedding", "normalized"),
     "policy": ("threshold", "regime", "calibrated"),
@@ -286,8 +308,13 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
 }
 
 
-def load_config(path: Path) -> Config:
+def load_config(path: Path, *, more_faults: Callable[[Config], list[str]] | None = None) -> Config:
     """Reads and checks a TOML file.
+
+    Args:
+        path: Of the file.
+        more_faults: Returns what later checks find in a configuration, a line for each. If the file is invalid, it is
+            called with the valid sections, so that all mistakes are reported at once.
 
     Raises:
         ConfigurationError: If it cannot be read, is not TOML, or is invalid; the message names file and line.
@@ -299,22 +326,74 @@ def load_config(path: Path) -> Config:
             f"{path} cannot be read: {error}", hint='Check the path; "coe-agents config init" writes an example'
         ) from error
     try:
-        config = Config.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(
-            f"{path} is not TOML: {error}", hint="Put strings in quotes and table names in brackets"
-        ) from error
+        table = parse_toml(text)
+    except ValueError as error:
+        hint = "Put strings in quotes and table names in brackets"
+        if re.search("overwrite|twice", str(error)):
+            hint = "Write each field and each table once; the table of an agent begins with [[agents]]"
+        raise ConfigurationError(f"{path} is not TOML: {error}", hint=hint) from error
+    try:
+        config = Config.model_validate(table)
     except ValidationError as error:
         faults = []
         for fault in error.errors():
             tag = fault["type"].startswith("union_tag")
             place = (*fault["loc"], "kind") if tag else fault["loc"]
             faults.append(_fault(path, text, place, _describe(fault, place)))
+        if more_faults is not None:
+            valid = _valid_part(table, [dict(fault) for fault in error.errors()])
+            valid._path, valid._text = path, text
+            with warnings.catch_warnings(action="ignore"):  # they may be about our own sections
+                faults += [fault for fault in more_faults(valid) if fault not in faults]
+        secrets = secrets_of(SimpleNamespace(**table))
+        faults = [redact(fault, secrets) for fault in faults]
         raise ConfigurationError(
             "\n".join(faults), hint='"coe-agents config init" writes an example of every field'
         ) from error
     config._path, config._text = path, text
     return config
+
+
+def _valid_part(table: Mapping[str, Any], faults: Sequence[Mapping[str, Any]]) -> Config:
+    """Returns the configuration without what is faulty, for later checks.
+
+    A faulty field on which no model depends is left out; else a section of ours stands in for the faulty one.
+    """
+    rest = copy.deepcopy(dict(table))
+    for fault in faults:
+        if _is_harmless(str(fault["loc"][-1])):
+            _drop(rest, fault["loc"])
+    faulty: list[tuple[str | int, ...]] = []
+    try:
+        Config.model_validate(rest)
+    except ValidationError as error:
+        faulty = [fault["loc"] for fault in error.errors()]
+    names, places = {name for name, *_ in faulty}, {loc[1] for loc in faulty if loc[0] == "agents" and len(loc) > 1}
+    agents = rest.get("agents") or [None]
+    if not isinstance(agents, list) or agents == [None]:
+        agents, places = [None], {0}
+    sections = {name: value for name, value in rest.items() if name in Config.model_fields and name not in names}
+    sections["agents"] = [
+        {"name": f"agent {place}", **_STAND_IN} if place in places else agent for place, agent in enumerate(agents)
+    ]
+    policy = {"kind": "threshold", "max_coe": 0.5}
+    return Config.model_validate({"clusterer": {"kind": "normalized"}, "policy": policy, **sections})
+
+
+def _is_harmless(field: str) -> bool:
+    """Returns whether a section without this field names the same model, and needs no other key."""
+    return not field.endswith("key") and not did_you_mean(field, ModelSection.model_fields)
+
+
+def _drop(table: Any, location: Sequence[str | int]) -> None:
+    holder = table
+    for part in location[:-1]:
+        if isinstance(holder, list):
+            holder = holder[int(part)]
+        elif part in holder:  # else it is the tag of a union
+            holder = holder[part]
+    if isinstance(holder, dict):
+        holder.pop(location[-1], None)
 
 
 def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
@@ -325,7 +404,7 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             return f'required field is missing. Add "{name}"'
         case "union_tag_invalid":
             part = str(place[0])
-            return _unknown(part, _KINDS[part], fault["input"]["kind"])
+            return describe_unknown(part, _KINDS[part], fault["input"]["kind"])
         case "literal_error":
             near = did_you_mean(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
             return f"{message}. {near}" if near else message
@@ -340,6 +419,8 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
         case "int_parsing" | "float_parsing" | "bool_parsing":  # the text is not shown: it may be a key
             wanted = "true or false" if fault["type"] == "bool_parsing" else "a number"
             return f"{message}; got other text. Write {wanted}, without quotes"
+        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
+            return f"{message}; got {fault['input']}"  # a number
     return message
 
 
@@ -374,12 +455,8 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
 
 
 def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> str:
-    return f"{path}:{line_of(text, place)}: {_join_place(place)}: {message}"
-
-
-def _join_place(location: Sequence[str | int]) -> str:
-    parent = _SECTIONS.get((str(location[0]),), Config) if location else Config
-    # a union's tag is not a field
-    if len(location) > 2 and tuple(location[:2]) in _SECTIONS and location[1] not in parent.model_fields:
-        location = (location[0], *location[2:])
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".") or "the file"
+    line = line_of(text, place)
+    if len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS:  # a union's tag is not a field
+        place = (place[0], *place[2:])
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "the file"
+    return f"{path}:{line}: {field}: {message}"

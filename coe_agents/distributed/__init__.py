@@ -8,8 +8,9 @@ from typing import Any
 
 from coe_agents._deprecated import find_renamed
 from coe_agents.distributed.cluster import Pool, cluster, n_nodes
-from coe_agents.distributed.sampling import Group, SampleParts, sample
+from coe_agents.distributed.sampling import SampleParts, sample
 from coe_agents.distributed.scoring import score
+from coe_agents.evaluation.runner import Group
 
 __all__ = ["Group", "Pool", "SampleParts", "cluster", "n_nodes", "sample", "score"]
 

@@ -26,12 +26,7 @@ Work = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The actors that share the work.
-
-    Attributes:
-        n_actors: How many; each takes one CPU, and one part at a time.
-        n_gpus: The GPUs of each; 0.5 lets two share one.
-    """
+    """The actors that share the work. Each takes one CPU, one part at a time, and `n_gpus`; 0.5 lets two share one."""
 
     n_actors: int
     n_gpus: float = 0.0
@@ -80,10 +75,8 @@ def n_nodes() -> int:
 def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) -> Iterator[Part]:
     """Yields the result of each part once, in the order in which they finish.
 
-    Args:
-        parts: The inputs. They wait in Ray's object store, which spills to disk what does not fit.
-        create: Called once in every actor, with its first part.
-        pool: The actors. One that is killed is replaced, and its part is tried again.
+    The inputs wait in Ray's object store, which spills to disk what does not fit. `create` is called once in every
+    actor, with its first part. An actor that is killed is replaced, and its part is tried again.
 
     Raises:
         CoEError: Or ValueError, ImportError or OSError, as the work or `create` raised it.
@@ -166,24 +159,22 @@ class Actor:
         return _table(part["part"], content)
 
 
-_BUILT_IN = (ValueError, ImportError, OSError)
+_BUILT_IN = {kind.__name__: kind for kind in (ValueError, ImportError, OSError)}
 
 
 def _to_json(error: Exception) -> str:
     if isinstance(error, CoEError):
         return json.dumps([type(error).__name__, Exception.__str__(error), error.hint])
-    for kind in _BUILT_IN:
+    for name, kind in _BUILT_IN.items():
         if isinstance(error, kind):
-            return json.dumps([kind.__name__, str(error), ""])
+            return json.dumps([name, str(error), ""])
     return json.dumps([StoreError.__name__, f"{type(error).__name__}: {error}", "Finished parts are kept"])
 
 
 def _from_json(encoded: str) -> Exception:
     name, message, hint = json.loads(encoded)
-    if hasattr(errors, name):
-        error: CoEError = getattr(errors, name)(message, hint=hint)
-        return error
-    return next(kind for kind in _BUILT_IN if kind.__name__ == name)(message)
+    error: Exception = getattr(errors, name)(message, hint=hint) if hasattr(errors, name) else _BUILT_IN[name](message)
+    return error
 
 
 def _table(number: int, content: bytes, error: str | None = None) -> Any:

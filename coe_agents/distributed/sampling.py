@@ -3,19 +3,19 @@
 import asyncio
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.runner import Annotate, Ask, Participant, units_of
+from coe_agents.evaluation.runner import Group, Participant, units_of
 from coe_agents.evaluation.runner import sample as sample_all
 from coe_agents.evaluation.samples.folder import run_folder, write
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
@@ -24,31 +24,11 @@ from coe_agents.evaluation.samples.store import Unit, is_whole
 Rows = Sequence[Mapping[str, Any]]
 
 
-class Group(Protocol):
-    """The agents, as an actor has them; see `coe_agents.evaluation.runner.sample`."""
-
-    @property
-    def participants(self) -> Sequence[Participant]: ...
-    @property
-    def ask(self) -> Ask: ...
-    @property
-    def annotate(self) -> Annotate | None: ...
-    @property
-    def secrets(self) -> Collection[str]: ...
-
-
 class SampleParts:
     """The samples of one run, in one file for each `size` questions; use it as a context manager.
 
-    A file holds every unit of its questions, once: its responses, or a failure, which is asked again.
-
-    Args:
-        folder: The run's; made if it is not there.
-        settings: As `Store` has them.
-        questions: In the order of the files.
-        agents: Who is asked.
-        size: Questions a file.
-        numbers: What samples have beyond the fields of all; each a number or null.
+    A file holds every unit of its questions, once: its responses, or a failure, which is asked again. `settings` are as
+    in `Store`. `numbers` names what samples have beyond the fields of all; each is a number or null.
 
     Raises:
         ConfigurationError: On entering, if the folder holds a run with other settings; the message says which.
@@ -162,13 +142,9 @@ def sample(
 ) -> None:
     """Asks every agent what is missing, on the cluster that `cluster` joined.
 
-    Args:
-        parts: What is asked, and where it is kept.
-        prompts: What each agent is asked, by question id.
-        create: Makes the agents in each actor, from the prompts of the part it has; Ray carries it there, so it holds
-            no key. The actors ask at the same time, each of them `at_once` questions.
-        pool: The actors.
-        on_unit: Called for what a part adds, when it is kept.
+    `create` makes the agents in each actor, from the prompts of the part it has, by question id; Ray carries it there,
+    so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit` is called for what
+    a part adds, when it is kept.
 
     Raises:
         StoreError: If the cluster failed, or something is missing or there twice at the end; finished parts are kept.
@@ -194,12 +170,8 @@ class _Asking:
         questions = [Question(**{**each, "references": tuple(each["references"])}) for each in part["questions"]]
         self._prompts.clear()
         self._prompts.update(part["prompts"])
-        group = self._group
-        held = _Held(units_of(questions, group.participants), part["kept"])
-        asking = sample_all(
-            questions, group.participants, group.ask, held, annotate=group.annotate, secrets=group.secrets
-        )
-        self._runner.run(asking)
+        held = _Held(units_of(questions, self._group.participants), part["kept"])
+        self._runner.run(sample_all(questions, self._group, held))
         return to_parquet(held.rows(), part["columns"])
 
 

@@ -47,19 +47,15 @@ def score(
 ) -> Scores:
     """Scores every question on the cluster that `cluster` joined; the result is that of `coe_agents.evaluation.score`.
 
-    Args:
-        questions: As `Samples` gives them, one at a time.
-        create: Called once in each actor, where it loads the models; Ray sends it there. Estimators that it passes
-            beyond the installed ones are ignored.
-        folder: Where the rows are kept; repeat the call to resume there.
-        settings: All that the rows depend on, as `Store` has them, the samples among it.
-        pool: The actors.
-        weighting: As in `coe_agents.evaluation.score`.
-        size: Questions with a response in a file: a multiple of `BATCH`, so that a model sees the batches that it would
-            see on one machine, and returns the same to the last bit.
-        criterion: The name of the criterion of correctness.
-        clusterer: The name of the clusterer.
-        on_question: Called for every question, when it is kept.
+    The questions are read one at a time. The rows are kept in `folder`; repeat the call to resume there.
+
+    - `create` is called once in each actor, where it loads the models; Ray sends it there. Estimators that it passes
+      beyond the installed ones are ignored.
+    - `settings` holds all that the rows depend on, as `Store` has them, the samples among it. `criterion` and
+      `clusterer` are names.
+    - `size` is how many questions with a response a file has: a multiple of `BATCH`, so that a model sees the batches
+      that it would see on one machine, and returns the same to the last bit.
+    - `on_question` is called for every question, when it is kept.
 
     Raises:
         ValueError: If `size` is not a multiple of `BATCH`, or as `coe_agents.evaluation.score`.
@@ -88,16 +84,13 @@ def score(
             else:
                 yield number, zlib.compress(json.dumps([asdict(question) for question in part]).encode())
 
-    def kept() -> Iterator[ScoredQuestion]:
-        for number in range(len(ids)):
-            yield from (_from_row(row, names) for row in rows_of(part_file(folder, number)))
-
     with run_folder(folder, {**settings, "partition_size": size}, holds=part_file(folder, 0).name):
         for number, content in work_through(iter_pending(), partial(_Scoring, create, weighting, names), pool):
             _check(BytesIO(content), ids[number])
             write(part_file(folder, number), content)
             report_part(number)
-        return to_scores(kept(), criterion=criterion, clusterer=clusterer, weighting=weighting, estimators=names)
+        kept = (_from_row(row, names) for number in range(len(ids)) for row in rows_of(part_file(folder, number)))
+        return to_scores(kept, criterion=criterion, clusterer=clusterer, weighting=weighting, estimators=names)
 
 
 class _Scoring:

@@ -125,24 +125,13 @@ def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> di
 def to_failure(error: Exception, secrets: set[str]) -> Failure:
     """Returns an error of a model or its client without secrets, with its remedy."""
     message = error.args[0] if isinstance(error, CoEError) else error  # the hint is the remedy
-    text = clean(redact(f"{type(error).__name__}: {message}", secrets))
-    return Failure(
-        error=text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…",
-        remedy=clean(redact(remedy_for(error), secrets)),
-    )
+    text = clean(redact(f"{type(error).__name__}: {message}", secrets), _LONGEST)
+    return Failure(error=text, remedy=clean(redact(remedy_for(error), secrets)))
 
 
 _FIELDS = ("root", "max_model_len")
 """Fields of a model, other than its name, that vLLM reports."""
 _SERVER_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """The models of a server, and the fields of the one that an agent uses."""
-
-    models: tuple[str, ...]
-    fields: Mapping[str, Any]
 
 
 def other_models(config: Config) -> Iterator[str]:
@@ -155,24 +144,24 @@ def other_models(config: Config) -> Iterator[str]:
             continue
         servers = zip(agent.base_url, replicas_of(agent), strict=True)
         offers = all_within(_SERVER_SECONDS + 1, {address: partial(_offer, replica) for address, replica in servers})
-        offered = {address: offer for address, offer in offers.items() if offer is not None}
-        for address, offer in offered.items():
-            if agent.model not in offer.models:
-                others = ", ".join(offer.models[:5]) or "nothing"
+        offered = {address: models for address, models in offers.items() if models is not None}
+        for address, models in offered.items():
+            if agent.model not in models:
+                others = ", ".join([*models][:5]) or "nothing"
                 yield f"agent {agent.name}: {address} does not offer {agent.model}, but {others}"
         for field in _FIELDS:
-            values = {address: offer.fields[field] for address, offer in offered.items() if field in offer.fields}
+            values = {address: models.get(agent.model, {}).get(field) for address, models in offered.items()}
+            values = {address: value for address, value in values.items() if value}
             if len(set(map(str, values.values()))) > 1:
                 listed = ", ".join(f"{value} at {address}" for address, value in values.items())
                 yield f"agent {agent.name}: its servers seem to have different models; {field} is {listed}"
 
 
-def _offer(section: AgentConfig) -> _Offer | None:
+def _offer(section: AgentConfig) -> dict[str, dict[str, Any]] | None:
+    """Returns the fields of each model of a server, by name; None for a server that does not list its models."""
     model: Any = create_chat_model(section, owner=f'agent "{section.name}"')
     try:
         client = model.root_client.with_options(timeout=_SERVER_SECONDS, max_retries=0)
-        listed = {str(entry.id): entry.to_dict() for entry in client.models.list()}
+        return {str(entry.id): entry.to_dict() for entry in client.models.list()}
     except Exception:  # the probe that samples there reports a server that is down
         return None
-    fields = listed.get(section.model, {})
-    return _Offer(tuple(listed), {name: fields[name] for name in _FIELDS if fields.get(name)})

@@ -74,11 +74,7 @@ class Examination:
 
 
 def examine(config: Config | None, *, timeout: float) -> Examination:
-    """Probes the clusterer and all agents, at each of their servers, at once, each for at most `timeout` seconds.
-
-    Raises:
-        ConfigurationError: If the configuration is invalid.
-    """
+    """Probes the clusterer and all agents, at each of their servers, at once, each for at most `timeout` seconds."""
     if config is not None:
         check(config)
     agents = _agents(config)
@@ -86,23 +82,29 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     clustering, probe = probe_of(clusterer) or ("", None)
 
     tasks: dict[str, Any] = {
-        f"agent {name}": partial(agent_probes.probe_agent, agent) for name, (agent, _) in agents.items()
+        f"agent {name}": partial(agent_probes.probe_agent, agent) for name, (agent, *_) in agents.items()
     }
     if probe is not None:
         tasks[clustering] = probe
     found = agent_probes.all_within(timeout, tasks)
-    late = {name for name, result in found.items() if result is None}
-    results = {name: _late(timeout) if result is None else result for name, result in found.items()}
+    late = Failure(
+        error=f"no reply within {timeout:g} s",
+        remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
+    )
+    results = {name: late if result is None else result for name, result in found.items()}
 
-    places = {f"agent {name}": address for name, (_, address) in agents.items()}
+    places = {f"agent {name}": address for name, (_, address, _) in agents.items()}
+    single = {f"agent {name}" for name, (*_, is_single) in agents.items() if is_single}
     if config is not None:
         places[clustering] = "".join(getattr(config.clusterer, "base_url", ()))
     needs_logprobs = config is not None and config.graph.weighting == "probability"
     problems, notes = list[Problem](), list[str]()
     for part, result in results.items():
         place = f"{part} at {places[part]}" if places.get(part) and not part.endswith(places[part]) else part
-        problems += _problems(place, result, needs_logprobs=needs_logprobs)
-        notes += _notes(part, result)
+        named = f"{place} {result.model}" if isinstance(result, EntailmentReport | EmbeddingReport) else place
+        faults = _faults(result, needs_logprobs=needs_logprobs, is_single=part in single)
+        problems += [Problem(part=named, error=fault.error, remedy=fault.remedy) for fault in faults]
+        notes += _notes(part, result, is_single=part in single)
     if config is not None:
         notes += other_models(config)
     reports = {name: None if isinstance(result, Failure) else result for name, result in results.items()}
@@ -114,21 +116,28 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         device=", ".join(devices) or "none: no model runs in this process",
         problems=problems,
         notes=notes,
-        late=bool(late),
+        late=late in results.values(),
     )
 
 
-def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str]]:
-    """Returns an agent for each server, and its address, by name; with several servers the name has the address."""
+def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str, bool]]:
+    """Returns by name, for each server, an agent, the address, and whether the group takes one response a round.
+
+    With several servers the name has the address.
+    """
     n_samples = agent_probes.N_SAMPLES
     if config is None:
-        return {agent.name: (agent, "") for agent in tinyworld_agents(n_samples=n_samples)}
+        return {agent.name: (agent, "", False) for agent in tinyworld_agents(n_samples=n_samples)}
     sections = [(agent, replica) for agent in config.agents for replica in replicas_of(agent)]
     each = config.model_copy(update={"agents": [replica for _, replica in sections]})
     found = {}
     for (section, replica), agent in zip(sections, create_agents(each, n_samples=n_samples), strict=True):
         address = "".join(replica.base_url)
-        found[f"{agent.name} at {address}" if len(section.base_url) > 1 else agent.name] = agent, address
+        found[f"{agent.name} at {address}" if len(section.base_url) > 1 else agent.name] = (
+            agent,
+            address,
+            section.n_samples == 1,
+        )
     return found
 
 
@@ -143,38 +152,27 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def _late(timeout: float) -> Failure:
-    return Failure(
-        error=f"no reply within {timeout:g} s",
-        remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
-    )
-
-
-def _problems(place: str, result: Any, *, needs_logprobs: bool) -> Iterator[Problem]:
+def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[Failure]:
     if isinstance(result, Failure):
-        yield Problem(part=place, error=result.error, remedy=result.remedy)
+        yield result
     elif isinstance(result, EntailmentReport):
-        yield from _entailment_problems(place, result)
+        yield from _entailment_faults(result)
     elif isinstance(result, EmbeddingReport):
-        yield from _embedding_problems(place, result)
+        yield from _embedding_faults(result)
     else:
-        if result.ignores_temperature and result.on_greedy == "exclude":
-            yield Problem(part=place, error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
+        if result.ignores_temperature and result.on_greedy == "exclude" and not is_single:
+            yield Failure(error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
         if result.n_empty == result.n_returned:
-            yield Problem(
-                part=place,
-                error="all its responses are empty",
-                remedy='Raise "max_tokens": a model that reasons may spend them all before it answers',
-            )
+            remedy = 'Raise "max_tokens": a model that reasons may spend them all before it answers'
+            yield Failure(error="all its responses are empty", remedy=remedy)
         if needs_logprobs and result.logprobs != "all":
-            yield Problem(
-                part=place,
+            yield Failure(
                 error='it returns no log-probabilities, but weighting = "probability" needs them',
                 remedy='Set weighting = "auto", or use a server that returns them',
             )
 
 
-def _entailment_problems(place: str, report: EntailmentReport) -> Iterator[Problem]:
+def _entailment_faults(report: EntailmentReport) -> Iterator[Failure]:
     wrong = None
     if report.entailed.label != "entailment":
         wrong = f'"{PREMISE}" entails "{ENTAILED}", but the model says {report.entailed.label}'
@@ -186,32 +184,23 @@ def _entailment_problems(place: str, report: EntailmentReport) -> Iterator[Probl
     if report.n_unclear:
         wrong = f"for {report.n_unclear} of 2 pairs the model states none of the labels, so they count as neutral"
     if wrong:
-        yield Problem(part=f"{place} {report.model}", error=wrong, remedy=remedy)
+        yield Failure(error=wrong, remedy=remedy)
 
 
-def _embedding_problems(place: str, report: EmbeddingReport) -> Iterator[Problem]:
-    part, threshold = f"{place} {report.model}", f"the threshold of {report.threshold:g}"
+def _embedding_faults(report: EmbeddingReport) -> Iterator[Failure]:
+    same, other, threshold = f"{report.paraphrase:.3f}", f"{report.other:.3f}", f"the threshold of {report.threshold:g}"
     if report.paraphrase <= report.other:
-        yield Problem(
-            part=part,
-            error=f"another answer ({report.other:.3f}) is as similar as a paraphrase ({report.paraphrase:.3f})",
-            remedy='No threshold separates them. Use another model, or kind = "entailment"',
-        )
+        remedy = 'No threshold separates them. Use another model, or kind = "entailment"'
+        yield Failure(error=f"another answer ({other}) is as similar as a paraphrase ({same})", remedy=remedy)
     elif report.paraphrase < report.threshold:
-        yield Problem(
-            part=part,
-            error=f"a paraphrase has a cosine of {report.paraphrase:.3f}, below {threshold}",
-            remedy=f"Lower the threshold; another answer has {report.other:.3f}",
-        )
+        remedy = f"Lower the threshold; another answer has {other}"
+        yield Failure(error=f"a paraphrase has a cosine of {same}, below {threshold}", remedy=remedy)
     elif report.other >= report.threshold:
-        yield Problem(
-            part=part,
-            error=f"another answer has a cosine of {report.other:.3f}, not below {threshold}",
-            remedy=f"Raise the threshold; a paraphrase has {report.paraphrase:.3f}",
-        )
+        remedy = f"Raise the threshold; a paraphrase has {same}"
+        yield Failure(error=f"another answer has a cosine of {other}, not below {threshold}", remedy=remedy)
 
 
-def _notes(part: str, result: Any) -> Iterator[str]:
+def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
     if isinstance(result, Failure | EmbeddingReport):
         return
     if isinstance(result, EntailmentReport):
@@ -220,7 +209,9 @@ def _notes(part: str, result: Any) -> Iterator[str]:
         return
     if result.n_returned < result.n_asked:
         yield f"{part}: returned {result.n_returned} of {result.n_asked} responses"
-    if result.ignores_temperature and result.on_greedy != "exclude":
+    if result.ignores_temperature and is_single:
+        yield f"{part}: {_copies(result)}; it gives one response a round, which counts"
+    elif result.ignores_temperature and result.on_greedy != "exclude":
         counts = "its responses count as one" if result.on_greedy == "count_once" else "all its responses count"
         yield f'{part}: {_copies(result)}; by on_greedy = "{result.on_greedy}" {counts}'
     unclear = result.ignores_temperature is None

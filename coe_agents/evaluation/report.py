@@ -16,11 +16,8 @@ from coe_agents.evaluation.scoring.estimators import CONFIDENCES
 def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 
-    Args:
-        scores: From `score`.
-        reference: The score that differences are taken to.
-        n_resamples: Of the bootstrap behind every interval.
-        seed: Of the bootstrap.
+    Differences are taken to the score `reference`; `n_resamples` and `seed` are those of the bootstrap behind every
+    interval.
 
     Returns:
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
@@ -37,11 +34,12 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
     )
     figures: dict[str, Any] = {}
     for name, found in estimates.items():
+        area, low, high = found["aurac"]
         figures[name] = {
             "auroc": _plain(found["auroc"]),
             "aurac": _plain(found["aurac"]),
             "rejection_accuracy": {str(share): _plain(found[f"accuracy at {share}"]) for share in RETENTIONS},
-            "aurc": _plain(_complement(found["aurac"])),
+            "aurc": _plain((1.0 - area, 1.0 - high, 1.0 - low)),
             "paper_aurac": _plain(found["paper_aurac"]),
         }
         for metric in ("auroc", "aurac"):
@@ -71,21 +69,12 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
 
 
 def find_standout(scores: Mapping[str, Any]) -> str | None:
-    """Returns the score with the highest AUROC if its interval holds no other score's AUROC; else None.
-
-    Args:
-        scores: The "scores" of `report`.
-    """
+    """Returns the name in a report's "scores" with the highest AUROC if its interval holds no other's; else None."""
     known = {name: found["auroc"] for name, found in scores.items() if found["auroc"][0] is not None}
     best = max(known, key=lambda name: known[name][0], default=None)
     if best is None or any(known[best][1] <= known[name][0] for name in known if name != best):
         return None
     return best
-
-
-def _complement(estimate: Estimate) -> Estimate:
-    value, low, high = estimate
-    return 1.0 - value, 1.0 - high, 1.0 - low
 
 
 def _plain(estimate: Estimate) -> list[float | None]:

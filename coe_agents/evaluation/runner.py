@@ -9,13 +9,35 @@ from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.store import Unit
 from coe_agents.redaction import redact
-from coe_agents.types import AgentReply, Response
+from coe_agents.types import AgentReply, Response, create_response
 
 Ask = Callable[[str, Question], Awaitable[AgentReply]]
 """Asks the agent of a name; it may raise."""
 
 Annotate = Callable[[str, Question, list[dict[str, Any]]], Awaitable[None]]
 """Adds to the rows of an agent's reply, such as its own assessment of them; it may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """An agent as the runner sees it: `n_samples` responses a question, and `at_once` questions at a time."""
+
+    name: str
+    n_samples: int
+    at_once: int = 8
+
+
+class Group(Protocol):
+    """The agents of a run; `annotate` is called with the rows of complete replies, and no error contains `secrets`."""
+
+    @property
+    def participants(self) -> Sequence[Participant]: ...
+    @property
+    def ask(self) -> Ask: ...
+    @property
+    def annotate(self) -> Annotate | None: ...
+    @property
+    def secrets(self) -> Collection[str]: ...
 
 
 class Keeps(Protocol):
@@ -26,49 +48,19 @@ class Keeps(Protocol):
     def finish(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Participant:
-    """An agent as the runner sees it.
-
-    Attributes:
-        name: Its name.
-        n_samples: How many responses it gives to a question.
-        at_once: How many questions it is asked at a time.
-    """
-
-    name: str
-    n_samples: int
-    at_once: int = 8
-
-
 def units_of(questions: Sequence[Question], agents: Sequence[Participant]) -> dict[Unit, int]:
     """Returns what a run consists of, as `Store` takes it: by question, then by agent."""
     return {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
 
 
 async def sample(
-    questions: Sequence[Question],
-    agents: Sequence[Participant],
-    ask: Ask,
-    store: Keeps,
-    *,
-    annotate: Annotate | None = None,
-    secrets: Collection[str] = (),
-    on_unit: Callable[[Unit], None] = lambda unit: None,
+    questions: Sequence[Question], group: Group, store: Keeps, *, on_unit: Callable[[Unit], None] = lambda unit: None
 ) -> None:
-    """Asks every agent the questions that the store lacks, keeps every reply as it arrives, and sorts the store.
+    """Asks every agent, at its own pace, the questions that the store lacks, keeps every reply, and sorts the store.
 
-    A failure is kept as a row whose `error` gives the reason; it is not an answer, and the next run asks again.
-
-    Args:
-        questions: What is asked.
-        agents: Who is asked, each at its own pace.
-        ask: Asks one agent one question.
-        store: Made for the `units_of` these questions and agents.
-        annotate: Called with the rows of a complete reply, before they are kept; if it fails, the reply counts as
-            failed.
-        secrets: Strings that no error may contain.
-        on_unit: Called when a unit is kept.
+    A failure, also of `annotate`, is kept as a row whose `error` gives the reason; it is not an answer, and the next
+    run asks again. The store is made for the `units_of` these questions and agents; `on_unit` is called when it has
+    one more.
 
     Raises:
         OSError: If the store cannot be written; earlier replies are kept.
@@ -77,12 +69,12 @@ async def sample(
 
     async def work(agent: Participant, waiting: Iterator[Question]) -> None:
         for question in waiting:
-            rows = await _rows(agent, question, ask, annotate, secrets)
+            rows = await _rows(agent, question, group)
             store.append((question.id, agent.name), rows)
             on_unit((question.id, agent.name))
 
     tasks: list[asyncio.Task[None]] = []
-    for agent in agents:
+    for agent in group.participants:
         waiting = iter([question for question in questions if (question.id, agent.name) in pending])
         tasks += [asyncio.create_task(work(agent, waiting)) for _ in range(agent.at_once)]
     try:
@@ -94,15 +86,13 @@ async def sample(
     store.finish()
 
 
-async def _rows(
-    agent: Participant, question: Question, ask: Ask, annotate: Annotate | None, secrets: Collection[str]
-) -> list[dict[str, Any]]:
+async def _rows(agent: Participant, question: Question, group: Group) -> list[dict[str, Any]]:
     try:
-        rows = _to_rows(agent, question, await ask(agent.name, question), secrets)
-        if annotate is not None and rows[-1]["error"] is None:
-            await annotate(agent.name, question, rows)
+        rows = _to_rows(agent, question, await group.ask(agent.name, question), group.secrets)
+        if group.annotate is not None and rows[-1]["error"] is None:
+            await group.annotate(agent.name, question, rows)
     except Exception as error:
-        return [_failure(agent, question, 0, redact(f"{type(error).__name__}: {error}", secrets))]
+        return [_failure(agent, question, 0, redact(f"{type(error).__name__}: {error}", group.secrets))]
     return rows
 
 
@@ -145,9 +135,4 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
 
 
 def _failure(agent: Participant, question: Question, index: int, error: str) -> dict[str, Any]:
-    return to_sample(
-        question,
-        Response(
-            agent=agent.name, round=0, index=index, text="", answer=None, logprob=None, n_tokens=None, error=error
-        ),
-    )
+    return to_sample(question, create_response(agent.name, "", index=index, error=error))

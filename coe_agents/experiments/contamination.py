@@ -1,19 +1,14 @@
 """Owns the experiment `contamination`: semantic entropy by what the model knows, the paper's first limitation."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coe_agents.clustering import normalize_answer
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Row
+from coe_agents.experiments.experiment import Experiment, Figure, Row
 from coe_agents.experiments.groups import judge_group
 from coe_agents.uncertainty import entropy
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Beliefs = Callable[[str, str], Mapping[str, float] | None]
 """From a question's id and an agent's name to its belief: probabilities of answers, nothing if it never saw the fact;
@@ -21,14 +16,6 @@ None where the belief is not known."""
 
 _STATES = ("sure and right", "sure and wrong", "hesitates", "never saw it")
 _COLUMNS = ("state", "units", "share of units", "mean SE", "share of SE", "entropy of belief", "accuracy", "ties")
-
-
-@dataclass(slots=True)
-class _Units:
-    entropies: list[float] = field(default_factory=list)
-    beliefs: list[float] = field(default_factory=list)
-    right: list[float] = field(default_factory=list)
-    n_ties: int = 0
 
 
 def contamination(
@@ -42,51 +29,48 @@ def contamination(
     Raises:
         ValueError: No belief is known.
     """
-    units = {state: _Units() for state in _STATES}
+    units: dict[str, list[tuple[float, float, float, bool]]] = {state: [] for state in _STATES}
     for agent in agents:
         group = judge_group(questions, [agent], setup)
         for each, right in zip(group.statistics, group.correct.tolist(), strict=True):
             belief = beliefs(each.question.id, agent)
             if belief is not None:
-                unit = units[_state(belief, each.question.references)]
-                unit.entropies.append(each.measurement.aleatoric)
-                unit.beliefs.append(float(entropy(np.array(list(belief.values())))) if belief else float("nan"))
-                unit.right.append(right)
-                unit.n_ties += each.is_tied
-    n_units = sum(len(unit.right) for unit in units.values())
-    if not n_units:
+                believed = float(entropy(np.array(list(belief.values())))) if belief else float("nan")
+                unit = (each.measurement.aleatoric, believed, right, each.is_tied)
+                units[_state(belief, each.question.references)].append(unit)
+    by_state = {state: np.array(found).T for state, found in units.items() if found}
+    if not by_state:
         raise ValueError(
             '"beliefs" must hold what the agents believe about at least one question; got none. '
             "Only tinyworld's knowledge is known: pass its samples"
         )
-    total = sum(sum(unit.entropies) for unit in units.values())
+    n_units = sum(map(len, units.values()))
+    total = sum(float(entropies.sum()) for entropies, *_ in by_state.values())
     rows: tuple[Row, ...] = tuple(
         (
             state,
-            len(unit.right),
-            len(unit.right) / n_units,
-            float(np.mean(unit.entropies)),
-            sum(unit.entropies) / total if total else None,
-            None if state == "never saw it" else float(np.mean(unit.beliefs)),
-            float(np.mean(unit.right)),
-            unit.n_ties,
+            entropies.size,
+            entropies.size / n_units,
+            float(entropies.mean()),
+            float(entropies.sum()) / total if total else None,
+            None if state == "never saw it" else float(believed.mean()),
+            float(right.mean()),
+            int(ties.sum()),
         )
-        for state, unit in units.items()
-        if unit.right
+        for state, (entropies, believed, right, ties) in by_state.items()
     )
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        shown = [state for state, unit in units.items() if unit.right]
-        left.boxplot([units[state].entropies for state in shown], tick_labels=shown, showmeans=True)
-        left.set_ylabel("semantic entropy, nats")
-        left.tick_params(axis="x", rotation=15)
+        shown = list(by_state)
+        left.boxplot([entropies for entropies, *_ in by_state.values()], tick_labels=shown, showmeans=True)
         shares = [row[_COLUMNS.index("share of SE")] or 0.0 for row in rows]
         bars = right.bar(shown, shares, color="tab:red", alpha=0.75)
         right.bar_label(bars, [f"{float(share):.0%}" for share in shares])
-        right.set_ylabel("share of all semantic entropy")
         right.margins(y=0.15)
-        right.tick_params(axis="x", rotation=15)
+        for axes, label in ((left, "semantic entropy, nats"), (right, "share of all semantic entropy")):
+            axes.set_ylabel(label)
+            axes.tick_params(axis="x", rotation=15)
 
     return Experiment(
         name="contamination",

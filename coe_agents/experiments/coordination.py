@@ -2,21 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 
-from coe_agents.evaluation import Prediction, SampledQuestion, ScoringSetup
-from coe_agents.evaluation.scoring.correctness import judge, mean_verdict
-from coe_agents.experiments.experiment import Experiment, Row
+from coe_agents.evaluation import SampledQuestion, ScoringSetup
+from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
+from coe_agents.experiments.experiment import Experiment, Figure, Row
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.answers import leading_clusters
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SOLVERS = ("greedy", "softmax")
 """The literal algorithm, and a smooth one that the paper allows in its place."""
@@ -26,16 +22,10 @@ MAX_ITERATIONS = {"greedy": 10, "softmax": 200}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Means over the questions.
+    """Means over the questions: CoE before and after Algorithm 1, its iterations, and shares of the questions.
 
-    Attributes:
-        before: CoE before the first iteration.
-        after: CoE after the last one.
-        n_iterations: How many were run.
-        converged: The share of questions that stopped by epsilon.
-        risen: The share of questions whose CoE rose.
-        accuracy: Of the answers chosen with the last weights and distributions; where several share the lead, the
-            share of them that is right.
+    `converged`: those that stopped by epsilon; `risen`: those whose CoE rose; `accuracy`: those whose answer by the
+    last weights and distributions is right, of a tie the share of its answers.
     """
 
     before: float
@@ -50,32 +40,16 @@ def coordinate_group(
     group: JudgedGroup, setup: ScoringSetup, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
 ) -> Outcome:
     """Runs Algorithm 1 on every question of a group."""
-    found = [
-        coordinate(
-            each.distributions,
-            divergence=divergence,
-            epsilon=epsilon,
-            solver=solver,
-            max_iterations=MAX_ITERATIONS[solver],
-        )
-        for each in group.statistics
-    ]
+    run = partial(coordinate, divergence=divergence, epsilon=epsilon, solver=solver)
+    found = [run(each.distributions, max_iterations=MAX_ITERATIONS[solver]) for each in group.statistics]
     leading = [np.flatnonzero(leading_clusters(each.distributions, weights=each.weights)).tolist() for each in found]
-    return Outcome(
-        before=float(np.mean([each.initial_coe for each in found])),
-        after=float(np.mean([each.coe for each in found])),
-        n_iterations=float(np.mean([each.n_iterations for each in found])),
-        converged=float(np.mean([each.converged for each in found])),
-        risen=float(np.mean([each.coe > each.initial_coe + 1e-9 for each in found])),
-        accuracy=_accuracy(group, leading, setup),
-    )
-
-
-def _accuracy(group: JudgedGroup, leading: list[list[int]], setup: ScoringSetup) -> float:
-    """The mean share of these clusters' answers that is right; 0 where no verdict is known."""
-    pairs = zip(group.statistics, leading, strict=True)
-    verdicts = iter(judge([Prediction.of(each, cluster=own) for each, some in pairs for own in some], setup.criterion))
-    return float(np.mean([mean_verdict(list(islice(verdicts, len(some)))) or 0.0 for some in leading]))
+    judged = judge_clusters(zip(group.statistics, leading, strict=True), setup.criterion)
+    shares = [mean_verdict(verdicts) or 0.0 for _, verdicts in judged]
+    figures = [
+        (it.initial_coe, it.coe, it.n_iterations, it.converged, it.coe > it.initial_coe + 1e-9, right)
+        for it, right in zip(found, shares, strict=True)
+    ]
+    return Outcome(*np.mean(figures, axis=0).tolist())
 
 
 _EPSILONS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
@@ -93,7 +67,7 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
             rows.append((solver, f"{threshold:.0e}", found.n_iterations, found.accuracy, found.after, found.converged))
     paper = paper_rows("epsilon", _EPSILON_COLUMNS)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         for axes, column in zip(figure.subplots(1, len(_EPSILON_DRAWN)), _EPSILON_DRAWN, strict=True):
             place = _EPSILON_COLUMNS.index(column)
             for solver, marker in zip(SOLVERS, ("o-", "s--"), strict=True):
@@ -102,11 +76,9 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
             theirs = [(str(row[1]), row[place]) for row in paper if isinstance(row[place], float)]
             if theirs:
                 axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="the paper's")
-                axes.set_ylim(bottom=0)
             else:
                 axes.axhspan(*band(paper[0][place]), color="tab:red", alpha=0.2, label="the paper's")
-                axes.set_ylim(0, 1)
-            axes.set_xlabel("epsilon")
+            axes.set(xlabel="epsilon", ylim=(0, None if theirs else 1))
             axes.set_title(column, fontsize=10)
             axes.legend(fontsize=8)
 
@@ -160,7 +132,7 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
             rows.append((solver, divergence, found.before, found.after, found.risen, before, found.accuracy, gain))
     paper = paper_rows("divergences", _DIVERGENCE_COLUMNS)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         for axes, solver in zip(figure.subplots(1, len(SOLVERS), sharey=True), SOLVERS, strict=True):
             own = [row for row in rows if row[0] == solver]
             for shift, column, colour in ((-0.2, "CoE before", "lightsteelblue"), (0.2, "CoE after", "tab:blue")):
@@ -169,14 +141,8 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
             for place, row in enumerate(own):
                 theirs = [each[-1] for each in paper if each[:2] == row[:2]]
                 text = f"gain {row[-1]:+.1%}" + "".join(f"\npaper {value:+.1%}" for value in theirs)
-                axes.text(
-                    place,
-                    1.02 * max(float(row[2] or 0), float(row[3] or 0)),
-                    text,
-                    ha="center",
-                    va="bottom",
-                    fontsize=8,
-                )
+                top = 1.02 * max(float(row[2] or 0), float(row[3] or 0))
+                axes.text(place, top, text, ha="center", va="bottom", fontsize=8)
             axes.set_xticks(range(len(own)), [row[1] for row in own])
             axes.set_title(f"solver: {solver}", fontsize=10)
             axes.margins(y=0.25)

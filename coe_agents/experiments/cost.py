@@ -3,19 +3,15 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coe_agents.clustering import BidirectionalEntailment, CountingEntailment
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
-from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row
 from coe_agents.experiments.groups import of_agents
 from coe_agents.uncertainty import coordinate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _COLUMNS = (
     "models",
@@ -43,14 +39,9 @@ def cost(
 ) -> Experiment:
     """Returns means per question for groups of 1, 2, ... agents: pairs asked of the entailment model, iterations, time.
 
-    Where there are second instances, all of them with all agents are the last group.
-
-    Args:
-        questions: With the responses of the agents.
-        agents: In the order in which they join.
-        setup: Its clusterer's entailment model must not remember, or the time is not that of judging.
-        twins: Second instances of the agents.
-        generation_seconds: Wall-clock seconds a question that sampling all agents took; None where not measured.
+    Where there are `twins`, second instances of the agents, all of them with all agents are the last group. The
+    entailment model of the clusterer must not remember, or the time is not that of judging. `generation_seconds` is
+    what sampling all agents took, a question; None where not measured.
     """
     rows: list[Row] = []
     every = (*agents, *twins)
@@ -62,35 +53,25 @@ def cost(
             clusterer = BidirectionalEntailment(counting, strict=clusterer.strict, threshold=clusterer.threshold)
         rows.append(_row(size, chosen, replace(setup, clusterer=clusterer, entailment=None), counting))
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         pairs, seconds = figure.subplots(1, 2)
         sizes = [row[0] for row in rows]
-        for column, marker in zip(
-            ("K m^2, the paper's", "(K m)^2", "pairs asked", "most pairs asked"), "so^v", strict=True
-        ):
-            heights = [row[_COLUMNS.index(column)] for row in rows]
-            if None not in heights:
-                pairs.plot(sizes, heights, marker=marker, label=column)
-        pairs.set_yscale("log")
-        pairs.set_ylabel("pairs a question")
-        for column, marker in zip(("clustering ms", "Algorithm 1 ms"), "so", strict=True):
-            seconds.plot(sizes, [row[_COLUMNS.index(column)] for row in rows], marker=marker, label=column)
+        of_pairs = ("K m^2, the paper's", "(K m)^2", "pairs asked", "most pairs asked")
+        of_time = ("clustering ms", "Algorithm 1 ms")
         if generation_seconds is not None:
-            height = generation_seconds * 1000
-            seconds.plot(sizes[-1:], [height], "*", markersize=12, label=f"generation, all {sizes[-1]} models")
-        seconds.set_yscale("log")
-        seconds.set_ylabel("milliseconds a question")
-        for axes in (pairs, seconds):
-            axes.set_xlabel("models")
-            axes.set_xticks(sizes)
+            height, label = generation_seconds * 1000, f"generation, all {sizes[-1]} models"
+            seconds.plot(sizes[-1:], [height], "*", color="tab:green", markersize=12, label=label)
+        for axes, columns, label in ((pairs, of_pairs, "pairs"), (seconds, of_time, "milliseconds")):
+            for column, marker in zip(columns, "so^v", strict=False):
+                heights = [row[_COLUMNS.index(column)] for row in rows]
+                if None not in heights:
+                    axes.plot(sizes, heights, marker=marker, label=column)
+            axes.set(xlabel="models", xticks=sizes, yscale="log", ylabel=f"{label} a question")
             axes.yaxis.set_major_formatter("{x:g}")
             axes.legend(fontsize=8)
 
-    generation = (
-        "not measured: the samples were there"
-        if generation_seconds is None
-        else f"{generation_seconds:.3f} s a question"
-    )
+    measured = generation_seconds is not None
+    generation = f"{generation_seconds:.3f} s a question" if measured else "not measured: the samples were there"
     return Experiment(
         name="cost",
         title="Generation, entailment pairs and iterations, against the paper's complexity section",

@@ -34,15 +34,11 @@ DIVERGENCES: Mapping[str, str] = {
 class JudgedGroup:
     """A group's questions that could be judged.
 
-    Attributes:
-        statistics: Of each question.
-        correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right.
-        n_left_out: Questions to which an agent did not respond, or whose correctness is not known.
+    `correct` is whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right.
     """
 
     statistics: tuple[Statistics, ...]
     correct: FloatArray
-    n_left_out: int
 
     @property
     def n_ties(self) -> int:
@@ -71,28 +67,25 @@ class JudgedGroup:
 
 
 def judge_group(
-    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, **limits: int
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, *, n_samples: int | None = None
 ) -> JudgedGroup:
     """Clusters and judges the responses of some agents, in a cluster space of their own.
 
-    Args:
-        questions: With the responses of at least these agents.
-        agents: The group; a question is left out unless all of it responded.
-        setup: How responses become scores and verdicts.
-        limits: `n_samples`: how many responses of each agent count, the first ones; all unless given.
+    A question is left out unless all of them responded and its correctness is known. Of each agent the first
+    `n_samples` responses count; None: all.
 
     Raises:
         ValueError: No question is left.
     """
-    chosen = list(of_agents(questions, agents, **limits))
+    chosen = of_agents(questions, agents, n_samples=n_samples)
     known = [(each, verdict) for each, verdict in setup.judge(chosen) if verdict is not None]
     if not known:
         raise ValueError(
             f'"questions" must hold one to which all of {", ".join(agents)} responded and whose correctness is known; '
             f"none of {len(questions)} is. Pass samples of these agents, with references or labels"
         )
-    correct = np.array([verdict for _, verdict in known], dtype=np.float64)
-    return JudgedGroup(tuple(each for each, _ in known), correct, len(questions) - len(known))
+    statistics, verdicts = zip(*known, strict=True)
+    return JudgedGroup(statistics, np.array(verdicts))
 
 
 def of_agents(

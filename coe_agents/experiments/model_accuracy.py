@@ -1,18 +1,13 @@
 """Owns the experiment `model-accuracy`: how often each model alone is right (tab:1)."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row
 from coe_agents.experiments.groups import judge_group
 from coe_agents.experiments.paper import paper_label, paper_rows
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _NAME = "model-accuracy"
-_SPLITS = ("train accuracy", "validation accuracy")
 _COLUMNS = (
     "model",
     "dataset",
@@ -32,10 +27,7 @@ def model_accuracy(
 ) -> Experiment:
     """Returns each model's accuracy by dataset and split; its answer is that of its own leading cluster.
 
-    Args:
-        datasets: Training questions, or None, and validation questions, by the dataset's name.
-        agents: The models.
-        setup: How responses become numbers.
+    `datasets` holds training questions, or None, and validation questions, by the dataset's name.
     """
 
     def accuracy(questions: Sequence[SampledQuestion] | None, model: str) -> tuple[Cell, Cell, Cell]:
@@ -51,12 +43,10 @@ def model_accuracy(
     )
     paper = paper_rows(_NAME, _COLUMNS)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         shown = [(row, 0.0) for row in rows] + [(row, 0.6) for row in paper]
-        for shift, (split, colour) in zip(
-            (-0.2, 0.2), zip(_SPLITS, ("tab:green", "tab:blue"), strict=True), strict=True
-        ):
+        for shift, split, colour in ((-0.2, "train accuracy", "tab:green"), (0.2, "validation accuracy", "tab:blue")):
             column = _COLUMNS.index(split)
             known = [(place + gap + shift, row[column]) for place, (row, gap) in enumerate(shown)]
             heights = [float(value) if isinstance(value, float) else 0.0 for _, value in known]
@@ -65,11 +55,9 @@ def model_accuracy(
         axes.axvline(len(rows) - 0.2, color="grey", linestyle=":")
         axes.text(len(rows) - 0.15, 1.08, "the paper's", fontsize=9)
         names = [f"{row[0]}\n{row[1]}" for row, _ in shown]
-        axes.set_xticks(
-            [place + gap for place, (_, gap) in enumerate(shown)], names, fontsize=8, rotation=30, ha="right"
-        )
-        axes.set_ylim(0, 1.15)
-        axes.set_ylabel("accuracy")
+        places = [place + gap for place, (_, gap) in enumerate(shown)]
+        axes.set_xticks(places, names, fontsize=8, rotation=30, ha="right")
+        axes.set(ylim=(0, 1.15), ylabel="accuracy")
         axes.legend(fontsize=8, loc="upper left")
 
     return Experiment(

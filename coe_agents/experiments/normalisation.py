@@ -2,21 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Row, plain
+from coe_agents.experiments.experiment import Experiment, Figure, Row, plain
 from coe_agents.experiments.groups import judge_group
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Span = Callable[[SampledQuestion, Sample], str]
 """From a response to the answer inside it."""
 
 _COLUMNS = ("clusterer", "compared", "U_A", "U_E", "CoE", "AUROC of U_E", "AUROC of CoE", "accuracy", "ties")
-_WHOLE, _ANSWER = "whole response", "canonical answer"
 
 
 def normalisation(
@@ -28,17 +24,13 @@ def normalisation(
 ) -> Experiment:
     """Returns both parts of CoE, in nats, and their AUROC, where whole responses are clustered and where answers are.
 
-    Args:
-        questions: With the responses of the agents.
-        agents: The first three count.
-        clusterers: By name; each is tried both ways.
-        setup: For all but the clusterer.
-        span: Finds the canonical answer.
+    The first three agents count. Each clusterer is tried both ways, in place of the one in `setup`; `span` finds the
+    canonical answer.
     """
     three = list(agents[:3])
     ways = {
-        _WHOLE: [_replace_answers(question, lambda _, response: response["text"]) for question in questions],
-        _ANSWER: [_replace_answers(question, span) for question in questions],
+        "whole response": [_replace_answers(question, lambda _, response: response["text"]) for question in questions],
+        "canonical answer": [_replace_answers(question, span) for question in questions],
     }
     rows: list[Row] = []
     for name, clusterer in clusterers.items():
@@ -48,7 +40,7 @@ def normalisation(
             ranked = [plain(group.auroc(score)) for score in ("epistemic", "coe")]
             rows.append((name, way, *means, *ranked, float(group.correct.mean()), group.n_ties))
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         nats, ranks = figure.subplots(1, 2)
         names = [f"{row[0]}\n{row[1]}" for row in rows]
         aleatoric, epistemic = ([row[place] for row in rows] for place in (2, 3))

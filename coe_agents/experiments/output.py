@@ -2,27 +2,29 @@
 
 import csv
 import io
-import re
 import textwrap
 from pathlib import Path
 
 from coe_agents.experiments.experiment import Cell, Experiment, Row
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
-_SPECIAL = re.compile("[" + re.escape("".join(_LATEX)) + "]")
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "%": r"\%",
+        "_": r"\_",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+    }
+)
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a formula begins, in full width, too."""
 _CHARACTERS_AN_INCH = 15.5
 _LINE = 0.17
 """Inches that a line of the caption takes."""
@@ -30,7 +32,7 @@ _HEAD = 0.45
 
 
 def to_csv(experiment: Experiment) -> str:
-    """Returns the lines with full precision; the caption follows, each line after a "#".
+    """Returns the lines with full precision; the caption follows, each line a cell of its own after a "#".
 
     A text that a spreadsheet would read as a formula gets an apostrophe in front.
     """
@@ -38,9 +40,8 @@ def to_csv(experiment: Experiment) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_defuse(head) for head in experiment.heads])
     writer.writerows([["" if cell is None else _defuse(cell) for cell in line] for line in experiment.lines()])
-    return out.getvalue() + "".join(
-        f"# {' '.join(line.split())}\n" for line in (experiment.title, *caption_of(experiment))
-    )
+    writer.writerows([f"# {' '.join(line.split())}"] for line in (experiment.title, *caption_of(experiment)))
+    return out.getvalue()
 
 
 def to_latex(experiment: Experiment) -> str:
@@ -70,10 +71,7 @@ def to_latex(experiment: Experiment) -> str:
 
 
 def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
-    """Draws an experiment with its title above and what it was run under below it.
-
-    Returns:
-        The files written.
+    """Draws an experiment with its title above and what it was run under below it; returns the files.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -121,7 +119,7 @@ def escape_latex(text: str) -> str:
         >>> escape_latex("50% of $x_1$ \\input{a}")
         '50\\% of \\$x\\_1\\$ \\textbackslash{}input\\{a\\}'
     """
-    return _SPECIAL.sub(lambda found: _LATEX[found[0]], _to_line(text))
+    return _to_line(text).translate(_LATEX)
 
 
 def _to_line(text: str) -> str:
@@ -134,4 +132,6 @@ def _is_numeric(lines: list[Row], place: int) -> bool:
 
 
 def _defuse(cell: Cell) -> Cell:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+    if isinstance(cell, str) and (cell.lstrip().startswith(_FORMULA) or cell.startswith(("\t", "\r", "\n"))):
+        return f"'{cell}"
+    return cell

@@ -1,18 +1,12 @@
 """Owns the experiment `quadrants`: four states of a group on the plane of U_A and U_E, as Dirichlets (fig: eu-au)."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.stats import dirichlet
 
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.experiments.experiment import Experiment, Row
+from coe_agents.experiments.experiment import Axes, Experiment, Figure, Row
 from coe_agents.experiments.paper import paper_label, paper_rows
 from coe_agents.uncertainty import collaborative_entropy, regime
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _NAME = "quadrants"
 _COLUMNS = ("quadrant", "regime", "U_A", "U_E", "CoE")
@@ -52,7 +46,7 @@ def quadrants(*, seed: int = 0) -> Experiment:
             (quadrant, regime(aleatoric, epistemic, **_THRESHOLDS), aleatoric, epistemic, aleatoric + epistemic)
         )
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         parts = np.asarray(figure.subfigures(2, 2, wspace=0.05, hspace=0.05)).ravel()
         for part, row in zip(parts, rows, strict=True):
             means = _MEANS[str(row[0])]
@@ -62,9 +56,7 @@ def quadrants(*, seed: int = 0) -> Experiment:
             for agent, mean in enumerate(means):
                 places = [cluster + 0.27 * (agent - 1) for cluster in range(3)]
                 bars.bar(places, mean, 0.25, color=_COLOURS[agent], alpha=0.8, label=f"agent {agent + 1}")
-            bars.set_xticks(range(3), ["c1", "c2", "c3"])
-            bars.set_ylim(0, 1)
-            bars.set_ylabel("probability")
+            bars.set(xticks=range(3), xticklabels=["c1", "c2", "c3"], ylim=(0, 1), ylabel="probability")
         figure.axes[5].legend(fontsize=8, loc="upper right")  # where there is no bar
 
     return Experiment(
@@ -88,7 +80,7 @@ def quadrants(*, seed: int = 0) -> Experiment:
     )
 
 
-def _draw_simplex(axes: "Axes", means: list[tuple[float, ...]]) -> None:
+def _draw_simplex(axes: Axes, means: list[tuple[float, ...]]) -> None:
     """Draws the mean density of the agents' Dirichlets; the corners are the clusters."""
     n = 60
     inside = [(i, j, n - i - j) for i in range(1, n) for j in range(1, n - i)]

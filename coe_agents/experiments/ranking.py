@@ -5,17 +5,13 @@ They are the paper's tab:2, fig:2 and fig:3.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, estimate_all
-from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
+from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, plain
 from coe_agents.experiments.groups import DIVERGENCES, METRICS, JudgedGroup, judge_group
 from coe_agents.experiments.paper import paper_label, paper_rows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 RANKING_COLUMNS = (
     "AUROC",
@@ -37,13 +33,7 @@ _MOST_MODELS = 3
 def selective_prediction(
     questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
 ) -> Experiment:
-    """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models.
-
-    Args:
-        questions: With the responses of the agents.
-        agents: At least two, in the order in which they join the group.
-        setup: How responses become numbers.
-    """
+    """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models."""
     groups: dict[Cell, Sequence[str]] = {size: agents[:size] for size in (2, 3) if size <= len(agents)}
     return _compare(
         groups,
@@ -58,8 +48,6 @@ def selective_prediction(
             "The paper's AURAC is 0.1 (a80/2 + a90 + a95 + a100/2); AURAC is the mean accuracy over all retentions.",
             "The paper's columns 80% and 95% of three models are swapped: only so do they give its AURAC.",
         ),
-        width=9.0,
-        height=5.0,
     )
 
 
@@ -74,19 +62,14 @@ def panels(
 ) -> Experiment:
     """Returns a panel for each single model, for two, for three, and for two instances of each.
 
-    Args:
-        name: "triviaqa" or "squad".
-        title: Says which questions they are.
-        questions: With the responses of agents and twins.
-        agents: The models; the first three count.
-        setup: How responses become numbers.
-        twins: Second instances of them, which sampled with other seeds; without them the last panel is left out.
+    The first three agents count. `twins` are second instances of them, which sampled with other seeds; without them
+    the last panel is left out. `name` is "triviaqa" or "squad", and `title` says which questions they are.
     """
     models = list(agents[:_MOST_MODELS])
     groups: dict[Cell, Sequence[str]] = {model: [model] for model in models}
     groups |= {f"{size} models": models[:size] for size in range(2, len(models) + 1)}
     if twins and len(models) == _MOST_MODELS:
-        groups[f"{2 * len(models)} models"] = [*models, *twins[: len(models)]]
+        groups["6 models"] = [*models, *twins[:_MOST_MODELS]]
     return _compare(
         groups,
         {**METRICS, **DIVERGENCES},
@@ -98,11 +81,7 @@ def panels(
         notes=(
             "Of one model U_E is 0 for every question, and CoE is its semantic entropy.",
             "The paper prints this figure without numbers; the ones shown here are from its text.",
-            *(
-                ()
-                if f"{2 * _MOST_MODELS} models" in groups
-                else ("Six models need a second instance of each of three.",)
-            ),
+            *(() if "6 models" in groups else ("Six models need a second instance of each of three.",)),
         ),
         width=14.0,
         height=4.0 * -(-len(groups) // 3) + 0.5,
@@ -131,7 +110,7 @@ def _compare(
         settings[titles[group]] = f"{' + '.join(agents)}, {judged.size}"
     paper = paper_rows(name, columns)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         grid = figure.subplots(-(-len(groups) // 3), min(3, len(groups)), squeeze=False)
         for axes in grid.flat[len(groups) :]:
             axes.axis("off")
@@ -173,7 +152,7 @@ def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
 
 
 def _draw_aurocs(
-    axes: "Axes", rows: Sequence[Mapping[str, Cell]], paper: Mapping[Cell, Cell], *, title: str, legend: bool = False
+    axes: Axes, rows: Sequence[Mapping[str, Cell]], paper: Mapping[Cell, Cell], *, title: str, legend: bool = False
 ) -> None:
     """Draws AUROC by metric as bars with 95 % intervals, and the paper's AUROC by metric as diamonds."""
     names = [str(row["metric"]) for row in rows]
@@ -192,8 +171,7 @@ def _draw_aurocs(
     chance = axes.axvline(0.5, color="grey", linestyle=":", linewidth=1, label="chance")
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
-    axes.set_xlim(0.0, 1.0)
-    axes.set_xlabel("AUROC, with its 95 % interval")
+    axes.set(xlim=(0.0, 1.0), xlabel="AUROC, with its 95 % interval")
     axes.set_title(title, fontsize=10)
     if legend:
         axes.figure.legend(handles=[*diamond, chance], loc="upper right", ncols=2, fontsize=8)

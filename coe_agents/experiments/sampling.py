@@ -1,16 +1,13 @@
 """Owns the experiment `sampling`: what temperature and the number of generations change (fig:5)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
 from coe_agents.experiments.coordination import coordinate_group
-from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
 from coe_agents.experiments.groups import JudgedGroup, judge_group
 from coe_agents.experiments.paper import band, paper_label, paper_rows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 GENERATIONS = (4, 5, 6, 7, 8)
 _NAME = "sampling"
@@ -26,25 +23,14 @@ def sampling(
 ) -> Experiment:
     """Returns accuracy before and after Algorithm 1, CoE and its AUROC for the first two agents.
 
-    Args:
-        by_temperature: Questions with the responses sampled at each temperature; may be empty.
-        questions: Of whose responses the first 4 to 8 are taken; a number that an agent lacks is left out.
-        agents: At least two.
-        setup: How responses become numbers.
+    `by_temperature` holds questions with the responses sampled at each temperature, and may be empty. Of the responses
+    in `questions` the first 4 to 8 are taken; a number that an agent lacks is left out.
     """
 
     def row(varied: str, value: Cell, group: JudgedGroup) -> Row:
-        after = coordinate_group(group, setup, solver="greedy")
+        accuracies = float(group.correct.mean()), coordinate_group(group, setup, solver="greedy").accuracy
         means = group.means("coe", "aleatoric", "epistemic")
-        return (
-            varied,
-            value,
-            float(group.correct.mean()),
-            after.accuracy,
-            *means,
-            plain(group.auroc("coe")),
-            group.n_ties,
-        )
+        return (varied, value, *accuracies, *means, plain(group.auroc("coe")), group.n_ties)
 
     two = list(agents[:2])
     rows: list[Row] = [
@@ -54,7 +40,7 @@ def sampling(
     rows += [row("generations", n, judge_group(questions, two, setup, n_samples=n)) for n in GENERATIONS if n <= most]
     paper = paper_rows(_NAME, _COLUMNS)
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         kinds = list(dict.fromkeys(row[0] for row in rows))
         for axes, varied in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
             own = [row for row in rows if row[0] == varied]
@@ -68,10 +54,7 @@ def sampling(
             else:
                 bands = [(row[1], *band(row[3])) for row in paper if row[0] == varied]
                 axes.fill_between(*zip(*bands, strict=True), color="tab:red", alpha=0.4, label="paper's accuracy")
-            axes.set_xlabel(str(varied))
-            axes.set_xticks(values)
-            axes.set_ylabel("accuracy, AUROC; CoE in nats")
-            axes.set_ylim(0, 1.05)
+            axes.set(xlabel=varied, xticks=values, ylabel="accuracy, AUROC; CoE in nats", ylim=(0, 1.05))
             axes.legend(fontsize=8, loc="lower right")
 
     return Experiment(
@@ -96,11 +79,5 @@ def sampling(
 
 def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:
     """The number of responses that every agent has for every question to which it responded."""
-    return min(
-        (
-            sum(response["agent"] == name for response in question.responses)
-            for question in questions
-            for name in {response["agent"] for response in question.responses} & set(agents)
-        ),
-        default=0,
-    )
+    counts = (Counter(response["agent"] for response in question.responses) for question in questions)
+    return min((n for count in counts for name, n in count.items() if name in agents), default=0)

@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.experiments.experiment import Experiment, Row, plain
+from coe_agents.experiments.experiment import Experiment, Figure, Row, plain
 from coe_agents.experiments.groups import judge_group, of_agents, order_by_responses
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOST_GROUPS = 12
 _METRICS: Mapping[str, str] = {
@@ -34,33 +30,23 @@ def scaling(
 ) -> Experiment:
     """Returns mean AUROC over groups of each size; the last columns are over the groups of that size.
 
-    Args:
-        questions: Those to which all agents responded count, so that all groups answer the same.
-        agents: At least one.
-        setup: How responses become numbers.
-        seed: Chooses the groups where there are more than `most_groups`, whatever the agents' names and order.
-        most_groups: Of each size.
+    Questions to which all agents responded count, so that all groups answer the same. Of a size with more groups,
+    `most_groups` are chosen by the seed, whatever the agents' names and order.
     """
     common = of_agents(questions, agents)
     ordered = order_by_responses(agents, common)
     rows: list[Row] = []
     for size in range(1, len(agents) + 1):
         groups = _choose_groups(ordered, size, seed=seed, most=most_groups)
-        accuracies: list[float] = []
-        ties: list[int] = []
-        scores: dict[str, list[float]] = {name: [] for name in _METRICS}
+        found = []
         for names in groups:
             group = judge_group(common, names, setup)
-            accuracies.append(float(group.correct.mean()))
-            ties.append(group.n_ties)
-            for name, estimator in _METRICS.items():
-                scores[name].append(group.auroc(estimator))
-        less = np.subtract(scores["CoE"], scores["Semantic Entropy"])
-        means = [plain(float(np.mean(scores[name]))) for name in _METRICS]
-        spread = [plain(float(each)) for each in (less.mean(), less.min(), less.max())]
-        rows.append((size, len(groups), float(np.mean(accuracies)), float(np.mean(ties)), *means, *spread))
+            found.append([group.correct.mean(), group.n_ties, *map(group.auroc, _METRICS.values())])
+        figures = np.array(found)
+        less = figures[:, 2] - figures[:, 3]  # CoE, Semantic Entropy
+        rows.append((size, len(groups), *map(plain, (*figures.mean(axis=0), less.mean(), less.min(), less.max()))))
 
-    def draw(figure: "Figure") -> None:
+    def draw(figure: Figure) -> None:
         ranks, margin = figure.subplots(1, 2)
         sizes = np.array([row[0] for row in rows], dtype=float)
         for name, marker in zip(_METRICS, "os^vD", strict=True):
@@ -68,23 +54,19 @@ def scaling(
             if not np.isnan(heights).all():
                 ranks.plot(sizes, heights, marker=marker, label=name)
         ranks.plot(sizes, _floats(rows, "accuracy"), ":", color="grey", label="accuracy")
-        ranks.set_ylabel("AUROC, mean over the groups")
-        ranks.legend(fontsize=8)
         margin.fill_between(sizes, _floats(rows, "least"), _floats(rows, "most"), alpha=0.25, label="least to most")
         margin.plot(sizes, _floats(rows, "CoE less Semantic Entropy"), "o-", label="mean")
         margin.axhline(0.0, color="grey", linestyle=":")
-        margin.set_ylabel("AUROC of CoE less Semantic Entropy's")
-        margin.legend(fontsize=8)
-        for axes in (ranks, margin):
-            axes.set_xlabel("agents")
-            axes.set_xticks(sizes)
+        labels = "AUROC, mean over the groups", "AUROC of CoE less Semantic Entropy's"
+        for axes, label in zip((ranks, margin), labels, strict=True):
+            axes.set(xlabel="agents", xticks=sizes, ylabel=label)
+            axes.legend(fontsize=8)
 
     return Experiment(
         name="scaling",
         title="AUROC as agents are added",
         columns=_COLUMNS,
         rows=tuple(rows),
-        label="",
         draw=draw,
         settings={
             "agents": ", ".join(agents),

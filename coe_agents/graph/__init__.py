@@ -3,9 +3,12 @@
 from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.builder import create_coe_graph
 from coe_agents.graph.chains import SequenceInput, SequenceOutput, Step, create_sequential_graph
+from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import AgentAsked, AgentSampled, Clustered, Decided, Event, Measured, Ruled
 from coe_agents.graph.human_input import PersonRequest
 from coe_agents.graph.nodes.escalation import Escalation, candidates
+from coe_agents.graph.outcome import Outcome, OutcomeInput, create_outcome_graph
+from coe_agents.graph.server import ContextCheck
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState, DecisionData
 
 __all__ = [
@@ -13,14 +16,18 @@ __all__ = [
     "AgentSampled",
     "AskPerson",
     "Clustered",
+    "CoEContext",
     "CoEInput",
     "CoEOutput",
     "CoEState",
+    "ContextCheck",
     "Decided",
     "DecisionData",
     "Escalation",
     "Event",
     "Measured",
+    "Outcome",
+    "OutcomeInput",
     "PersonRequest",
     "Ruled",
     "SequenceInput",
@@ -28,5 +35,6 @@ __all__ = [
     "Step",
     "candidates",
     "create_coe_graph",
+    "create_outcome_graph",
     "create_sequential_graph",
 ]

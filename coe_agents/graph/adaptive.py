@@ -10,12 +10,11 @@ from typing import Any
 
 from langgraph.types import Send
 
-from coe_agents.graph.limits import Bounds
-from coe_agents.graph.nodes.cluster import graded_agents
 from coe_agents.graph.nodes.measure import measurement_of
-from coe_agents.graph.rounds import agents_counted_as, to_sends, wishes_of
+from coe_agents.graph.rounds import agents_counted_as, graded_agents, new_responses, to_sends, wishes_of
+from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import Policy, SettlingPolicy, forecast
+from coe_agents.policy import SettlingPolicy, forecast
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import Agent
 
@@ -27,14 +26,12 @@ class TopUps:
         self,
         adaptive: AdaptiveSampling,
         agents: Sequence[Agent],
-        policy: Policy,
+        settings: RunSettings,
         *,
-        bounds: Bounds,
-        min_agents: int,
         measuring: Mapping[str, Any],
     ) -> None:
-        self._adaptive, self._bounds, self._min_agents = adaptive, bounds, min_agents
-        self._settling = policy if isinstance(policy, SettlingPolicy) else None
+        self._adaptive, self._settings = adaptive, settings
+        self._may_settle = isinstance(settings.policy, SettlingPolicy)
         self._own = {agent.name: _own(agent, adaptive.max_samples) for agent in agents}
         self._measuring = measuring
 
@@ -43,12 +40,13 @@ class TopUps:
         planned = self._planned(name, wishes)
         if planned is None:
             return wishes
-        n_samples = planned if self._settling is None else self._adaptive.n_samples(0, left=planned)
+        n_samples = planned if not self._may_settle else self._adaptive.n_samples(0, left=planned)
         return {**wishes, "n_samples": n_samples}
 
     def more(self, state: CoEState) -> list[Send] | str:
         """Routes after a measurement: to the agents that have responses left, or to the gate."""
-        given, wishes = self._given(state), wishes_of(state, self._own)
+        now = self._settings.of(state)
+        given, wishes = self._given(state), wishes_of(state, now)
         left, graded = dict[str, int](), graded_agents(state)  # a probability that was read needs no more responses
         for name in (wishes.keys() & given.keys()) - agents_counted_as(state, "once"):
             planned = self._planned(name, wishes[name])
@@ -56,18 +54,16 @@ class TopUps:
                 left[name] = planned - given[name]
         answering = {row["agent"] for row in state["responses"] if row["error"] is None}
         may_ask = (
-            state["measured"] is not None
-            and len(answering) >= self._min_agents
-            and not self._bounds.bound_on_requests(state)
+            state["measured"] is not None and len(answering) >= now.quorum and not now.bounds.bound_on_requests(state)
         )
-        if not left or not may_ask or self._settled(state, left):
+        if not left or not may_ask or self._settled(state, left, now):
             return "coordinate"
         again = {
             name: {**wishes[name], "n_samples": self._adaptive.n_samples(n, left=left[name]), "first_index": n}
             for name, n in given.items()
             if name in left
         }
-        return to_sends(state, self._bounds, again)
+        return to_sends(state, now.bounds, again)
 
     def _planned(self, name: str, wishes: Mapping[str, Any]) -> int | None:
         """Returns the most responses of an agent in a round; None if it gives as many as it likes at once."""
@@ -78,28 +74,21 @@ class TopUps:
 
     def _given(self, state: CoEState) -> dict[str, int]:
         """Returns how many responses each agent gave in the round, without the agents that failed in it."""
-        rows = [row for row in state["responses"] if row["round"] == state["round"]]
-        given = Counter(row["agent"] for row in rows)
-        for row in rows:
-            if row["error"] is not None:
-                given.pop(row["agent"], None)
-        return given
+        failures = [row for row in state["responses"] if row["round"] == state["round"] and row["error"] is not None]
+        failed = {row["agent"] for row in failures}
+        return Counter(row["agent"] for row in new_responses(state) if row["agent"] not in failed)
 
-    def _settled(self, state: CoEState, left: Mapping[str, int]) -> bool:
-        if self._settling is None:
+    def _settled(self, state: CoEState, left: Mapping[str, int], now: RunSettings) -> bool:
+        policy = now.policy
+        if not isinstance(policy, SettlingPolicy):
             return False
-        labels = state["labels"]
-        expected = forecast(
-            state["responses"][: len(labels)],
-            labels,
-            left,
-            confidence=self._adaptive.confidence,
-            **self._measuring,
-        )
+        responses, labels = state["responses"][: len(state["labels"])], state["labels"]
+        options: Mapping[str, Any] = {**self._measuring, "weights": now.weights}
+        expected = forecast(responses, labels, left, confidence=self._adaptive.confidence, **options)
         measurement = measurement_of(state)
         if measurement.tied:  # after Algorithm 1, which is not forecast, where the plain lead is clear
             expected = replace(expected, lead=0.0)
-        return bool(self._settling.is_settled(replace(measurement, forecast=expected)))
+        return bool(policy.is_settled(replace(measurement, forecast=expected)))
 
 
 def _own(agent: Agent, max_samples: int | None) -> int | None:

@@ -1,7 +1,7 @@
 """Owns `AskPerson`: a person decides an escalated case, and the run waits for the reply."""
 
 from functools import partial
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -30,7 +30,8 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
 
             "agent_chat_ui" shows the `{"action_requests": [...], "review_configs": [...]}` of LangChain's
             `HumanInTheLoopMiddleware`. The reply is `{"decisions": [decision]}`, its type "approve" (the best supported
-            answer), "edit" or "respond" (another answer), or "reject".
+            answer), "edit" or "respond" (another answer), or "reject". The arguments of the request hold that answer
+            and, for the person to see, all `candidates`; only the answer can be edited.
 
     Raises:
         ValueError: If the form is unknown.
@@ -52,12 +53,10 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
     def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         """Asks until the reply can be used, and returns its ruling."""
         if self.form == "coe":
-            shown = partial(person_request, "escalation", input, _ASKED)
-            return ask(shown, _REPLY, partial(_read, input))
-        return ask(partial(_review, input), _REVIEWED, partial(_read_review, input))
+            return ask(partial(person_request, "escalation", input, _ASKED), _REPLY, partial(_rule, input))
+        return ask(partial(_review, input), _REVIEWED, partial(_rule, input))
 
     async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
-        """Asks until the reply can be used, and returns its ruling."""
         return self.invoke(input, config)
 
 
@@ -80,19 +79,8 @@ class _Reject(_Reply):
     reason: Text = ""
 
 
-_REPLY: TypeAdapter[_Approve | _Answer | _Reject] = TypeAdapter(
-    Annotated[_Approve | _Answer | _Reject, Field(discriminator="type")]
-)
-
-
-def _read(case: EscalatedCase, reply: _Approve | _Answer | _Reject) -> Ruling:
-    match reply:
-        case _Approve():
-            return _approved(case, reply.candidate)
-        case _Answer():
-            return _answered(case, reply.answer)
-        case _Reject():
-            return _rejected(case, reply.reason)
+_Own: TypeAlias = _Approve | _Answer | _Reject
+_REPLY: TypeAdapter[_Own] = TypeAdapter(Annotated[_Own, Field(discriminator="type")])
 
 
 class _ApproveAction(BaseModel):
@@ -101,6 +89,7 @@ class _ApproveAction(BaseModel):
 
 class _Arguments(BaseModel):
     answer: Spoken
+    candidates: str | None = None
 
 
 class _EditedAction(BaseModel):
@@ -123,10 +112,11 @@ class _Respond(BaseModel):
     message: Spoken
 
 
+_Action: TypeAlias = _ApproveAction | _EditAction | _RejectAction | _Respond
+
+
 class _Reviewed(BaseModel):
-    decisions: list[Annotated[_ApproveAction | _EditAction | _RejectAction | _Respond, Field(discriminator="type")]] = (
-        Field(min_length=1, max_length=1)
-    )
+    decisions: list[Annotated[_Action, Field(discriminator="type")]] = Field(min_length=1, max_length=1)
 
 
 _REVIEWED = TypeAdapter(_Reviewed)
@@ -135,12 +125,8 @@ _REVIEWED = TypeAdapter(_Reviewed)
 def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
     """Returns a `HITLRequest` of langchain as plain data: langchain need not be installed."""
     answers = case["candidates"]
-    numbers = decomposition(
-        coe=case["coe"],
-        aleatoric=case["aleatoric"],
-        epistemic=case["epistemic"],
-        divergence=case.get("divergence", "kl"),
-    )
+    parts = {"coe": case["coe"], "aleatoric": case["aleatoric"], "epistemic": case["epistemic"]}
+    numbers = decomposition(**parts, divergence=case.get("divergence", "kl"))
     regime = "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "  # agreement explains no escalation
     lines = [
         *([f"**Your last reply could not be used: {problem}**"] if problem else []),
@@ -149,9 +135,15 @@ def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
         "\n".join(f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})" for one in answers),
         "Approve the first answer, edit it, respond with another, or reject them all.",
     ]
+    # the arguments are what Agent Chat UI shows at once: it hides the description behind a button
+    args = {"answer": answers[0]["answer"] if answers else ""}
+    if answers:
+        args["candidates"] = _listed(case)
+    if problem:
+        args["problem"] = f"Your last reply could not be used: {problem}"
     request = {
         "name": _ACTION,
-        "args": {"answer": answers[0]["answer"] if answers else ""},
+        "args": args,
         "description": "\n\n".join(line for line in lines if line),
     }
     allowed = [*(["approve"] if answers else []), "edit", "reject", "respond"]
@@ -161,22 +153,36 @@ def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:
     }
 
 
+def _listed(case: EscalatedCase) -> str:
+    """Returns the candidates, one on each line."""
+    return "\n".join(
+        f"{one['number']}. {' '.join(one['answer'].split())} ({one['support']:.0%})" for one in case["candidates"]
+    )
+
+
 def _literally(text: str) -> str:
     """Returns a text as code, so that no interface renders anything in it."""
     return f"`{' '.join(text.split()).replace('`', chr(39))}`"
 
 
-def _read_review(case: EscalatedCase, reply: _Reviewed) -> Ruling:
-    decision = reply.decisions[0]
-    match decision:
+def _rule(case: EscalatedCase, reply: _Own | _Reviewed | _Action) -> Ruling:
+    match reply:
+        case _Reviewed():
+            return _rule(case, reply.decisions[0])
+        case _Approve(candidate=number):
+            return _approved(case, number)
         case _ApproveAction():
             return _approved(case, 1)
         case _EditAction():
-            return _answered(case, decision.edited_action.args.answer)
-        case _Respond():
-            return _answered(case, decision.message)
-        case _RejectAction():
-            return _rejected(case, decision.message)
+            edited = reply.edited_action.args
+            if edited.candidates not in (None, _listed(case)):
+                raise ValueError('only "answer" can be edited; write the answer that you choose there')
+            return _answered(case, edited.answer)
+        case _Answer(answer=answer) | _Respond(message=answer):
+            return _answered(case, answer)
+        case _Reject(reason=why) | _RejectAction(message=why):
+            reason = f"a person rejected all {len(case['candidates'])} answers"
+            return Ruling(action="abstain", reason=f'{reason} ("{why}")' if why else reason)
 
 
 def _approved(case: EscalatedCase, number: int) -> Ruling:
@@ -194,8 +200,3 @@ def _answered(case: EscalatedCase, answer: str) -> Ruling:
             return _approved(case, one["number"])
     reason = f"a person gave another answer than the {len(case['candidates'])} of the group"
     return Ruling(action="answer", answer=answer, reason=reason)
-
-
-def _rejected(case: EscalatedCase, why: str) -> Ruling:
-    reason = f"a person rejected all {len(case['candidates'])} answers"
-    return Ruling(action="abstain", reason=f'{reason} ("{why}")' if why else reason)

@@ -9,6 +9,7 @@ from langgraph.types import RetryPolicy
 
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph.adaptive import TopUps
+from coe_agents.graph.context import CoEContext
 from coe_agents.graph.human_input import check_checkpointer
 from coe_agents.graph.limits import Bounds
 from coe_agents.graph.nodes.agent import agent_node
@@ -19,9 +20,10 @@ from coe_agents.graph.nodes.coordinate import coordinate_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.nodes.measure import measure_node
-from coe_agents.graph.nodes.prepare import prepare_node
+from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.rounds import fan_out
-from coe_agents.graph.runnables import OneForm
+from coe_agents.graph.run_settings import create_settings
+from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, Weighting
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
@@ -52,15 +54,17 @@ def create_coe_graph(
     weighting: Weighting = "auto",
     divergence: Divergence = "kl",
     retries: int = 1,
+    history: History = "conversation",
     max_question_chars: int = 100_000,
-) -> StateGraph[CoEState, None, CoEInput, CoEOutput]:
+) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
     The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then; with
     `"choices": ["approve", "reject"]` a reply counts only if it consists of one of these (see `CoEInput`). The output
     holds `decision` (see `coe_agents.graph.DecisionData`), `messages` with the answer or the refusal at the end,
     `responses` in canonical order with failures last, `labels`, the cluster of each response, and `former_responses`,
-    which later rounds replaced.
+    which later rounds replaced. The context of a run may change agents, samples, thresholds and bounds: see
+    `coe_agents.CoEContext`.
 
     Args:
         agents: The participants, with distinct names.
@@ -98,6 +102,8 @@ def create_coe_graph(
             `__name__` is reported. It is called about 200 times for each agent of a question, mostly for the interval.
         retries: How often a failed agent is asked again before its failure counts, unless its error is not retryable. A
             `ModelAgent` retries each request itself, and is not asked again.
+        history: What the agents see of a conversation: "conversation", all of it but the turns that the gate did not
+            answer, question and refusal; or "question", its last question only, for models that know no conversations.
         max_question_chars: A longer question is rejected before any agent is asked.
 
     Raises:
@@ -116,12 +122,11 @@ def create_coe_graph(
         'answer'
     """
     _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
-    _check_options(weighting=weighting, divergence=divergence, coordination=coordination)
-    _check_numbers(retries=retries, max_question_chars=max_question_chars)
+    _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
-    min_agents = quorum(len(names), min_agents)
-    _check_group(agents, names, min_agents=min_agents)
-    bounds = Bounds(max_rounds, token_budget, deadline)
+    _check_group(agents, names, min_agents=quorum(len(names), min_agents))
+    weights = {agent.name: agent.weight for agent in agents}
+    settings = create_settings(weights, policy, Bounds(max_rounds, token_budget, deadline), min_agents)
     if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(names))):
         message = f"with {len(names)} agents, {policy!r} can never see the regimes {', '.join(unreachable)}"
         warnings.warn(message, stacklevel=2)
@@ -132,10 +137,9 @@ def create_coe_graph(
     may_clarify = clarify or table.may_clarify
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
 
-    graph = StateGraph(CoEState, input_schema=CoEInput, output_schema=CoEOutput)
-    graph.add_node(
-        "prepare", OneForm(prepare_node(max_question_chars, check=check_checkpointer if may_interrupt else None))
-    )
+    graph = StateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
+    check = check_checkpointer if may_interrupt else None
+    graph.add_node("prepare", OneForm(prepare_node(max_question_chars, settings, history=history, check=check)))
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         graph.add_node(
@@ -146,35 +150,33 @@ def create_coe_graph(
         )
         # one edge each: a barrier would wait forever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
-    graph.add_node("cluster", cluster_node(clusterer, canonicalize))
-    weights = {agent.name: agent.weight for agent in agents}
-    settings: dict[str, Any] = {"weighting": weighting, "divergence": divergence, "coordination": coordination}
-    graph.add_node("measure", measure_node(policy, weights, **settings))
+    graph.add_node("cluster", OfThisVersion(cluster_node(clusterer, canonicalize)))
+    measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
+    graph.add_node("measure", OfThisVersion(measure_node(settings, measuring, coordination=coordination)))
     ends = {"abstain", "answer", "escalate" if escalation is None else "escalation"}
     asking = ["another_round"]
-    graph.add_node("another_round", another_round_node(names, table))
+    graph.add_node("another_round", OfThisVersion(another_round_node(settings, table)))
     if may_clarify:
-        graph.add_node("clarify", clarify_node(max_question_chars))
+        graph.add_node("clarify", OfThisVersion(OneForm(clarify_node(max_question_chars))))
         asking.append("clarify")
     if escalation is not None:
-        graph.add_node("escalation", escalation_node(escalation, names), destinations=_ENDS)
+        graph.add_node("escalation", OfThisVersion(escalation_node(escalation, names)), destinations=_ENDS)
     routes = {*ends, *asking}
-    gate = coordinate_node(policy, names, bounds=bounds, min_agents=min_agents, strategies=table, routes=routes)
-    graph.add_node("coordinate", OneForm(gate), destinations=tuple(sorted(routes)))
+    gate = coordinate_node(settings, strategies=table, routes=routes)
+    graph.add_node("coordinate", OfThisVersion(OneForm(gate)), destinations=tuple(sorted(routes)))
     graph.add_edge(START, "prepare")
     if adaptive is None:
-        asks = OneForm(fan_out(names, bounds))
+        asks = OneForm(fan_out(settings))
         graph.add_edge("measure", "coordinate")
     else:
-        measuring: dict[str, Any] = {"weights": weights, "weighting": weighting, "divergence": divergence}
-        top_ups = TopUps(adaptive, agents, policy, bounds=bounds, min_agents=min_agents, measuring=measuring)
-        asks = OneForm(fan_out(names, bounds, top_ups.first))
+        top_ups = TopUps(adaptive, agents, settings, measuring=measuring)
+        asks = OneForm(fan_out(settings, top_ups.first))
         graph.add_conditional_edges("measure", top_ups.more, [*names, "coordinate"])
     for source in ("prepare", *asking):
         graph.add_conditional_edges(source, asks, names)
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(end, OneForm(finish))
+        graph.add_node(end, OfThisVersion(OneForm(finish)))
         graph.add_edge(end, END)
     return graph
 
@@ -193,8 +195,14 @@ def _check_parts(
                 f'"agents" must hold agents, with a name, a weight and "sample"; got {type(agent).__name__}. '
                 "Wrap a chat model: ModelAgent(name, model)"
             )
-    _check_object(clusterer, "clusterer", method="cluster", hint="Pass NormalizedMatch(), for example")
-    _check_object(policy, "policy", method="decide", hint="Pass ThresholdPolicy(0.5), for example")
+    for name, part, method, example in (
+        ("clusterer", clusterer, "cluster", "NormalizedMatch()"),
+        ("policy", policy, "decide", "ThresholdPolicy(0.5)"),
+    ):
+        if isinstance(part, type):
+            raise TypeError(f'"{name}" must be an object, not a class; got {part.__name__}. Call it with its arguments')
+        if not callable(getattr(part, method, None)):
+            raise TypeError(f'"{name}" must have the method "{method}"; got {part!r}. Pass {example}, for example')
     regime_thresholds(policy)
     if adaptive is not None and not isinstance(adaptive, AdaptiveSampling):
         raise TypeError(f'"adaptive" must be an AdaptiveSampling; got {adaptive!r}. Pass AdaptiveSampling() or omit it')
@@ -205,23 +213,25 @@ def _check_parts(
         )
 
 
-def _check_object(part: object, name: str, *, method: str, hint: str) -> None:
-    if isinstance(part, type):
-        raise TypeError(f'"{name}" must be an object, not a class; got {part.__name__}. Call it with its arguments')
-    if not callable(getattr(part, method, None)):
-        raise TypeError(f'"{name}" must have the method "{method}"; got {part!r}. {hint}')
-
-
-def _check_options(*, weighting: str, divergence: Divergence, coordination: str | None) -> None:
+def _check_options(
+    weighting: str,
+    divergence: Divergence,
+    coordination: str | None,
+    history: str,
+    *,
+    retries: int,
+    max_question_chars: int,
+) -> None:
     if weighting not in get_args(Weighting):
         choices = ", ".join(get_args(Weighting))
         raise ValueError(f'"weighting" must be one of {choices}; got {weighting!r}. "auto" suits most')
     check_divergence(divergence)
+    if history not in get_args(History):
+        raise ValueError(
+            f'"history" must be one of {", ".join(get_args(History))}; got {history!r}. "conversation" shows all of it'
+        )
     if coordination is not None:
         coordinate([[1.0]], solver=coordination)  # raises for an unknown name
-
-
-def _check_numbers(*, retries: int, max_question_chars: int) -> None:
     check_number(retries, where='"retries"', is_whole=True)
     if retries < 0:
         raise ValueError(f'"retries" must be at least 0; got {retries}. 0 never asks a failed agent again')

@@ -1,34 +1,27 @@
 """Owns chains of dependent questions: each answer leads to the next question, and each gate may end the chain."""
 
 import operator
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
 
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels import EphemeralValue
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite
+from typing_extensions import TypedDict
 
-from coe_agents.graph.compiled import check_compiled
-from coe_agents.graph.runnables import OneForm, TwoForms
+from coe_agents.graph.context import CoEContext
+from coe_agents.graph.nodes.finish import WITHHELD
+from coe_agents.graph.runnables import OneForm, Steps, check_compiled, steps_node
 from coe_agents.graph.state import DecisionData
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
 
 
 class Step(TypedDict):
-    """One question of a chain.
-
-    Attributes:
-        question: What was asked.
-        action: "answer", "abstain" or "escalate".
-        answer: The answer, from which the next question is made; None unless the action is "answer".
-        regime: "consensus", "conflict", "ambiguous" or "unknown"; this and all numbers are None if nothing was
-            measured.
-        coe: Collaborative Entropy of this question, the sum of the next two.
-        aleatoric: In nats.
-        epistemic: In the unit of the graph's divergence: nats under "kl" and "js".
-    """
+    """One `question` of a chain; the other fields are those of its decision: see `coe_agents.graph.DecisionData`."""
 
     question: str
     action: Literal["answer", "abstain", "escalate"]
@@ -39,10 +32,16 @@ class Step(TypedDict):
     epistemic: float | None
 
 
-class SequenceInput(TypedDict):
-    """The first question."""
+class SequenceInput(TypedDict, total=False):
+    """The first question, or a conversation whose last human text it is.
+
+    Attributes:
+        question: The question.
+        messages: The conversation; the agents see the question only.
+    """
 
     question: Annotated[str, EphemeralValue]
+    messages: Annotated[list[AnyMessage], add_messages]
 
 
 class SequenceOutput(TypedDict, total=False):
@@ -57,6 +56,7 @@ class SequenceOutput(TypedDict, total=False):
         epistemic: In the unit of the graph's divergence: nats under "kl" and "js".
         ended: "withheld": the last gate withheld its answer; "complete": no question follows the last answer;
             "max_steps": another would follow.
+        messages: The conversation, with the chain at the end: each question with its answer, or the refusal.
     """
 
     steps: Annotated[list[Step], operator.add]
@@ -65,6 +65,7 @@ class SequenceOutput(TypedDict, total=False):
     aleatoric: float
     epistemic: float
     ended: Literal["withheld", "complete", "max_steps"]
+    messages: Annotated[list[AnyMessage], add_messages]
 
 
 class SequenceState(SequenceInput, SequenceOutput, total=False):
@@ -79,10 +80,11 @@ class SequenceState(SequenceInput, SequenceOutput, total=False):
 
 def create_sequential_graph(
     graph: Any, *, next_question: NextQuestion, max_steps: int = 10
-) -> StateGraph[SequenceState, None, SequenceInput, SequenceOutput]:
+) -> StateGraph[SequenceState, CoEContext, SequenceInput, SequenceOutput]:
     """Returns the graph of a chain, uncompiled: each question needs an answer of the gate before it.
 
-    The input is `{"question": str}`, the first one; a new input on a thread starts a new chain.
+    The input is `{"question": str}`, the first one, or `{"messages": [...]}`, whose last human text it is then; a new
+    input on a thread starts a new chain.
 
     Args:
         graph: A compiled CoE graph, asked once for each step.
@@ -110,9 +112,13 @@ def create_sequential_graph(
         raise ValueError(f'"max_steps" must be at least 1; got {max_steps}. 1 asks the first question only')
 
     def begin(state: SequenceState) -> dict[str, Any]:
-        return {"asked": state["question"], "steps": Overwrite([]), "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
+        asked, messages = _first_question(state)
+        cleared = {"steps": Overwrite([]), "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
+        return {"asked": asked, "messages": messages, **cleared}
 
-    def proceed(state: SequenceState, decision: DecisionData) -> Command[Any]:
+    def ask(state: SequenceState, config: RunnableConfig) -> Steps[Command[Any]]:
+        result = yield gate, ({"question": state["asked"]}, config), {}
+        decision: DecisionData = result["decision"]
         answer = decision["answer"]
         step = Step(
             question=state["asked"],
@@ -134,17 +140,36 @@ def create_sequential_graph(
         if follows is not None and len(state["steps"]) + 1 < max_steps:
             return Command(goto="ask", update={**update, "asked": follows})
         ended = "withheld" if answer is None else "complete" if follows is None else "max_steps"
-        return Command(goto=END, update={**update, "ended": ended})
+        said = AIMessage(_in_words([*state["steps"], step], decision["reason"]))
+        return Command(goto=END, update={**update, "ended": ended, "messages": [said]})
 
-    def ask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, gate.invoke({"question": state["asked"]}, config)["decision"])
-
-    async def aask(state: SequenceState, config: RunnableConfig) -> Command[Any]:
-        return proceed(state, (await gate.ainvoke({"question": state["asked"]}, config))["decision"])
-
-    sequence = StateGraph(SequenceState, input_schema=SequenceInput, output_schema=SequenceOutput)
+    sequence = StateGraph(
+        SequenceState, context_schema=CoEContext, input_schema=SequenceInput, output_schema=SequenceOutput
+    )
     sequence.add_node("begin", OneForm(begin))
-    sequence.add_node("ask", TwoForms(ask, aask, name="ask"), destinations=("ask", END))
+    sequence.add_node("ask", steps_node(ask, name="ask"), destinations=("ask", END))
     sequence.add_edge(START, "begin")
     sequence.add_edge("begin", "ask")
     return sequence
+
+
+def _first_question(state: SequenceState) -> tuple[str, list[HumanMessage]]:
+    """Returns the first question, and the message that adds it to the conversation if it is not there."""
+    if (given := state.get("question")) is not None:
+        return given, [HumanMessage(given)]
+    texts = [message.text.strip() for message in state.get("messages") or [] if isinstance(message, HumanMessage)]
+    if not texts or not texts[-1]:
+        raise ValueError(
+            'the input must hold a "question", or "messages" with a text of the user; got neither. '
+            'Call the graph with {"question": "..."}'
+        )
+    return texts[-1], []
+
+
+def _in_words(steps: Sequence[Step], reason: str) -> str:
+    """Returns the chain as a message; `reason` is that of the last step."""
+    last = steps[-1]
+    lines = [f"{step['question']} {step['answer']}" for step in steps if step["answer"] is not None]
+    if last["action"] != "answer":
+        lines.append(f"{last['question']} {WITHHELD[last['action']]}{reason}.")
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))

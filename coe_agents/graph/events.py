@@ -6,26 +6,25 @@ answer. The other stream modes ("updates", "values") are for operators, since th
 """
 
 import logging
+import re
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeAlias
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_stream_writer
+from typing_extensions import TypedDict
 
-from coe_agents.policy import Decision, Measurement
+from coe_agents.policy import Decision
+from coe_agents.prompts import quote
 from coe_agents.types import Action, Regime
+
+_QUOTED = 20
+"""So much of a response, and no more, is looked for in a reason."""
+_QUOTES = "the decision has the reason, which quotes a response"
 
 
 class AgentAsked(TypedDict):
-    """An agent was sent its request; repeated at each retry by the graph.
-
-    Attributes:
-        event: "agent_asked".
-        agent: Its name.
-        round: The round, from 0, as in every event.
-    """
+    """The event "agent_asked": `agent` was sent its request in `round`, from 0; repeated at each retry."""
 
     event: Literal["agent_asked"]
     agent: str
@@ -33,12 +32,9 @@ class AgentAsked(TypedDict):
 
 
 class AgentSampled(TypedDict):
-    """An agent has finished a round.
+    """The event "agent_sampled": `agent` has finished a `round`.
 
     Attributes:
-        event: "agent_sampled".
-        agent: Its name.
-        round: The round.
         n_responses: How many responses it gave; 0 if it failed.
         seconds: How long the last attempt took.
         error: The exception's type and message if it failed, as in `failed_agents`.
@@ -53,13 +49,10 @@ class AgentSampled(TypedDict):
 
 
 class Clustered(TypedDict):
-    """The responses of all rounds so far are clustered.
+    """The event "clustered": the responses of all rounds up to `round` form `n_clusters` clusters.
 
     Attributes:
-        event: "clustered".
-        round: The round.
-        n_clusters: How many there are.
-        sizes: How many responses each holds, in the order of the labels.
+        sizes: How many responses each cluster holds, in the order of the labels.
     """
 
     event: Literal["clustered"]
@@ -69,16 +62,13 @@ class Clustered(TypedDict):
 
 
 class Measured(TypedDict):
-    """The uncertainty is measured; every number is None where nothing could be measured.
+    """The event "measured": the uncertainty and `regime` after `round`; all are None where nothing could be measured.
 
     Attributes:
-        event: "measured".
-        round: The round.
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: In nats.
         epistemic: In the unit of `divergence`.
         divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit.
-        regime: "consensus", "conflict", "ambiguous" or "unknown".
     """
 
     event: Literal["measured"]
@@ -91,13 +81,9 @@ class Measured(TypedDict):
 
 
 class Decided(TypedDict):
-    """The round's decision; another round follows where `action` is "another_round".
+    """The event "decided": the `action` of `round` and the policy's `reason`; after "another_round" a round follows.
 
-    Attributes:
-        event: "decided".
-        round: The round.
-        action: "answer", "abstain", "escalate" or "another_round".
-        reason: The policy's, with its numbers.
+    A reason that quotes a response is replaced by a note.
     """
 
     event: Literal["decided"]
@@ -107,13 +93,9 @@ class Decided(TypedDict):
 
 
 class Ruled(TypedDict):
-    """The escalated case is decided; the reason may reveal the answer, so it is in the decision only.
+    """The event "ruled": the escalated case is decided, with an `action` in `round`, and by whom (`decided_by`).
 
-    Attributes:
-        event: "ruled".
-        round: The round.
-        action: "answer", "abstain" or "escalate".
-        decided_by: Who decided, as in the decision.
+    The reason may reveal the answer, so it is in the decision only.
     """
 
     event: Literal["ruled"]
@@ -126,9 +108,6 @@ Event: TypeAlias = AgentAsked | AgentSampled | Clustered | Measured | Decided | 
 
 _LOG = logging.getLogger(__name__)
 
-_Sample: TypeAlias = Callable[[Any, RunnableConfig], dict[str, Any]]
-_ASample: TypeAlias = Callable[[Any, RunnableConfig], Awaitable[dict[str, Any]]]
-
 
 def emit(event: Event) -> None:
     """Writes the event to the stream, if there is one, and to the log at DEBUG."""
@@ -136,72 +115,26 @@ def emit(event: Event) -> None:
     get_stream_writer()(event)
 
 
-def with_events(sample: _Sample, agent: str) -> _Sample:
-    """Returns an agent's node that emits `AgentAsked` before and `AgentSampled` after it."""
-
-    def sample_with_events(request: Any, config: RunnableConfig) -> dict[str, Any]:
-        finish = _start(agent, request["round"])
-        return finish(sample(request, config))
-
-    return sample_with_events
+def emit_decision(round: int, decision: Decision, responses: Iterable[str]) -> None:
+    """Emits `Decided` for this decision on these responses."""
+    reason = _QUOTES if any(_is_in(text, decision.reason) for text in responses) else decision.reason
+    emit(Decided(event="decided", round=round, action=decision.action, reason=reason))
 
 
-def awith_events(asample: _ASample, agent: str) -> _ASample:
-    """Returns the same for an asynchronous node."""
-
-    async def sample_with_events(request: Any, config: RunnableConfig) -> dict[str, Any]:
-        finish = _start(agent, request["round"])
-        return finish(await asample(request, config))
-
-    return sample_with_events
+def _is_in(response: str, reason: str) -> bool:
+    """Whether a reason contains a response, or its beginning, as words of its own."""
+    line = quote(response, limit=len(response))
+    end = "" if len(line) > _QUOTED else r"(?!\w)"
+    form = rf"(?<!\w){re.escape(line[:_QUOTED])}{end}"
+    return bool(line) and re.search(form, quote(reason, limit=len(reason)), re.IGNORECASE) is not None
 
 
-def clustering_event(round: int, labels: Sequence[int]) -> Clustered:
-    """Returns the event of these labels.
-
-    Example:
-        >>> clustering_event(0, [0, 1, 0])["sizes"]
-        [2, 1]
-    """
-    sizes = Counter(labels)
-    return Clustered(
-        event="clustered", round=round, n_clusters=len(sizes), sizes=[sizes[label] for label in sorted(sizes)]
-    )
-
-
-def measurement_event(round: int, measurement: Measurement | None) -> Measured:
-    """Returns the event of this measurement."""
-    if measurement is None:
-        return Measured(
-            event="measured", round=round, coe=None, aleatoric=None, epistemic=None, divergence=None, regime=None
-        )
-    return Measured(
-        event="measured",
-        round=round,
-        coe=measurement.coe,
-        aleatoric=measurement.aleatoric,
-        epistemic=measurement.epistemic,
-        divergence=measurement.divergence,
-        regime=measurement.regime,
-    )
-
-
-def decision_event(round: int, decision: Decision) -> Decided:
-    """Returns the event of this decision."""
-    return Decided(event="decided", round=round, action=decision.action, reason=decision.reason)
-
-
-def ruling_event(round: int, verdict: Mapping[str, Any]) -> Ruled:
-    """Returns the event of this verdict."""
-    return Ruled(event="ruled", round=round, action=verdict["action"], decided_by=verdict["decided_by"])
-
-
-def _start(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def start_sampling(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Emits `AgentAsked`; returns a function that emits `AgentSampled` for the node's update and returns the update."""
     emit(AgentAsked(event="agent_asked", agent=agent, round=round))
     start = time.perf_counter()
 
-    def finish(update: dict[str, Any]) -> dict[str, Any]:
+    def finish_sampling(update: dict[str, Any]) -> dict[str, Any]:
         errors = [response["error"] for response in update["responses"] if response["error"] is not None]
         event = AgentSampled(
             event="agent_sampled",
@@ -214,4 +147,4 @@ def _start(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]
         emit(event)
         return update
 
-    return finish
+    return finish_sampling

@@ -1,12 +1,13 @@
 """Owns interrupts for a person: asking until a reply is valid, and rejecting runs that could not be resumed."""
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypedDict, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import interrupt
 from pydantic import StringConstraints, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from coe_agents.errors import ConfigurationError
 from coe_agents.types import Candidate, EscalatedCase, Regime
@@ -75,18 +76,12 @@ def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Ca
         reply = interrupt(request(problem), response_schema=form.json_schema())
         try:
             return read(form.validate_python(reply))
-        except ValidationError as error:
-            problem = faults(error)
-        except ValueError as error:
-            problem = str(error)
+        except ValueError as error:  # pydantic's own error is one
+            problem = faults(error) if isinstance(error, ValidationError) else str(error)
 
 
 def check_checkpointer() -> None:
-    """Refuses a run that may stop for a person and could not be resumed; called inside a run.
-
-    Raises:
-        ConfigurationError: If neither the graph nor one around it has a checkpointer.
-    """
+    """Refuses a run that may stop for a person and could not be resumed; called inside a run."""
     if get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER) is None:
         raise ConfigurationError(
             "this graph may stop to ask a person, and without a checkpointer it could not be resumed",
@@ -97,4 +92,9 @@ def check_checkpointer() -> None:
 def faults(error: ValidationError) -> str:
     """Returns what is wrong, field by field, without the given values."""
     found = error.errors(include_input=False, include_context=False, include_url=False)
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: {fault['msg']}" for fault in found)
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: {_message(fault)}" for fault in found)
+
+
+def _message(fault: Mapping[str, Any]) -> str:
+    """Returns pydantic's message, unless that one names a class of ours."""
+    return "Input should be an object" if fault["type"].startswith("model_") else str(fault["msg"])

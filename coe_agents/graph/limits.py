@@ -5,17 +5,13 @@ import time
 from dataclasses import dataclass
 
 from coe_agents.graph.state import CoEState
+from coe_agents.rounds.strategy import MOST_ROUNDS
 from coe_agents.types import check_number
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of one question; see `create_coe_graph`.
-
-    Raises:
-        TypeError: If one is not a number.
-        ValueError: If one is out of range.
-    """
+    """The bounds of one question; see `create_coe_graph`."""
 
     max_rounds: int = 1
     token_budget: int | None = None
@@ -28,6 +24,8 @@ class Bounds:
                 check_number(getattr(self, name), where=f'"{name}"')
         if self.max_rounds < 1:
             raise ValueError(f'"max_rounds" must be at least 1; got {self.max_rounds}. 1 asks each agent once')
+        if self.max_rounds > MOST_ROUNDS:
+            raise ValueError(f'"max_rounds" must be at most {MOST_ROUNDS}; got {self.max_rounds}. 2 or 3 are usual')
         if self.token_budget is not None and self.token_budget < 1:
             raise ValueError(f'"token_budget" must be at least 1; got {self.token_budget}. Omit it for no bound')
         if self.deadline is not None and not 0 < self.deadline < math.inf:

@@ -1,11 +1,12 @@
 """Owns the rounds of a run: the requests to the agents, and the record of each round."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from langgraph.types import Send
 
 from coe_agents.graph.limits import Bounds, tokens_used
+from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.state import AskedRequest, CoEState
 from coe_agents.policy import Measurement
 from coe_agents.rounds import round_data
@@ -13,8 +14,7 @@ from coe_agents.types import RoundData
 
 
 def fan_out(
-    names: Sequence[str],
-    bounds: Bounds,
+    settings: RunSettings,
     first: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda name, wishes: wishes,
 ) -> Callable[[CoEState], list[Send]]:
     """Returns the edge that asks the agents in parallel: all of them, unless a strategy named only some.
@@ -23,15 +23,18 @@ def fan_out(
     """
 
     def ask_all(state: CoEState) -> list[Send]:
-        wishes = wishes_of(state, names)
-        return to_sends(state, bounds, {name: first(name, own) for name, own in wishes.items()})
+        now = settings.of(state)
+        wishes = wishes_of(state, now)
+        return to_sends(state, now.bounds, {name: first(name, own) for name, own in wishes.items()})
 
     return ask_all
 
 
-def wishes_of(state: CoEState, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Returns how the round's request to each agent differs from the first one; agents not named are not asked."""
-    return {name: {} for name in names} if state["wishes"] is None else state["wishes"]
+def wishes_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """Returns how the round's request to each agent differs from the usual one; agents not named are not asked."""
+    usual = {} if settings.n_samples is None else {"n_samples": settings.n_samples}
+    wishes = {name: {} for name in settings.agents} if state["wishes"] is None else state["wishes"]
+    return {name: {**usual, **own} for name, own in wishes.items()}
 
 
 def to_sends(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, Any]]) -> list[Send]:
@@ -66,6 +69,15 @@ def agents_counted_as(state: CoEState, how: Literal["once", "not"]) -> set[str]:
     """Returns the agents that ignore their temperature and whose responses count in this way."""
     sampled = [(spent["agent"], spent["sampling"]) for spent in state["usages"]]
     return {agent for agent, record in sampled if record is not None and record.get("counted") == how}
+
+
+def graded_agents(state: CoEState) -> set[str]:
+    """Returns the agents that gave probabilities of choices in this round."""
+    return {
+        spent["agent"]
+        for spent in state["usages"]
+        if spent["sampling"] and spent["sampling"]["rung"] == "choice" and spent["sampling"]["round"] == state["round"]
+    }
 
 
 def before(state: CoEState) -> list[RoundData]:

@@ -1,17 +1,47 @@
-"""Owns the two wrappers of nodes: `TwoForms`, sync and async, and `OneForm`, which both kinds of run call."""
+"""Owns how nodes and gates run, synchronously or not, and which graph can run inside another."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from coe_agents.graph.state import CoEState
+from coe_agents.graph.state import check_version
+
+_Result = TypeVar("_Result")
+Steps = Generator[tuple[Runnable[Any, Any], tuple[Any, ...], dict[str, Any]], Any, _Result]
+"""One body for both kinds of run: it yields a runnable with its arguments, and receives the output or the exception."""
 
 
-class StateNode(Protocol):
-    """A node that reads the whole state."""
+def run_steps(steps: Steps[_Result]) -> _Result:
+    """Returns the result of steps, each runnable invoked synchronously."""
+    resume: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        try:
+            runnable, args, options = resume(value)
+        except StopIteration as stop:
+            result: _Result = stop.value
+            return result
+        try:
+            resume, value = steps.send, runnable.invoke(*args, **options)
+        except Exception as error:
+            resume, value = steps.throw, error
 
-    def __call__(self, state: CoEState) -> Any: ...
+
+async def arun_steps(steps: Steps[_Result]) -> _Result:
+    """Returns the result of steps, each runnable invoked asynchronously."""
+    resume: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        try:
+            runnable, args, options = resume(value)
+        except StopIteration as stop:
+            result: _Result = stop.value
+            return result
+        try:
+            resume, value = steps.send, await runnable.ainvoke(*args, **options)
+        except Exception as error:
+            resume, value = steps.throw, error
 
 
 class TwoForms(Runnable[Any, Any]):
@@ -31,12 +61,19 @@ class TwoForms(Runnable[Any, Any]):
         self._sync, self._asynchronous, self.name = sync, asynchronous, name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Runs the sync form."""
         return self._sync(input, config or RunnableConfig())
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Runs the async form."""
         return await self._asynchronous(input, config or RunnableConfig())
+
+
+def steps_node(steps: Callable[[Any, RunnableConfig], Steps[Any]], *, name: str) -> TwoForms:
+    """Returns the node whose both forms run these steps."""
+    return TwoForms(
+        lambda state, config: run_steps(steps(state, config)),
+        lambda state, config: arun_steps(steps(state, config)),
+        name=name,
+    )
 
 
 class OneForm(Runnable[Any, Any]):
@@ -49,9 +86,36 @@ class OneForm(Runnable[Any, Any]):
         self._step, self.name = step, step.__name__
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Runs the step."""
         return self._step(input)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Runs the step."""
         return self._step(input)
+
+
+class OfThisVersion(Runnable[Any, Any]):
+    """A node that refuses the state that another version of coe-agents wrote; see `check_version`."""
+
+    def __init__(self, node: Runnable[Any, Any]) -> None:
+        self._node, self.name = node, node.name
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        check_version(input)
+        return self._node.invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        check_version(input)
+        return await self._node.ainvoke(input, config, **kwargs)
+
+
+def check_compiled(graph: object) -> Runnable[Any, Any]:
+    """Returns `graph` if it can run inside a tool, an agent or a chain; otherwise raises TypeError or ValueError."""
+    if not isinstance(graph, Runnable):
+        raise TypeError(
+            f'"graph" must be a compiled graph; got {type(graph).__name__}. Compile it: create_coe_graph(...).compile()'
+        )
+    if getattr(graph, "checkpointer", None) not in (None, False):  # one question would see the earlier ones
+        raise ValueError(
+            '"graph" must have no checkpointer of its own; it was compiled with one. '
+            "Omit it: inside an agent the graph uses the agent's"
+        )
+    return graph

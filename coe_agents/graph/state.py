@@ -1,12 +1,14 @@
 """Owns the state of the graph: plain data only, so that every checkpointer keeps it unchanged."""
 
 import operator
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict
 
+from coe_agents.errors import CheckpointError
 from coe_agents.types import Action, AgentRequest, Response, RoundData, Sampling, Usage
 
 
@@ -122,10 +124,16 @@ class CoEOutput(TypedDict, total=False):
     former_responses: Annotated[list[Response], operator.add]
 
 
+STATE_VERSION = 1
+"""Raised with every change after which a run cannot be resumed from a checkpoint that was written before it."""
+
+
 class CoEState(CoEInput, CoEOutput, total=False):
     """All channels of the graph.
 
     Attributes:
+        state_version: The `STATE_VERSION` that wrote the rest.
+        context: What the `CoEContext` of this turn changes.
         asked: The question of this turn; `question` itself is dropped after the first step, so that no later turn of
             the thread uses it.
         allowed: The `choices` of this turn; None where any reply counts.
@@ -145,6 +153,8 @@ class CoEState(CoEInput, CoEOutput, total=False):
         elapsed: The seconds of the rounds before it.
     """
 
+    state_version: int
+    context: dict[str, Any]
     asked: str
     allowed: list[str] | None
     reviews: bool
@@ -161,3 +171,15 @@ class CoEState(CoEInput, CoEOutput, total=False):
     former_labels: dict[str, int]
     started: float
     elapsed: float
+
+
+def check_version(state: CoEState) -> None:
+    """Raises `CheckpointError` if another version of coe-agents wrote the checkpoint that a run is resumed from."""
+    found = state.get("state_version")
+    if found != STATE_VERSION:
+        wrote = "version 0.2 or before" if found is None else f"a version whose state is {found}"
+        raise CheckpointError(
+            f"the checkpoint of this thread was written by {wrote} of coe-agents; the state of this one is "
+            f"{STATE_VERSION}",
+            hint="Finish the run with the version that wrote it, or ask the question again, which begins anew",
+        )

@@ -95,16 +95,14 @@ def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
     if coe is not None and aleatoric is not None and epistemic is not None:
         divergence = verdict.get("divergence") or "kl"
-        numbers = decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic, divergence=divergence)
-        parts.append(f"CoE {numbers}")
-    votes = [f"{quote(name)}: {_vote(vote)}" for name, vote in verdict["votes"].items()]
+        parts += [f"CoE {decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic, divergence=divergence)}"]
+    votes = list[str]()
+    for name, vote in verdict["votes"].items():
+        ranked = sorted(vote.items(), key=lambda one: -one[1])
+        votes.append(f"{quote(name)}: {', '.join(f'{quote(reply)} {share:.0%}' for reply, share in ranked)}")
     votes += [f"{quote(name)}: no vote, {quote(why)}" for name, why in verdict["failed_judges"].items()]
     if votes:
         parts += ["Votes of the judges:", fence("\n".join(votes))]
     if verdict["question"] is not None:
         parts += ["What they were asked:", fence(verdict["question"])]
     return "\n\n".join(parts)
-
-
-def _vote(vote: dict[str, float]) -> str:
-    return ", ".join(f"{quote(reply)} {share:.0%}" for reply, share in sorted(vote.items(), key=lambda one: -one[1]))

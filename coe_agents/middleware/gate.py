@@ -7,8 +7,9 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from threading import Lock
-from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import ToolCallRequest
@@ -21,18 +22,29 @@ from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
-from coe_agents.graph.runnables import OneForm, TwoForms
+from coe_agents.graph.runnables import OneForm, Steps, arun_steps, run_steps, steps_node
 from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
-from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, Asks, OnError, structured_text
-from coe_agents.middleware.verdict import Verdict, create_unmeasured, fingerprint, in_words, verdicts_of
-from coe_agents.middleware.verdicts import DUPLICATES, CoEVerdicts, Pending, VerdictState, last_reply
+from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, about_answer, structured_text
+from coe_agents.middleware.verdict import Outcome, Verdict, create_unmeasured, fingerprint, in_words, verdicts_of
+from coe_agents.middleware.verdicts import (
+    DUPLICATES,
+    SAME_ID,
+    Asks,
+    CoEVerdicts,
+    OnError,
+    Pending,
+    VerdictState,
+    last_reply,
+)
 
 OnUncertain = Literal["block", "interrupt"]
 Reply = ToolMessage | Command[Any]
 
 _EDITED = "hitl_edited_tool_calls"
 """The key of the state in which LangChain's `HumanInTheLoopMiddleware` keeps a person's edits until the calls run."""
+_NO_ID = "the call has no id"
 _MOST_MESSAGES = 1000
 """The most messages whose changed calls a gate remembers; their calls run within one step of the agent."""
 
@@ -119,9 +131,7 @@ class CoEMiddleware(CoEVerdicts):
     ) -> None:
         if on_uncertain not in get_args(OnUncertain):
             raise ValueError(f'"on_uncertain" must be "block" or "interrupt"; got {on_uncertain!r}. Choose one')
-        self._on_uncertain = on_uncertain
-        self._final_answer = final_answer
-        self._changed = _ChangedCalls()
+        self._on_uncertain, self._judges_answers, self._changed = on_uncertain, final_answer, _ChangedCalls()
         super().__init__(
             graph,
             tools=tools,
@@ -132,64 +142,48 @@ class CoEMiddleware(CoEVerdicts):
             name=name,
         )
 
-    def _check_gated(self) -> None:
-        if not self._final_answer:
-            super()._check_gated()
-
     @hook_config(can_jump_to=["end"])
     def after_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group about the final answer, if this is one, and about the calls of the model's last message."""
-        if (asks := self._about_answer(state)) is not None:
-            return self._decide_answer(state, self._reviewer.ask(asks, get_config()))
-        pending = Pending.of(state, self._gated)
-        if self._on_uncertain == "block" or not self._judged(pending):
-            return super().after_model(state, runtime)
-        settled = self._steps(pending, runtime).invoke(_START, get_config())
-        return self._update_settled(state, pending, settled)
+        return run_steps(self._after_model(state, runtime))
 
     @hook_config(can_jump_to=["end"])
     async def aafter_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group; see `after_model`."""
+        return await arun_steps(self._after_model(state, runtime))
+
+    def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_answer(state)) is not None:
-            return self._decide_answer(state, await self._reviewer.aask(asks, get_config()))
-        pending = Pending.of(state, self._gated)
+            return self._decide_answer(state, (yield from self._review(asks, get_config())))
+        pending = Pending(state, self._gated)
         if self._on_uncertain == "block" or not self._judged(pending):
-            return await super().aafter_model(state, runtime)
-        settled = await self._steps(pending, runtime).ainvoke(_START, get_config())
+            return (yield from super()._after_model(state, runtime))
+        start = _Settling(edits={}, verdicts={}, answers={})
+        settled = yield self._steps(pending, runtime), (start, get_config()), {}
         return self._update_settled(state, pending, settled)
 
     def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Withholds the final answer unless the group has approved exactly this answer."""
-        if (asks := self._about_end(state)) is None:
-            return None
-        return self._decide_answer(state, self._reviewer.ask(asks, get_config()), jump=False)
+        return run_steps(self._after_agent(state))
 
     async def aafter_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Withholds the end of the run unless approved; see `after_agent`."""
+        return await arun_steps(self._after_agent(state))
+
+    def _after_agent(self, state: VerdictState) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_end(state)) is None:
             return None
-        return self._decide_answer(state, await self._reviewer.aask(asks, get_config()), jump=False)
+        return self._decide_answer(state, (yield from self._review(asks, get_config())), jump=False)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
         """Runs the tool if the group, or a person where the group is uncertain, approves the call as it runs."""
-        if (stopped := self._refuse(request)) is not None:
-            return stopped
-        # a tool of another middleware: it cannot be wrapped here
-        is_unknown = request.tool is None and request.tool_call["name"] in self._gated
-        if is_unknown and (stopped := self._judge(request, request.tool_call)):
-            return stopped
-        return handler(self._guarded(request))
+        return run_steps(self._refuse(request)) or handler(self._guarded(request))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
     ) -> Reply:
         """Runs the tool if it may; see `wrap_tool_call`."""
-        if (stopped := self._refuse(request)) is not None:
-            return stopped
-        is_unknown = request.tool is None and request.tool_call["name"] in self._gated
-        if is_unknown and (stopped := await self._ajudge(request, request.tool_call)):
-            return stopped
-        return await handler(self._guarded(request))
+        return await arun_steps(self._refuse(request)) or await handler(self._guarded(request))
 
     def _steps(self, pending: Pending, runtime: Runtime[Any]) -> Runnable[Any, Any]:
         """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.
@@ -207,24 +201,18 @@ class CoEMiddleware(CoEVerdicts):
             judged = [call for call in pending.calls if call["id"] in verdicts]
             return {fingerprint(call, message_id): {self.name: verdicts[call["id"] or ""]} for call in judged}
 
-        def judge(state: _Settling, _: RunnableConfig) -> dict[str, Any]:
-            asked = unjudged(state)
-            requests = [pending.request(call, runtime, known(state)) for call in asked]
-            verdicts = {request.tool_call["id"]: self._ask(request) for request in requests}
-            return {"verdicts": {**state["verdicts"], **verdicts}}
-
-        async def ajudge(state: _Settling, _: RunnableConfig) -> dict[str, Any]:
-            asked = unjudged(state)
-            requests = [pending.request(call, runtime, known(state)) for call in asked]
-            verdicts = {request.tool_call["id"]: await self._aask(request) for request in requests}
-            return {"verdicts": {**state["verdicts"], **verdicts}}
+        def judge(state: _Settling, _: RunnableConfig) -> Steps[dict[str, Any]]:
+            verdicts = {**state["verdicts"]}
+            for request in [pending.request(call, runtime, known(state)) for call in unjudged(state)]:
+                verdicts[request.tool_call["id"] or ""] = yield from self._review_call(request)
+            return {"verdicts": verdicts}
 
         def person(state: _Settling) -> dict[str, Any]:
             unjudged(state)  # applies the edits
             return _ask_person(pending, state)
 
         steps = StateGraph(_Settling)
-        steps.add_node("judge", TwoForms(judge, ajudge, name="judge"))
+        steps.add_node("judge", steps_node(judge, name="judge"))
         steps.add_node("person", OneForm(person))
         steps.add_edge(START, "judge")
         steps.add_edge("judge", "person")
@@ -250,14 +238,14 @@ class CoEMiddleware(CoEVerdicts):
         A structured answer beside calls is the end of the run only when those have been made.
         """
         found = last_reply(state["messages"])
-        if not self._final_answer or found is None:
+        if not self._judges_answers or found is None:
             return None
         place, reply = found
         structured = state.get("structured_response")
         # without one, a message with calls is no answer, even if something else replied to all of them
-        if reply.tool_calls and (structured is None or Pending.of(state, self._gated).calls):
+        if reply.tool_calls and (structured is None or Pending(state, self._gated).calls):
             return None
-        return self._reviewer.about_answer(reply, structured, state["messages"][:place])
+        return partial(about_answer, reply, structured, state["messages"][:place])
 
     def _about_end(self, state: VerdictState) -> Asks | None:
         """Returns the maker of the question about the end of the run; None if that is decided already."""
@@ -265,7 +253,7 @@ class CoEMiddleware(CoEVerdicts):
         found = last_reply(messages)
         decided = state.get("coe_answers", {})
         if (
-            not self._final_answer
+            not self._judges_answers
             or found is None
             or _end_of(state, messages) in (decided.get(self.name), decided.get(""))
         ):
@@ -277,7 +265,7 @@ class CoEMiddleware(CoEVerdicts):
         structured, ids = state.get("structured_response"), {call["id"] for call in reply.tool_calls}
         results = {one.tool_call_id for one in after if isinstance(one, ToolMessage)}
         if structured is not None and results <= ids and len(results) == len(after):
-            return self._reviewer.about_answer(reply, structured, messages[:place], after)
+            return partial(about_answer, reply, structured, messages[:place], after)
         what = f"the result of {last.name}" if isinstance(last, ToolMessage) else f"a message of type {last.type!r}"
         return lambda: create_unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
 
@@ -316,8 +304,8 @@ class CoEMiddleware(CoEVerdicts):
             update["structured_response"] = None
         return update
 
-    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
-        """Returns the refusal of a call that no verdict can belong to; None for any other call."""
+    def _refuse(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
+        """Returns the refusal of a call that cannot have a verdict, or whose tool cannot be wrapped."""
         known = {tool.name for tool in request.runtime.tools}
         missing = sorted(self._gated - known)
         if missing and known:
@@ -326,30 +314,24 @@ class CoEMiddleware(CoEVerdicts):
                 f"Its tools are {', '.join(sorted(known))}"
             )
         call = request.tool_call
-        if call["name"] in self._gated and not call["id"]:  # the tool would run, and its result would belong to no call
-            return _blocked(call, create_unmeasured("failed", "the call has no id"))
+        is_gated = call["name"] in self._gated
+        if is_gated and not call["id"]:  # the tool would run, and its result would belong to no call
+            return _blocked(call, create_unmeasured("failed", _NO_ID))
         if call["id"] in (request.state.get(DUPLICATES) or ()):
-            return _blocked(call, create_unmeasured("failed", "another call of the same message has its id"))
+            return _blocked(call, create_unmeasured("failed", SAME_ID))
+        if is_gated and request.tool is None:  # a tool of another middleware: it cannot be wrapped here
+            return (yield from self._judge(request, call))
         return None
 
-    def _judge(self, request: ToolCallRequest, call: ToolCall) -> ToolMessage | None:
+    def _judge(self, request: ToolCallRequest, call: ToolCall) -> Steps[ToolMessage | None]:
         """Returns the refusal of a call as it is about to run; None if it may."""
         judged, before = self._as_it_stands(request, call)
-        verdict = self._known(request, call) or self._ask(judged, before)
-        return self._refusal(judged, verdict)
-
-    async def _ajudge(self, request: ToolCallRequest, call: ToolCall) -> ToolMessage | None:
-        """Returns the refusal of a call, if it may not run; see `_judge`."""
-        judged, before = self._as_it_stands(request, call)
-        verdict = self._known(request, call) or await self._aask(judged, before)
-        return self._refusal(judged, verdict)
-
-    def _known(self, request: ToolCallRequest, call: ToolCall) -> Verdict | None:
         if not call["id"]:
-            return create_unmeasured("failed", "the call has no id")
-        return verdicts_of(request.state, call).get(self.name)
-
-    def _refusal(self, judged: ToolCallRequest, verdict: Verdict) -> ToolMessage | None:
+            verdict = create_unmeasured("failed", _NO_ID)
+        elif (known := verdicts_of(request.state, call).get(self.name)) is not None:
+            verdict = known
+        else:
+            verdict = yield from self._review_call(judged, before)
         if verdict["outcome"] == "approved":
             return None
         self._changed.discard(_message_key(judged), judged.tool_call)
@@ -392,27 +374,22 @@ class CoEMiddleware(CoEVerdicts):
         """
         is_gated = tool.name in self._gated
 
-        def executed(given: Any) -> ToolCall:
+        def run(input: Any, *args: Any, **options: Any) -> Steps[Any]:
+            if not isinstance(input, dict) or input.get("type") != "tool_call":  # not from the agent: arguments alone
+                return refuse() if is_gated else (yield tool, (input, *args), options)
             # a call of another name has the arguments of that tool replaced
-            hidden = _injected(tool) if given["name"] == tool.name else set[str]()
-            args = {key: value for key, value in given["args"].items() if key not in hidden}
-            return ToolCall(name=tool.name, args=args, id=given["id"], type="tool_call")
-
-        def invoke(input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-            if not _is_call(input):
-                return refuse() if is_gated else tool.invoke(input, config, **options)
-            call = executed(input)
-            if is_gated and (stopped := self._judge(request, call)):
+            hidden = _injected(tool) if input["name"] == tool.name else set[str]()
+            shown = {key: value for key, value in input["args"].items() if key not in hidden}
+            call = ToolCall(name=tool.name, args=shown, id=input["id"], type="tool_call")
+            if is_gated and (stopped := (yield from self._judge(request, call))):
                 return stopped
-            return _note_call(tool.invoke(input, config, **options), call, request)
+            return _note_call((yield tool, (input, *args), options), call, request)
 
-        async def ainvoke(input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-            if not _is_call(input):
-                return refuse() if is_gated else await tool.ainvoke(input, config, **options)
-            call = executed(input)
-            if is_gated and (stopped := await self._ajudge(request, call)):
-                return stopped
-            return _note_call(await tool.ainvoke(input, config, **options), call, request)
+        def invoke(*args: Any, **options: Any) -> Any:
+            return run_steps(run(*args, **options))
+
+        async def ainvoke(*args: Any, **options: Any) -> Any:
+            return await arun_steps(run(*args, **options))
 
         def refuse(*_: Any, **__: Any) -> Any:
             raise RuntimeError(
@@ -429,11 +406,6 @@ class CoEMiddleware(CoEVerdicts):
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
-
-
-def _is_call(given: object) -> bool:
-    """Returns whether a tool is given a call, as the agent gives it, rather than arguments alone."""
-    return isinstance(given, dict) and given.get("type") == "tool_call"
 
 
 def _with_signature(function: Callable[..., Any], of: Callable[..., Any]) -> Callable[..., Any]:
@@ -497,9 +469,6 @@ def _is_same(one: ToolCall, other: ToolCall) -> bool:
     return all(one[key] == other[key] for key in ("id", "name", "args"))
 
 
-_START = _Settling(edits={}, verdicts={}, answers={})
-
-
 def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
     """Asks a person about all calls that the group is uncertain about, and returns the decisions."""
     verdicts, answers, edits = dict(state["verdicts"]), dict(state["answers"]), dict(state["edits"])
@@ -516,22 +485,21 @@ def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
     places = {call["id"]: place for place, call in enumerate(pending.reply.tool_calls)}
     for (call, verdict), decision in zip(uncertain, ask_person(uncertain), strict=True):
         id_ = call["id"] or ""
+        outcome: Outcome = "rejected"
         match decision:
-            case Approve():
-                reason = f"a person approved it; {in_words(verdict)}"
-                verdicts[id_] = {**verdict, "outcome": "approved", "decided_by": "person", "reason": reason}
-            case Edit():
-                action = decision.edited_action
+            case Edit(edited_action=action):
                 edits[str(places[id_])] = {**call, "name": action.name, "args": action.args}
                 del verdicts[id_]
-            case Reject():
-                why = f"a person rejected it{': ' if decision.message else ''}{decision.message}"
-                verdicts[id_] = {**verdict, "outcome": "rejected", "decided_by": "person", "reason": why}
+                continue
+            case Approve():
+                outcome, why = "approved", f"a person approved it; {in_words(verdict)}"
+            case Reject(message=message):
+                why = f"a person rejected it{': ' if message else ''}{message}"
                 answers[id_] = ["error", _not_run(call, why)]
-            case Respond():
+            case Respond(message=message):
                 why = "a person answered in its place"
-                verdicts[id_] = {**verdict, "outcome": "rejected", "decided_by": "person", "reason": why}
-                answers[id_] = ["success", decision.message]
+                answers[id_] = ["success", message]
+        verdicts[id_] = {**verdict, "outcome": outcome, "decided_by": "person", "reason": why}
     return {"verdicts": verdicts, "answers": answers, "edits": edits}
 
 

@@ -1,23 +1,19 @@
-"""Owns asking the group for a verdict: what it is shown, and the handling of failures."""
+"""Owns what the group is shown of a tool call or an answer."""
 
-import inspect
 import json
-import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal, get_args
+from itertools import takewhile
+from typing import Any
 
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel
 
 from coe_agents.clustering import parse_choice
-from coe_agents.errors import is_control_flow
-from coe_agents.graph.compiled import check_compiled
-from coe_agents.middleware.verdict import Verdict, call_as_json, create_unmeasured, read_verdict, too_long
+from coe_agents.middleware.verdict import Verdict, call_as_json, create_unmeasured, too_long
 from coe_agents.prompts import (
     MAX_REVIEWED,
     REVIEW_CHOICES,
@@ -27,12 +23,6 @@ from coe_agents.prompts import (
     shown_call,
     visible,
 )
-
-logger = logging.getLogger(__name__)
-
-OnError = Literal["block", "raise"]
-Asks = Callable[[], str | Verdict]
-"""Returns the question for the group, or a verdict where there is nothing to ask."""
 
 EXECUTED = "coe_executed"
 """The key of a tool message's `response_metadata` that holds the call that ran, where a person had edited it."""
@@ -46,123 +36,10 @@ _REASONING = "reasoning_content"
 """The key of a message's `additional_kwargs` in which many models give their reasoning; it is shown."""
 
 
-class Reviewer:
-    """A group that is asked whether tool calls and answers are right.
-
-    Args:
-        graph: A compiled graph of `create_coe_graph`.
-        question: From a call to the question; by default `coe_agents.prompts.review_tool_call`.
-        approves: Whether the group's answer approves; by default every response is read strictly, see `is_approval`.
-        on_error: "block": a failure becomes the verdict "failed"; "raise": it is raised.
-        include_results: Whether the default question shows what the calls of this turn returned.
-    """
-
-    def __init__(
-        self,
-        graph: Runnable[Any, Any],
-        *,
-        question: Callable[[ToolCallRequest], str] | None,
-        approves: Callable[[str], bool] | None,
-        on_error: OnError,
-        include_results: bool,
-    ) -> None:
-        if on_error not in get_args(OnError):
-            raise ValueError(f'"on_error" must be "block" or "raise"; got {on_error!r}. "block" is safe')
-        self._graph = check_compiled(graph)
-        self._question = question
-        self._approves = approves
-        self._on_error = on_error
-        self._include_results = include_results
-
-    def about_call(self, request: ToolCallRequest, approved: Collection[str | None] = ()) -> Asks:
-        """Returns what makes the question about a tool call; `approved`: ids of calls beside it that may run."""
-        if self._question is None:
-            return lambda: _about_call(request, approved, include_results=self._include_results)
-        question = self._question
-
-        def asks() -> str:
-            asked: object = question(request)
-            if inspect.iscoroutine(asked):
-                asked.close()
-            if not isinstance(asked, str):
-                raise TypeError(f'"question" must return a string; got {type(asked).__name__}. Write a plain function')
-            return asked
-
-        return asks
-
-    def about_answer(
-        self, reply: AIMessage, structured: Any, messages: Sequence[AnyMessage], after: Sequence[AnyMessage] = ()
-    ) -> Asks:
-        """Returns the maker of the question about a final answer to a conversation.
-
-        Args:
-            reply: The message with the answer.
-            structured: The structured answer; None for a text.
-            messages: The conversation before it.
-            after: The results of the calls that were made together with it; they end the run, and are shown whole.
-        """
-
-        def asks() -> str | Verdict:
-            replies = _replies(after)
-            shown: list[AnyMessage] = [reply, *replies.values()]
-            for message in shown:
-                if hidden := _hidden_blocks(message) or _hidden_extras(message):
-                    what = "the answer" if message is reply else "a result beside the answer"
-                    return create_unmeasured("uncertain", f"{what} holds {hidden}, which the group is not shown")
-            text = _whole_text(reply)
-            answer = text if structured is None else f"{structured_text(structured)}\n{text}".strip()
-            made = [
-                _made(call, replies[call["id"]], result=_whole_text(replies[call["id"]]))
-                for call in reply.tool_calls
-                if call["id"] in replies
-            ]
-            n_chars = len(visible(answer)) + sum(len(visible(f"{one.arguments}{one.result}")) for one in made)
-            if n_chars > MAX_REVIEWED:
-                return too_long(n_chars)
-            return review_answer(answer, _conversation(messages), made=made)
-
-        return asks
-
-    def ask(self, asks: Asks, config: RunnableConfig) -> Verdict:
-        """Returns the group's verdict; a failure to ask is the verdict "failed"."""
-        try:
-            asked = asks()
-            if isinstance(asked, dict):
-                return asked
-            return self._read(self._graph.invoke(self._input(asked), config), asked)
-        except Exception as error:
-            return self._failed(error)
-
-    async def aask(self, asks: Asks, config: RunnableConfig) -> Verdict:
-        """Returns the group's verdict; see `ask`."""
-        try:
-            asked = asks()
-            if isinstance(asked, dict):
-                return asked
-            return self._read(await self._graph.ainvoke(self._input(asked), config), asked)
-        except Exception as error:
-            return self._failed(error)
-
-    def _read(self, result: dict[str, Any], asked: str) -> Verdict:
-        return read_verdict(result, self._approves, visible(asked))
-
-    def _input(self, asked: str) -> dict[str, Any]:
-        # a reading of the user's own reads answers, which the graph extracts
-        kind = {"is_review": True} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
-        return {"question": visible(asked), **kind}
-
-    def _failed(self, error: Exception) -> Verdict:
-        # LangGraph handles interrupts inside the graph, and replies that it cannot use
-        if self._on_error == "raise" or is_control_flow(error):
-            raise error
-        logger.warning("the gate is closed: asking the group failed with %s", type(error).__name__)
-        # only the type: the text of an error may reveal what the driving model must not read
-        return create_unmeasured("failed", f"asking it failed with {type(error).__name__}")
-
-
-def _about_call(
+def about_call(
     request: ToolCallRequest, approved: Collection[str | None] = (), *, include_results: bool
 ) -> str | Verdict:
+    """Returns the question about a tool call, or a verdict if it is too long; `approved`: ids of calls that may run."""
     call, messages = request.tool_call, request.state["messages"]
     arguments = _no_verdict(call_as_json(call["args"]))
     made, others, is_repetition = _beside(call, messages, approved, include_results=include_results)
@@ -173,6 +50,33 @@ def _about_call(
     return review_tool_call(
         call["name"], arguments, conversation, made=made, others=others, is_repetition=is_repetition
     )
+
+
+def about_answer(
+    reply: AIMessage, structured: Any, messages: Sequence[AnyMessage], after: Sequence[AnyMessage] = ()
+) -> str | Verdict:
+    """Returns the question about a final answer, or a verdict if the group cannot be shown all of it.
+
+    `reply` holds the text, `structured` the structured answer if there is one, `messages` what came before, `after` the
+    results of the calls that were made together with it; they end the run, and are shown whole.
+    """
+    replies = _replies(after)
+    shown: list[AnyMessage] = [reply, *replies.values()]
+    for message in shown:
+        if hidden := _hidden_blocks(message) or _hidden_extras(message):
+            what = "the answer" if message is reply else "a result beside the answer"
+            return create_unmeasured("uncertain", f"{what} holds {hidden}, which the group is not shown")
+    text = _whole_text(reply)
+    answer = text if structured is None else f"{structured_text(structured)}\n{text}".strip()
+    made = [
+        _made(call, replies[call["id"]], result=_whole_text(replies[call["id"]]))
+        for call in reply.tool_calls
+        if call["id"] in replies
+    ]
+    n_chars = len(visible(answer)) + sum(len(visible(f"{one.arguments}{one.result}")) for one in made)
+    if n_chars > MAX_REVIEWED:
+        return too_long(n_chars)
+    return review_answer(answer, _conversation(messages), made=made)
 
 
 def _no_verdict(arguments: str) -> str:
@@ -190,7 +94,7 @@ def _beside(
     last = max((place for place, message in enumerate(turn) if isinstance(message, AIMessage)), default=-1)
     made: list[ShownCall] = []
     others: list[ShownCall] = []
-    repeatable: list[str] = []
+    repeatable: list[Any] = []
     for place, message in enumerate(turn):
         if not isinstance(message, AIMessage):
             continue
@@ -209,8 +113,8 @@ def _beside(
                 made.append(shown)
             # one that stands later may have been approved before this one was edited
             if shown.status in ("run", "failed", "earlier") or (place == last and other["id"] in approved):
-                repeatable.append(_canonical(shown.name, json.loads(shown.arguments)))
-    return made, others, _canonical(call["name"], call["args"]) in repeatable
+                repeatable.append((shown.name, _comparable(json.loads(shown.arguments))))
+    return made, others, (call["name"], _comparable(call["args"])) in repeatable
 
 
 def _turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
@@ -229,13 +133,8 @@ def _turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
 
 def _replies(after: Sequence[AnyMessage]) -> dict[str | None, ToolMessage]:
     """Returns the tool messages before the model's next message, by the id of their call."""
-    replies: dict[str | None, ToolMessage] = {}
-    for message in after:
-        if isinstance(message, AIMessage):
-            break
-        if isinstance(message, ToolMessage):
-            replies[message.tool_call_id] = message
-    return replies
+    before_next = takewhile(lambda message: not isinstance(message, AIMessage), after)
+    return {message.tool_call_id: message for message in before_next if isinstance(message, ToolMessage)}
 
 
 def _shown(call: ToolCall | Mapping[str, Any], status: Any, result: str | None = None) -> ShownCall:
@@ -250,29 +149,21 @@ def _made(call: ToolCall, reply: ToolMessage, *, result: str | None) -> ShownCal
     return _shown(executed, status, result)
 
 
-def _canonical(name: str, args: Any) -> str:
-    return json.dumps([name, _plain(args)], sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    """Returns JSON data in which equal numbers are written alike, texts of numbers too: 10.0 is 10 and "10"."""
+def _comparable(value: Any) -> Any:
+    """Returns JSON data in which equal numbers are equal, texts of numbers too: 10.0, 10 and "10"."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return {str(key): _comparable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_comparable(one) for one in value]
+    if isinstance(value, bool):
+        return (value,)  # True would equal 1
+    if not isinstance(value, int | float | str):
         return value
     try:
         number = Decimal(str(value))
     except InvalidOperation:
         return value
-    if not number.is_finite():
-        return value
-    # not normalize(), which rounds
-    sign, all_digits, exponent = number.as_tuple()
-    written = "".join(map(str, all_digits)).lstrip("0")
-    digits = written.rstrip("0")
-    return f"{'-' * sign}{digits}e{int(exponent) + len(written) - len(digits)}" if digits else "0"
+    return number if number.is_finite() else repr(value)
 
 
 def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:

@@ -4,10 +4,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
 from pydantic import BaseModel, ValidationError
+from typing_extensions import TypedDict
 
 from coe_agents.clustering import parse_choice
 from coe_agents.graph.human_input import faults
@@ -96,11 +97,6 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
     Without `approves`, only an answer of the group or of a person counts: an `Arbiter` quotes in its reply what others
     wrote. It counts only in a decision that carries the choices of a review.
 
-    Args:
-        result: The graph's result.
-        approves: The user's reading of the answer; None for `is_approval` of every response that counted.
-        question: The question.
-
     Raises:
         KeyError, TypeError, ValueError: If there is no decision in it, or one with parts of the wrong type; `approves`
             does not return a bool; the approving decision lacks the choices; or a response was counted as another
@@ -125,7 +121,12 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
             raise TypeError(f'"approves" must return a bool; got {type(given).__name__}. Write a plain function')
         approved = given
         if approved and approves is None:
-            _check_choices(decision.choices)
+            # a graph around ours may not have passed them on, and need not keep the responses, which would show it
+            if decision.choices != list(REVIEW_CHOICES):
+                raise ValueError(
+                    f'the graph of a review must apply "choices" of its input; its decision has {decision.choices!r}. '
+                    'Pass "choices" of the input on to the CoE graph, and its whole decision back'
+                )
             if by == "group":
                 _check_responses(result)
     return Verdict(
@@ -142,19 +143,6 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
         votes={name: vote.distribution for name, vote in (decision.agents or {}).items()},
         failed_judges=decision.failed_agents or {},
     )
-
-
-def _check_choices(applied: object) -> None:
-    """Raises ValueError unless the decision says that only a verdict could be a reply.
-
-    A graph of ours that was given `choices` counts nothing else; one around it may not have passed them on, and need
-    not keep the responses, from which it could be seen.
-    """
-    if applied != list(REVIEW_CHOICES):
-        raise ValueError(
-            f'the graph of a review must apply "choices" of its input; its decision has {applied!r}. '
-            'Pass "choices" of the input on to the CoE graph, and its whole decision back'
-        )
 
 
 def _check_responses(result: Mapping[str, Any]) -> None:

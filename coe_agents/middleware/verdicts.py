@@ -1,32 +1,46 @@
 """Owns the step that judges tool calls: after the model, before a person is asked or a tool runs."""
 
 import hashlib
+import inspect
+import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, PrivateStateAttr, ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 
-from coe_agents.middleware.reviewer import Asks, OnError, Reviewer
+from coe_agents.errors import is_control_flow
+from coe_agents.graph.runnables import Steps, arun_steps, check_compiled, run_steps
+from coe_agents.middleware.reviewer import about_call
+from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import (
     VERDICTS,
     Verdict,
     call_as_json,
+    create_unmeasured,
     fence,
     fingerprint,
     in_words,
+    read_verdict,
     verdict_of,
     verdicts_of,
 )
-from coe_agents.prompts import visible
+from coe_agents.prompts import REVIEW_CHOICES, visible
+
+logger = logging.getLogger(__name__)
+
+OnError = Literal["block", "raise"]
+Asks = Callable[[], str | Verdict]
+"""Returns the question for the group, or a verdict where there is nothing to ask."""
 
 DUPLICATES = "coe_duplicates"
 """The key of the agent's private state that holds the new ids of calls that had the id of an earlier one."""
+SAME_ID = "another call of the same message has its id"
 
 
 _NO_MARKUP = re.compile(r"""([^\W_]|(?<=[^\W_])_(?=[^\W_])|(?<!www)\.|[ "{}:,;()%'=+>-])*""")
@@ -49,18 +63,9 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     It is for LangChain's `HumanInTheLoopMiddleware`, which must be listed *before* it, so that it runs after it: its
     `when` and `description` then know the verdict. Calls that lack approval go to a person, the others run.
 
-        middleware=[
-            HumanInTheLoopMiddleware(
-                {
-                    "transfer_money": {
-                        "allowed_decisions": ["approve", "reject"],
-                        "when": lacks_approval,
-                        "description": describe_call,
-                    }
-                }
-            ),
-            CoEVerdicts(graph, tools=["transfer_money"]),
-        ]
+        asks = {"allowed_decisions": ["approve", "reject"], "when": lacks_approval, "description": describe_call}
+        person, verdicts = HumanInTheLoopMiddleware({"pay": asks}), CoEVerdicts(graph, tools=["pay"])
+        agent = create_agent(model, [pay], middleware=[person, verdicts])
 
     The verdicts are kept in private state, so that the group is not asked again when the run is resumed.
 
@@ -86,6 +91,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     """
 
     state_schema = VerdictState
+    _judges_answers = False
 
     def __init__(
         self,
@@ -101,48 +107,80 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         super().__init__()
         if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools):
             raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
-        self._gated = frozenset(tools)
-        self._check_gated()
-        self._reviewer = Reviewer(
-            graph, question=question, approves=approves, on_error=on_error, include_results=include_results
-        )
-        self._name = name or type(self).__name__
-
-    def _check_gated(self) -> None:
-        if not self._gated:
+        if not (tools or self._judges_answers):
             raise ValueError('"tools" must name at least one tool; got none. Write tools=["transfer_money"]')
+        if on_error not in get_args(OnError):
+            raise ValueError(f'"on_error" must be "block" or "raise"; got {on_error!r}. "block" is safe')
+        self._graph, self._gated = check_compiled(graph), frozenset(tools)
+        self._question, self._approves, self._on_error = question, approves, on_error
+        self._include_results = include_results
+        self._name = name or type(self).__name__
 
     @property
     def name(self) -> str:
         """The name, by which create_agent tells middleware apart."""
         return self._name
 
+    def before_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Answers calls on which the user, asked to decide, wrote another message instead: they were not run."""
+        return close_calls(state["messages"], self._gated)
+
+    async def abefore_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Answers calls without a decision; see `before_agent`."""
+        return close_calls(state["messages"], self._gated)
+
     def after_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group about each call of the model's last message that is to be judged."""
-        pending = Pending.of(state, self._gated)
-        # one after another, so that each finds its own run if the group's graph is resumed
-        verdicts = {call["id"]: self._ask(pending.request(call, runtime)) for call in self._judged(pending)}
-        return self._update(state, pending, verdicts)
+        return run_steps(self._after_model(state, runtime))
 
     async def aafter_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group; see `after_model`."""
-        pending = Pending.of(state, self._gated)
-        verdicts = {call["id"]: await self._aask(pending.request(call, runtime)) for call in self._judged(pending)}
+        return await arun_steps(self._after_model(state, runtime))
+
+    def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
+        pending = Pending(state, self._gated)
+        verdicts = dict[str | None, Verdict]()
+        # one after another, so that each finds its own run if the group's graph is resumed
+        for call in self._judged(pending):
+            verdicts[call["id"]] = yield from self._review_call(pending.request(call, runtime))
         return self._update(state, pending, verdicts)
 
-    def _ask(self, request: ToolCallRequest, before: Collection[str | None] = ()) -> Verdict:
-        return self._reviewer.ask(self._about(request, before), request.runtime.config)
+    def _review_call(self, request: ToolCallRequest, before: Collection[str | None] = ()) -> Steps[Verdict]:
+        """Asks the group about a call; `before`: ids of calls of the message that may have run already."""
+        return self._review(lambda: self._about_call(request, before), request.runtime.config)
 
-    async def _aask(self, request: ToolCallRequest, before: Collection[str | None] = ()) -> Verdict:
-        return await self._reviewer.aask(self._about(request, before), request.runtime.config)
+    def _review(self, asks: Asks, config: RunnableConfig) -> Steps[Verdict]:
+        """Asks the group, and returns its verdict; a failure to ask is the verdict "failed"."""
+        try:
+            asked = asks()
+            if isinstance(asked, dict):
+                return asked
+            shown = visible(asked)
+            # a reading of the user's own reads answers, which the graph extracts
+            kind = {"is_review": True} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
+            result = yield self._graph, ({"question": shown, **kind}, config), {}
+            return read_verdict(result, self._approves, shown)
+        except Exception as error:
+            # LangGraph handles interrupts inside the graph, and replies that it cannot use
+            if self._on_error == "raise" or is_control_flow(error):
+                raise
+            logger.warning("the gate is closed: asking the group failed with %s", type(error).__name__)
+            # only the type: the text of an error may reveal what the driving model must not read
+            return create_unmeasured("failed", f"asking it failed with {type(error).__name__}")
 
-    def _about(self, request: ToolCallRequest, before: Collection[str | None]) -> Asks:
-        """Returns the maker of the question; `before`: ids of calls of the message that may have run already."""
+    def _about_call(self, request: ToolCallRequest, before: Collection[str | None]) -> str | Verdict:
+        if self._question is not None:
+            asked: object = self._question(request)
+            if inspect.iscoroutine(asked):
+                asked.close()
+            if not isinstance(asked, str):
+                raise TypeError(f'"question" must return a string; got {type(asked).__name__}. Write a plain function')
+            return asked
         found = last_reply(request.state["messages"])
         calls = [] if found is None else found[1].tool_calls
         verdicts = {call["id"]: verdicts_of(request.state, call).get(self.name) for call in calls}
         approved = {id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"}
-        return self._reviewer.about_call(request, approved.union(before))
+        return about_call(request, approved.union(before), include_results=self._include_results)
 
     def _judged(self, pending: "Pending") -> list[ToolCall]:
         """Returns the calls that need a verdict; one without an id can have none."""
@@ -164,8 +202,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
         for key, call in current.items():
             if (verdict := verdicts.get(call["id"])) is not None:
                 if call["id"] in pending.duplicates:
-                    reason = "another call of the same message has its id"
-                    verdict = {**verdict, "outcome": "failed", "reason": reason}
+                    verdict = {**verdict, "outcome": "failed", "reason": SAME_ID}
                 kept[key] = {**kept.get(key, {}), self.name: verdict}
         changed = [pending.reply] if pending.is_changed else []
         update: dict[str, Any] = {VERDICTS: kept, DUPLICATES: pending.duplicates}
@@ -182,42 +219,35 @@ class Pending:
         is_changed: Whether the message is not the one in the state.
     """
 
-    def __init__(self, state: VerdictState, reply: AIMessage | None, after: Sequence[AnyMessage]) -> None:
-        self._state, self.reply = state, reply
-        answered = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
-        self.calls = [] if reply is None else [call for call in reply.tool_calls if call["id"] not in answered]
-        self.duplicates: list[str] = [
-            call["id"] for call in self.calls if call["id"] and call["id"] in state.get("coe_duplicates", ())
-        ]
-        self.is_changed = False
-
-    @classmethod
-    def of(cls, state: VerdictState, gated: Collection[str]) -> "Pending":
-        """Returns them from the state; an id that a gated call shares stays with the first call that has it.
+    def __init__(self, state: VerdictState, gated: Collection[str]) -> None:
+        """Reads them from the state; an id that a gated call shares stays with the first call that has it.
 
         An ungated call that loses it still runs, and a gated one does not.
         """
-        found = last_reply(state["messages"])
-        if found is None:
-            return cls(state, None, ())
-        place, reply = found
-        pending = cls(state, reply, state["messages"][place + 1 :])
-        shared = {call["id"] for call in pending.calls if call["name"] in gated}
-        seen = set[str | None]()
-        calls = list[ToolCall]()
-        for index, given in enumerate(reply.tool_calls):
-            call = given
-            if call["id"] and call["id"] in seen & shared:
+        self._state, self.is_changed = state, False
+        self.reply: AIMessage | None = None
+        self.calls, self.duplicates = list[ToolCall](), list[str]()
+        if (found := last_reply(state["messages"])) is None:
+            return
+        place, self.reply = found
+        after, known = state["messages"][place + 1 :], state.get("coe_duplicates", ())
+        answered = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
+        self.calls = [call for call in self.reply.tool_calls if call["id"] not in answered]
+        self.duplicates = [call["id"] for call in self.calls if call["id"] and call["id"] in known]
+        shared = {call["id"] for call in self.calls if call["name"] in gated}
+        seen, renamed = set[str | None](), dict[int, ToolCall]()
+        for index, call in enumerate(self.reply.tool_calls):
+            id_ = call["id"]
+            if id_ and id_ in seen & shared:
                 # deterministic: a resumed run repeats this
-                digest = hashlib.sha256(f"{reply.id} {index} {call['id']}".encode(errors="replace")).hexdigest()
-                call = {**call, "id": f"call_{digest[:24]}"}
+                digest = hashlib.sha256(f"{self.reply.id} {index} {id_}".encode(errors="replace")).hexdigest()
+                id_ = f"call_{digest[:24]}"
+                renamed[index] = {**call, "id": id_}
                 if call["name"] in gated:
-                    pending.duplicates.append(call["id"] or "")
-            seen.add(call["id"])
-            calls.append(call)
-        if calls != reply.tool_calls:
-            pending.replace(dict(enumerate(calls)))
-        return pending
+                    self.duplicates.append(id_)
+            seen.add(id_)
+        if renamed:
+            self.replace(renamed)
 
     def replace(self, calls: Mapping[int, ToolCall]) -> None:
         """Replaces the calls at these places of the message."""
@@ -279,7 +309,4 @@ def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any])
 
 def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
     """Returns the place of the model's last message, and the message; None before there is one."""
-    for place in range(len(messages) - 1, -1, -1):
-        if isinstance(message := messages[place], AIMessage):
-            return place, message
-    return None
+    return next(((place, one) for place, one in reversed([*enumerate(messages)]) if isinstance(one, AIMessage)), None)

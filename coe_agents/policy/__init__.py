@@ -1,6 +1,6 @@
 """Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
-from coe_agents.policy.base import Decision, Policy, ReachableRegimes, RegimeThresholds, SettlingPolicy
+from coe_agents.policy.base import Decision, Policy, ReachableRegimes, RegimeThresholds, SettlingPolicy, TunablePolicy
 from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
 from coe_agents.policy.chain import PassingPolicy, PolicyChain
 from coe_agents.policy.false_consensus import FalseConsensusGuard
@@ -25,6 +25,7 @@ __all__ = [
     "RegimeThresholds",
     "SettlingPolicy",
     "ThresholdPolicy",
+    "TunablePolicy",
     "Weighting",
     "forecast",
     "measure",

@@ -1,8 +1,10 @@
 """Owns the protocols of a policy, its optional hooks, and the `Decision` that it returns."""
 
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, Self, get_args, runtime_checkable
 
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
@@ -34,16 +36,12 @@ class Decision:
     trusted_answer: bool = False
 
     def __post_init__(self) -> None:
-        if self.action not in ACTIONS:
-            raise ValueError(
-                f'"action" of a Decision must be one of {", ".join(ACTIONS)}; got {self.action!r}. '
-                "Check what the policy returns"
-            )
+        check_action(self.action, where='"action" of a Decision')
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Anything that decides. Optional hooks: `SettlingPolicy`, `RegimeThresholds`, `ReachableRegimes`.
+    """Anything that decides. Optional hooks: `SettlingPolicy`, `RegimeThresholds`, `ReachableRegimes`, `TunablePolicy`.
 
     If several answers tie for the lead (`measurement.tied`), a graph does not answer unless learned trust chose the
     answer. Its action is then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
@@ -95,12 +93,55 @@ class ReachableRegimes(Protocol):
         ...
 
 
-def regime_thresholds(*policies: object) -> tuple[float, float]:
-    """Returns the aleatoric and epistemic threshold of the first policy that has both, else the default ones.
+@runtime_checkable
+class TunablePolicy(Protocol):
+    """A policy with thresholds that a run may change by its context (`coe_agents.CoEContext`)."""
+
+    @property
+    def thresholds(self) -> tuple[str, ...]:
+        """Which of "max_coe", "aleatoric_threshold" and "epistemic_threshold" it has."""
+        ...
+
+    def with_thresholds(self, thresholds: Mapping[str, float]) -> Self:
+        """Returns the same policy with other values of some of its `thresholds`."""
+        ...
+
+
+class Tunable:
+    """A policy whose `thresholds` are attributes of these names."""
+
+    thresholds: tuple[str, ...] = ()
+
+    def with_thresholds(self, thresholds: Mapping[str, float]) -> Self:
+        """Returns the same policy with other values of some of its thresholds."""
+        policy = copy.copy(self)
+        for name, value in thresholds.items():
+            setattr(policy, name, check_threshold(value, where=f'"{name}" of {type(self).__name__}'))
+        return policy
+
+
+def change_thresholds(policy: Policy, thresholds: Mapping[str, float]) -> Policy:
+    """Returns the policy with these thresholds.
+
+    Those of the regime that the policy does not have change only the regime that is reported.
 
     Raises:
-        TypeError: If a policy has only one of them.
+        ValueError: If the policy compares something with a threshold of this name and does not let it change, or has no
+            "max_coe".
     """
+    own = policy.thresholds if isinstance(policy, TunablePolicy) else ()
+    for name in thresholds:
+        if name not in own and (name == "max_coe" or isinstance(policy, RegimeThresholds)):
+            raise ValueError(
+                f'"{name}" of the context needs a policy whose threshold it is; got {type(policy).__name__}, '
+                f"with {' and '.join(own) or 'none'} to change. Omit it, or build the graph with another policy"
+            )
+    changed = {name: value for name, value in thresholds.items() if name in own}
+    return policy.with_thresholds(changed) if changed and isinstance(policy, TunablePolicy) else policy
+
+
+def regime_thresholds(*policies: object) -> tuple[float, float]:
+    """Returns the aleatoric and epistemic threshold of the first policy that has them, else the default ones."""
     for policy in policies:
         if isinstance(policy, RegimeThresholds):
             return float(policy.aleatoric_threshold), float(policy.epistemic_threshold)
@@ -122,10 +163,10 @@ def without_tie(decision: Decision, measurement: Measurement, policy: object) ->
     if decision.action != "answer" or not measurement.tied or decision.trusted_answer:
         return decision
     reason = f"{len(measurement.tied)} answers share the lead, and a tie is never answered"
-    return Decision(_otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason)
+    return Decision(otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason)
 
 
-def _otherwise(policy: object) -> Action:
+def otherwise(policy: object) -> Action:
     """Returns the action of a policy where it does not answer."""
     action: Any = getattr(policy, "otherwise", None)
     is_action = isinstance(action, str) and action in ACTIONS and action != "answer"
@@ -133,23 +174,22 @@ def _otherwise(policy: object) -> Action:
 
 
 def check_action(action: Action, *, where: str) -> Action:
-    """Returns `action` if it is one of `ACTIONS`.
-
-    Raises:
-        ValueError: If it is not.
-    """
+    """Returns `action` if it is one of `ACTIONS`; any other is refused."""
     if action not in ACTIONS:
         raise ValueError(f"{where} must be one of {', '.join(ACTIONS)}; got {action!r}. Choose one of them")
     return action
 
 
-def check_threshold(value: float, *, where: str) -> float:
-    """Returns `value` as a float if it can be a threshold in nats.
+def check_otherwise(action: Action, *, policy: str, instead: str) -> Action:
+    """Returns the action of a policy where it does not answer; "answer" is refused, with what to do `instead`."""
+    where = f'"otherwise" of {policy}'
+    if check_action(action, where=where) == "answer":
+        raise ValueError(f'{where} must be another action than "answer"; got "answer". {instead}')
+    return action
 
-    Raises:
-        TypeError: If it is not a number.
-        ValueError: If it is negative or NaN.
-    """
+
+def check_threshold(value: float, *, where: str) -> float:
+    """Returns `value` as a float; what cannot be a threshold in nats (no number, negative, NaN) is refused."""
     check_number(value, where=where)
     if not value >= 0:
         raise ValueError(

@@ -4,13 +4,15 @@ import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from coe_agents.clustering import answer_kind
+from coe_agents.documents import parse_json, with_unique_names
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy.base import Decision, check_action
+from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
 from coe_agents.prompts import quote
@@ -37,21 +39,19 @@ class CalibratedAgent:
     weighting: AgentWeighting
 
     def __post_init__(self) -> None:
-        are_counts = _is_count(self.min_responses) and _is_count(self.max_responses)
-        if (
-            not are_counts
-            or not 0 < self.min_responses <= self.max_responses
-            or self.weighting not in get_args(AgentWeighting)
-        ):
-            raise ValueError(
-                'an agent must have 1 <= "min_responses" <= "max_responses" and a weighting; '
-                f"got {_shown([self.min_responses, self.max_responses, self.weighting])}. Calibrate again"
-            )
+        low, high, weighting = self.min_responses, self.max_responses, self.weighting
+        _require(
+            _is_count(low) and _is_count(high) and 0 < low <= high and weighting in get_args(AgentWeighting),
+            'an agent must have 1 <= "min_responses" <= "max_responses" and a weighting',
+            [low, high, weighting],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """What a policy was calibrated on, and the result.
+
+    The methods raise a `KeyError` where the learned gate needs an agent that was not measured.
 
     Attributes:
         risk: The highest allowed share of wrong answers among those given, in (0, 1).
@@ -127,11 +127,7 @@ class Calibration:
         _require(self.fit in ("folds", "halves", None), '"fit" must be "folds", "halves" or null', self.fit)
 
     def uncertainty(self, measurement: Measurement) -> float:
-        """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal.
-
-        Raises:
-            KeyError: The learned gate needs an agent that was not measured.
-        """
+        """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal."""
         return measurement.coe if self.gate is None else self.gate.uncertainty(measurement)
 
     def choose_cluster(self, measurement: Measurement) -> int | None:
@@ -139,31 +135,20 @@ class Calibration:
 
         A learned gate chooses the cluster that its trust in the agents favours, which may break a tie of the ensemble
         mean; without one it is the leading cluster.
-
-        Raises:
-            KeyError: The learned gate needs an agent that was not measured.
         """
         if isinstance(self.gate, LearnedGate):
             return self.gate.choose_cluster(measurement)
         return None if measurement.tied else measurement.leading
 
     def answer(self, measurement: Measurement) -> str | None:
-        """Returns the text to answer with where the uncertainty allows it; None on a tie.
-
-        Raises:
-            KeyError: The learned gate needs an agent that was not measured.
-        """
+        """Returns the text to answer with where the uncertainty allows it; None on a tie."""
         chosen = self.choose_cluster(measurement)
         if chosen is None:
             return None
         return measurement.answer if chosen == measurement.leading else measurement.representatives[chosen]
 
     def can_answer(self, measurement: Measurement) -> bool:
-        """Whether there is a chosen answer that is neither a refusal nor empty.
-
-        Raises:
-            KeyError: The learned gate needs an agent that was not measured.
-        """
+        """Whether there is a chosen answer that is neither a refusal nor empty."""
         answer = self.answer(measurement)
         if answer is None:
             return False
@@ -188,12 +173,9 @@ class CalibratedPolicy:
 
     def __init__(self, calibration: Calibration, *, otherwise: Action = "abstain") -> None:
         self.calibration = calibration
-        self.otherwise = check_action(otherwise, where='"otherwise" of CalibratedPolicy')
-        if otherwise == "answer":
-            raise ValueError(
-                '"otherwise" of CalibratedPolicy must be another action than "answer"; got "answer". '
-                "To answer more, calibrate at a higher risk"
-            )
+        self.otherwise = check_otherwise(
+            otherwise, policy="CalibratedPolicy", instead="To answer more, calibrate at a higher risk"
+        )
 
     @classmethod
     def load(cls, path: str | Path, *, otherwise: Action = "abstain") -> "CalibratedPolicy":
@@ -204,8 +186,8 @@ class CalibratedPolicy:
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
         try:
-            record = json.loads(Path(path).read_bytes(), object_pairs_hook=_without_repetition)
-        except (OSError, ValueError, RecursionError) as error:
+            record = parse_json(Path(path).read_bytes(), object_pairs_hook=with_unique_names)
+        except (OSError, ValueError) as error:
             raise ConfigurationError(f"the policy {path} cannot be read: {error}", hint=hint) from error
         known = record.pop("format", None) if isinstance(record, dict) else None
         if known not in (_FORMAT, _FORMER_FORMAT):
@@ -221,8 +203,8 @@ class CalibratedPolicy:
     def save(self, path: str | Path) -> None:
         """Writes the calibration as JSON."""
         record = {"format": _FORMAT, **asdict(self.calibration)}
-        many = json.dumps(record.pop("uncertainties"), allow_nan=False)  # on one line, the rest to be read
-        head = json.dumps(record, indent=1, allow_nan=False).removesuffix("\n}")
+        many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
+        head = json.dumps(record, indent=1).removesuffix("\n}")
         Path(path).write_text(f'{head},\n "uncertainties": {many}\n}}\n', encoding="utf-8")
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
@@ -232,53 +214,44 @@ class CalibratedPolicy:
             UserWarning: The agents, or how many responses they gave, differ from the calibration.
         """
         calibration, threshold = self.calibration, self.calibration.threshold
+        refuse = partial(Decision, self.otherwise, None)
         if mismatches := self.mismatches(measurement):
             warnings.warn(f"the calibrated risk does not hold: {'; '.join(mismatches)}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         if measurement.divergence != calibration.divergence:
-            reason = (
-                f'calibrated with the divergence "{calibration.divergence}", but measured with '
-                f'"{measurement.divergence}"'
+            return refuse(
+                f'calibrated with the divergence "{calibration.divergence}", '
+                f'but measured with "{measurement.divergence}"'
             )
-            return Decision(self.otherwise, None, reason)
         if threshold is None:
-            reason = f"no threshold kept the risk {promise} on {calibration.n_questions} calibration questions"
-            return Decision(self.otherwise, None, reason)
+            return refuse(f"no threshold kept the risk {promise} on {calibration.n_questions} calibration questions")
         if calibration.gate is not None and (lacking := set(calibration.gate.agents) - set(measurement.agents)):
-            reason = f"the learned gate needs all its agents; {', '.join(sorted(lacking))} gave no response"
-            return Decision(self.otherwise, None, reason)
+            return refuse(f"the learned gate needs all its agents; {', '.join(sorted(lacking))} gave no response")
         answer, uncertainty = calibration.answer(measurement), calibration.uncertainty(measurement)
         if answer is None:
             tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
-            return Decision(self.otherwise, None, f"the leading answers tie{tied}")
+            return refuse(f"the leading answers tie{tied}")
         what = f"CoE {uncertainty:.3f}" if calibration.gate is None else f"gate score {uncertainty:.3f}"
         if uncertainty <= threshold + TIE:
             reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
             if measurement.tied or answer != measurement.answer:
                 reason = f'the agents\' learned weights favour "{quote(answer, limit=80)}"; {reason}'
             return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
-        return Decision(self.otherwise, None, f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
+        return refuse(f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
-        found = [
-            f"{name} is {problem}"
-            for problem, names in (
-                ("missing", self.calibration.agents.keys() - measurement.agents.keys()),
-                ("new", measurement.agents.keys() - self.calibration.agents.keys()),
-            )
-            for name in sorted(names)
-        ]
-        for name, agent in self.calibration.agents.items():
-            if name not in measurement.agents:
-                continue
-            now = measurement.agents[name]
-            if not agent.min_responses <= now.n_responses <= agent.max_responses:
+        then, now = self.calibration.agents, measurement.agents
+        found = [f"{name} is missing" for name in sorted(then.keys() - now.keys())]
+        found += [f"{name} is new" for name in sorted(now.keys() - then.keys())]
+        for name in [name for name in then if name in now]:
+            agent, n_responses, weighting = then[name], now[name].n_responses, now[name].weighting
+            if not agent.min_responses <= n_responses <= agent.max_responses:
                 span = f"{agent.min_responses} to {agent.max_responses}"
-                found.append(f"{name} gave {now.n_responses} responses, and {span} when calibrated")
-            if agent.weighting not in ("mixed", now.weighting):
-                found.append(f"{name}'s responses count by {now.weighting}, and by {agent.weighting} when calibrated")
-        if measurement.agents and not _counts_agents_equally(measurement):
+                found.append(f"{name} gave {n_responses} responses, and {span} when calibrated")
+            if agent.weighting not in ("mixed", weighting):
+                found.append(f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated")
+        if now and not _counts_agents_equally(measurement):
             found.append(
                 "the agents have unequal weights (set, or by coordination), but had equal ones when calibrated"
             )
@@ -298,12 +271,6 @@ def _counts_agents_equally(measurement: Measurement) -> bool:
         abs(share - sum(agent.distribution.get(text, 0.0) for agent in measurement.agents.values()) / n_agents) < 1e-6
         for text, share in zip(measurement.representatives, measurement.support, strict=True)
     )
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    _require(len(record) == len(pairs), "each field must appear once", [name for name, _ in pairs])
-    return record
 
 
 def _check_consistent(calibration: Calibration) -> None:

@@ -1,9 +1,17 @@
 """Owns `PolicyChain`: policies one after the other, the first that decides wins."""
 
-from collections.abc import Sequence
-from typing import Protocol
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self
 
-from coe_agents.policy.base import Decision, ReachableRegimes, SettlingPolicy, regime_thresholds, without_tie
+from coe_agents.policy.base import (
+    Decision,
+    ReachableRegimes,
+    SettlingPolicy,
+    TunablePolicy,
+    regime_thresholds,
+    without_tie,
+)
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Regime
 
@@ -63,13 +71,30 @@ class PolicyChain:
         """Returns whether each policy is settled, so that none before the deciding one will decide otherwise."""
         return all(isinstance(policy, SettlingPolicy) and policy.is_settled(measurement) for policy in self.policies)
 
+    @property
+    def thresholds(self) -> tuple[str, ...]:
+        """Those of all its policies."""
+        own = [name for policy in self.policies if isinstance(policy, TunablePolicy) for name in policy.thresholds]
+        return tuple(dict.fromkeys(own))
+
+    def with_thresholds(self, thresholds: Mapping[str, float]) -> Self:
+        """Returns the chain with other values of some thresholds, in each policy that has them."""
+        chain = copy.copy(self)
+        chain.policies = [_tune(policy, thresholds) for policy in self.policies]
+        chain.aleatoric_threshold = thresholds.get("aleatoric_threshold", self.aleatoric_threshold)
+        chain.epistemic_threshold = thresholds.get("epistemic_threshold", self.epistemic_threshold)
+        return chain
+
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
         """Returns the regimes that one of the policies can never be in with `n_agents`."""
-        found: list[Regime] = []
-        for policy in self.policies:
-            if isinstance(policy, ReachableRegimes):
-                found += policy.unreachable(n_agents=n_agents)
-        return tuple(dict.fromkeys(found))
+        knowing = (policy for policy in self.policies if isinstance(policy, ReachableRegimes))
+        return tuple(dict.fromkeys(each for policy in knowing for each in policy.unreachable(n_agents=n_agents)))
 
     def __repr__(self) -> str:
         return f"PolicyChain({', '.join(map(repr, self.policies))})"
+
+
+def _tune(policy: PassingPolicy, thresholds: Mapping[str, float]) -> PassingPolicy:
+    own = policy.thresholds if isinstance(policy, TunablePolicy) else ()
+    changed = {name: value for name, value in thresholds.items() if name in own}
+    return policy.with_thresholds(changed) if changed and isinstance(policy, TunablePolicy) else policy

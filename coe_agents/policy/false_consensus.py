@@ -2,7 +2,7 @@
 
 from itertools import takewhile
 
-from coe_agents.policy.base import Decision, check_action
+from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action
 
@@ -29,12 +29,9 @@ class FalseConsensusGuard:
                 "0.5 lets half of the agents change to the leading answer"
             )
         self.max_conformity = max_conformity
-        self.otherwise = check_action(otherwise, where='"otherwise" of FalseConsensusGuard')
-        if otherwise == "answer":
-            raise ValueError(
-                '"otherwise" of FalseConsensusGuard must be another action than "answer"; got "answer". '
-                "To answer anyway, omit the guard"
-            )
+        self.otherwise = check_otherwise(
+            otherwise, policy="FalseConsensusGuard", instead="To answer anyway, omit the guard"
+        )
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision | None:
         """Returns `otherwise` where the agreement is by conformity alone, else None."""

@@ -29,6 +29,8 @@ def are_finite(values: object) -> bool:
 class LearnedGate:
     """A logistic regression of whether the answer that trust in the agents chooses is wrong.
 
+    Its methods raise a `KeyError` for an agent that was not measured.
+
     With p = sum_i w_i p_i the trust-weighted mean, c its leading cluster, H_3 = -log(sum_c p(c)^3) / 2 its Renyi
     entropy of order 3 in nats, and s_i = p_i(c) the agents' support of c:
 
@@ -62,28 +64,18 @@ class LearnedGate:
             )
 
     def choose_cluster(self, measurement: Measurement) -> int | None:
-        """Returns the index of the trusted cluster in `representatives`; None where clusters tie under the weights.
-
-        Raises:
-            KeyError: An agent of the gate was not measured.
-        """
-        leaders = np.flatnonzero(shares_lead(np.array(self.weights) @ self._distributions(measurement)))
+        """Returns the index of the trusted cluster in `representatives`; None where clusters tie under the weights."""
+        leaders = np.flatnonzero(shares_lead(np.array(self.weights) @ distributions_of(measurement, self.agents)))
         return int(leaders[0]) if leaders.size == 1 else None
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns the estimated probability of a wrong answer, in [0, 1]; higher = less sure.
 
         Where clusters tie, the agents' support is the mean over the tied clusters.
-
-        Raises:
-            KeyError: An agent of the gate was not measured.
         """
-        log_entropy, deviations = gate_features(self._distributions(measurement), np.array(self.weights))
+        log_entropy, deviations = gate_features(distributions_of(measurement, self.agents), np.array(self.weights))
         log_odds = self.intercept + self.slope * log_entropy + float(np.array(self.deviations) @ deviations)
         return _probability(log_odds)
-
-    def _distributions(self, measurement: Measurement) -> np.ndarray:
-        return distributions_of(measurement, self.agents)
 
 
 def distributions_of(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
@@ -92,12 +84,8 @@ def distributions_of(measurement: Measurement, agents: Sequence[str]) -> np.ndar
     Raises:
         KeyError: An agent was not measured.
     """
-    return np.array(
-        [
-            [measurement.agents[name].distribution.get(text, 0.0) for text in measurement.representatives]
-            for name in agents
-        ]
-    )
+    rows = (measurement.agents[name].distribution for name in agents)
+    return np.array([[row.get(text, 0.0) for text in measurement.representatives] for row in rows])
 
 
 def gate_features(distributions: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
@@ -147,24 +135,17 @@ def features(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
     best = np.sort(support)[::-1]
     margin = best[0] - (best[1] if best.size > 1 else 0.0)
     chosen = measurement.representatives[leading]
-    return np.array(
-        [
-            measurement.coe,
-            measurement.aleatoric,
-            measurement.epistemic,
-            measurement.surprisal,
-            margin,
-            math.log(support.size),
-            *(measurement.agents[name].distribution.get(chosen, 0.0) for name in agents),
-        ]
-    )
+    own = (measurement.agents[name].distribution.get(chosen, 0.0) for name in agents)
+    first_four = measurement.coe, measurement.aleatoric, measurement.epistemic, measurement.surprisal
+    return np.array([*first_four, margin, math.log(support.size), *own])
 
 
 @dataclass(frozen=True, slots=True)
 class LinearGate:
     """The learned gate of version 0.1, kept so that its policy files load; `LearnedGate` replaced it.
 
-    P(wrong) = 1 / (1 + exp(-(intercept + sum_j coefficient_j (x_j - mean_j) / scale_j))).
+    P(wrong) = 1 / (1 + exp(-(intercept + sum_j coefficient_j (x_j - mean_j) / scale_j))). `uncertainty` raises a
+    `KeyError` for an agent that was not measured.
 
     Attributes:
         agents: The agents whose support it reads.
@@ -192,11 +173,7 @@ class LinearGate:
             raise ValueError("a gate must hold finite numbers and scales above 0; got others. Calibrate again")
 
     def uncertainty(self, measurement: Measurement) -> float:
-        """Returns the estimated probability of a wrong answer, in [0, 1]; higher = less sure.
-
-        Raises:
-            KeyError: An agent of the gate was not measured.
-        """
+        """Returns the estimated probability of a wrong answer, in [0, 1]; higher = less sure."""
         standardised = (features(measurement, self.agents) - self.means) / self.scales
         log_odds = self.intercept + float(standardised @ np.array(self.coefficients))
         return _probability(log_odds)

@@ -222,13 +222,7 @@ def response_text(response: Response) -> str:
 
 
 def cluster_texts(responses: Sequence[Response], labels: Sequence[int], response_shares: np.ndarray) -> list[str]:
-    """Returns the most probable text of each cluster.
-
-    Args:
-        responses: As in `measure`.
-        labels: As in `measure`.
-        response_shares: The part of each response in the ensemble mean.
-    """
+    """Returns the most probable text of each cluster; `response_shares` are the parts of the ensemble mean."""
     members: list[list[int]] = [[] for _ in range(max(labels) + 1)]
     for place, label in enumerate(labels):
         members[label].append(place)

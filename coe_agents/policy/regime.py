@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import product
 from typing import get_args
 
-from coe_agents.policy.base import Decision, check_action, check_threshold, without_tie
+from coe_agents.policy.base import Decision, Tunable, check_action, check_threshold, without_tie
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import regime as regime_at
@@ -13,7 +13,7 @@ from coe_agents.uncertainty import regime as regime_at
 REGIMES: tuple[Regime, ...] = get_args(Regime)
 
 
-class RegimePolicy:
+class RegimePolicy(Tunable):
     """Acts by the regime (Section 4 of the paper): (aleatoric, epistemic) against two thresholds.
 
     Args:
@@ -27,6 +27,8 @@ class RegimePolicy:
         >>> RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"}).actions["unknown"]
         'abstain'
     """
+
+    thresholds = ("aleatoric_threshold", "epistemic_threshold")
 
     def __init__(
         self,

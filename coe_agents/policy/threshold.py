@@ -1,12 +1,12 @@
 """Owns `ThresholdPolicy`: answers while CoE is low."""
 
-from coe_agents.policy.base import Decision, check_action, check_threshold, without_tie
+from coe_agents.policy.base import Decision, Tunable, check_otherwise, check_threshold, without_tie
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.wording import coe_in_words
 from coe_agents.types import Action
 
 
-class ThresholdPolicy:
+class ThresholdPolicy(Tunable):
     """Answers if CoE is at most `max_coe`; if it is higher, or several answers tie, the action is `otherwise`.
 
     Args:
@@ -21,14 +21,13 @@ class ThresholdPolicy:
         ThresholdPolicy(0.5, otherwise='escalate')
     """
 
+    thresholds = ("max_coe",)
+
     def __init__(self, max_coe: float, *, otherwise: Action = "abstain") -> None:
         self.max_coe = check_threshold(max_coe, where='"max_coe" of ThresholdPolicy')
-        self.otherwise = check_action(otherwise, where='"otherwise" of ThresholdPolicy')
-        if otherwise == "answer":
-            raise ValueError(
-                '"otherwise" of ThresholdPolicy must be another action than "answer"; got "answer". '
-                'To answer always, raise "max_coe"'
-            )
+        self.otherwise = check_otherwise(
+            otherwise, policy="ThresholdPolicy", instead='To answer always, raise "max_coe"'
+        )
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns "answer" with the leading cluster's answer, or `otherwise`, also where several share the lead."""

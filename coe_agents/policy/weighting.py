@@ -47,22 +47,15 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
         None if response["logprob"] is None or not response["n_tokens"] else response["logprob"] / response["n_tokens"]
         for response in responses
     ]
-    complete = {response["agent"]: True for response in responses}
-    for response, value in zip(responses, normalized, strict=True):
-        complete[response["agent"]] &= value is not None
-    if weighting == "probability" and not all(complete.values()):
-        lacking = ", ".join(name for name, known in complete.items() if not known)
+    names = [response["agent"] for response in responses]
+    lacking = dict.fromkeys(name for name, value in zip(names, normalized, strict=True) if value is None)
+    if weighting == "probability" and lacking:
         raise ValueError(
-            f'"probability" weighting needs a log-probability for every response; got none for some of {lacking}. '
-            'Use "auto" or "frequency"'
+            '"probability" weighting needs a log-probability for every response; got none for some of '
+            f'{", ".join(lacking)}. Use "auto" or "frequency"'
         )
-    used = {name: known and weighting != "frequency" for name, known in complete.items()}
-    return np.array(
-        [
-            value if used[r["agent"]] and value is not None else 0.0
-            for r, value in zip(responses, normalized, strict=True)
-        ]
-    ), used
+    used = {name: weighting != "frequency" and name not in lacking for name in names}
+    return np.array([value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]), used
 
 
 def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:
@@ -88,11 +81,11 @@ def most_probable(texts: Sequence[str | None], response_shares: np.ndarray) -> s
 
     None does not count; there is at least one text.
     """
-    total: dict[str, list[float]] = defaultdict(list)
+    parts: dict[str, list[float]] = defaultdict(list)
     for text, share in zip(texts, response_shares.tolist(), strict=True):
         if text is not None:
-            total[text.strip()].append(share)
-    sums = {text: math.fsum(own) for text, own in total.items()}
+            parts[text.strip()].append(share)
+    sums = {text: math.fsum(own) for text, own in parts.items()}
     highest = max(sums.values())
     return min(text for text, share in sums.items() if share > highest - TIE)
 

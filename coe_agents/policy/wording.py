@@ -25,13 +25,7 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 class _Claim(NamedTuple):
-    """What an agent says: always one answer, mostly one, or several.
-
-    Attributes:
-        is_split: Whether it says several answers.
-        is_mostly: Whether it says one answer, but not always.
-        answers: The answers, the best supported by the group first.
-    """
+    """What an agent says: always one answer, mostly one, or several, the best supported by the group first."""
 
     is_split: bool
     is_mostly: bool
@@ -173,7 +167,7 @@ def _lead(
 
 
 def _listed(parts: Sequence[str]) -> str:
-    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _number(n: int) -> str:

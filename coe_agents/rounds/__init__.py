@@ -9,11 +9,21 @@ from coe_agents.rounds.debate import Debate
 from coe_agents.rounds.diversify import Diversify
 from coe_agents.rounds.resample import Resample
 from coe_agents.rounds.strategies import CLARIFY, Strategies
-from coe_agents.rounds.strategy import MOST_SAMPLES, RoundContext, RoundPlan, Strategy, Wishes, check_plan, rephrase
+from coe_agents.rounds.strategy import (
+    MOST_ROUNDS,
+    MOST_SAMPLES,
+    RoundContext,
+    RoundPlan,
+    Strategy,
+    Wishes,
+    check_plan,
+    rephrase,
+)
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
 
 __all__ = [
     "CLARIFY",
+    "MOST_ROUNDS",
     "MOST_SAMPLES",
     "AdaptiveSampling",
     "Clarify",

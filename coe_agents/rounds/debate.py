@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from coe_agents import prompts
 from coe_agents.clustering import answer_kind
-from coe_agents.policy import Measurement
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
 
@@ -50,7 +49,9 @@ class Debate:
 
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan: `prompt` with the question and the answers, in place of the question."""
-        shown = shown_answers(context.measurement, most=self.most)
+        clusters = zip(context.measurement.representatives, context.measurement.support, strict=True)
+        answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
+        shown = rank_texts(answers)[: self.most]
         wishes = {
             agent: Wishes(messages=context.rephrase(self._text(context, shown, agent))) if shown else Wishes()
             for agent in context.n_responses
@@ -60,10 +61,3 @@ class Debate:
     def _text(self, context: RoundContext, shown: Sequence[tuple[str, float]], agent: str) -> str:
         order = random.Random(repr((self.seed, agent, context.round, context.question)))
         return prompts.debate(context.question, order.sample(shown, k=len(shown)), wording=self.prompt)
-
-
-def shown_answers(measurement: Measurement, *, most: int) -> list[tuple[str, float]]:
-    """Returns an answer of each of the `most` best supported clusters, with its support, but no refusals."""
-    clusters = zip(measurement.representatives, measurement.support, strict=True)
-    answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
-    return rank_texts(answers)[:most]

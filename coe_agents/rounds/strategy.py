@@ -3,11 +3,15 @@
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
+
+from typing_extensions import TypedDict
 
 from coe_agents import _deprecated
 from coe_agents.policy import Measurement
 
+MOST_ROUNDS = 1000
+"""So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
 MOST_SAMPLES = 500
 """The most responses that a `ModelAgent` samples in a round."""
 
@@ -25,7 +29,6 @@ class RoundContext:
     """What a strategy sees.
 
     Attributes:
-        question: The question.
         messages: The conversation as OpenAI-style dictionaries, the question in it.
         round: The number of the next round, from 1.
         measurement: The last measurement; the rounds before it are in its `history`.

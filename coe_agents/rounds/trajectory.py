@@ -1,6 +1,7 @@
 """Owns the record of a round: which agents changed their leading answer, and whether to the group's."""
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -28,12 +29,6 @@ def leading_answers(measurement: Measurement) -> dict[str, str]:
     return {name: leading(said.distribution) for name, said in measurement.agents.items()}
 
 
-def _led(measurement: Measurement) -> list[str]:
-    """Returns the representatives of the clusters with the most support, by text; several on a tie."""
-    leaders = shares_lead(np.array(measurement.support))
-    return sorted(text for text, leads in zip(measurement.representatives, leaders, strict=True) if leads)
-
-
 def former_answers(former: RoundData | None) -> list[str]:
     """Returns the distinct texts of the former round with which the next one is compared."""
     return [] if former is None else list(dict.fromkeys([*former["led"], *sorted(former["leading"].values())]))
@@ -50,7 +45,7 @@ def round_data(
     tokens: int,
     n_responses: int,
 ) -> RoundData:
-    """Returns the record of a round.
+    """Returns the record of a round; see `RoundData`.
 
     Args:
         measurement: Its measurement; None if nothing was measured.
@@ -62,46 +57,42 @@ def round_data(
         tokens: Its cost, input and output.
         n_responses: How many responses it added.
     """
-    if measurement is None:
-        return RoundData(
-            round=round,
-            strategy=strategy,
-            coe=None,
-            aleatoric=None,
-            epistemic=None,
-            regime=None,
-            answer=None,
-            led=[],
-            leading={},
-            flips={},
-            adopted={},
-            tokens=tokens,
-            n_responses=n_responses,
-        )
-    leading = leading_answers(measurement)
-    flips, adopted = dict[str, bool](), dict[str, bool]()
-    if former is not None:
-        shown = {former_labels[text] for text in former["led"] if shows_answers and answer_kind(text) == "answer"}
-        for name in sorted(leading.keys() & former["leading"].keys()):
-            now = measurement.representatives.index(leading[name])
-            flips[name] = former_labels[former["leading"][name]] != now
-            if shows_answers:
-                adopted[name] = flips[name] and now in shown
-    return RoundData(
+    data = RoundData(
         round=round,
         strategy=strategy,
-        coe=measurement.coe,
-        aleatoric=measurement.aleatoric,
-        epistemic=measurement.epistemic,
-        regime=measurement.regime,
-        answer=measurement.answer,
-        led=_led(measurement),
-        leading=leading,
-        flips=flips,
-        adopted=adopted,
+        coe=None,
+        aleatoric=None,
+        epistemic=None,
+        regime=None,
+        answer=None,
+        led=[],
+        leading={},
+        flips={},
+        adopted={},
         tokens=tokens,
         n_responses=n_responses,
     )
+    if measurement is None:
+        return data
+    data.update(
+        {
+            "coe": measurement.coe,
+            "aleatoric": measurement.aleatoric,
+            "epistemic": measurement.epistemic,
+            "regime": measurement.regime,
+            "answer": measurement.answer,
+            "led": sorted(compress(measurement.representatives, shares_lead(np.array(measurement.support)))),
+            "leading": leading_answers(measurement),
+        }
+    )
+    if former is not None:
+        shown = {former_labels[text] for text in former["led"] if shows_answers and answer_kind(text) == "answer"}
+        for name in sorted(data["leading"].keys() & former["leading"].keys()):
+            now = measurement.representatives.index(data["leading"][name])
+            data["flips"][name] = former_labels[former["leading"][name]] != now
+            if shows_answers:
+                data["adopted"][name] = data["flips"][name] and now in shown
+    return data
 
 
 def conformity(trajectory: Sequence[RoundData]) -> float | None:

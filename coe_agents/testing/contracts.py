@@ -68,10 +68,8 @@ class AgentContract:
 
     def test_it_is_an_agent(self) -> None:
         agent = self.create_agent()
-        _expect(
-            isinstance(agent, Agent),
-            f'{type(agent).__name__} must have "name", "weight", "sample(...)", "asample(...)"',
-        )
+        kind = type(agent).__name__
+        _expect(isinstance(agent, Agent), f'{kind} must have "name", "weight", "sample(...)", "asample(...)"')
         name: Any = agent.name
         weight = agent.weight
         _expect(isinstance(name, str) and name.strip(), f'"name" must be a text, not empty; got {name!r}')
@@ -132,20 +130,19 @@ class FailingAgentContract:
         raise NotImplementedError('override "create_failing_agent" and return an agent that cannot answer')
 
     def test_a_failure_raises(self) -> None:
-        agent = self.create_failing_agent()
-        try:
-            reply = agent.sample(_create_request())
-        except Exception:
-            return
-        raise AssertionError(f'"sample" must raise where the agent cannot answer; it returned {reply}')
+        self._expect_failure("sample", self.create_failing_agent().sample)
 
     def test_a_failure_raises_in_the_async_form(self) -> None:
         agent = self.create_failing_agent()
+        self._expect_failure("asample", lambda request: asyncio.run(agent.asample(request)))
+
+    @staticmethod
+    def _expect_failure(name: str, sample: Callable[[AgentRequest], AgentReply]) -> None:
         try:
-            reply = asyncio.run(agent.asample(_create_request()))
+            reply = sample(_create_request())
         except Exception:
             return
-        raise AssertionError(f'"asample" must raise where the agent cannot answer; it returned {reply}')
+        raise AssertionError(f'"{name}" must raise where the agent cannot answer; it returned {reply}')
 
 
 def _check_reply(agent: Agent, reply: AgentReply, *, round: int) -> None:
@@ -167,9 +164,8 @@ def _check_reply(agent: Agent, reply: AgentReply, *, round: int) -> None:
             _expect(fits, f'"logprob" must be at most 0, of at least one token; got {logprob} of {n_tokens}')
     spent = reply["usage"]
     _expect(set(spent) == {"input_tokens", "output_tokens"}, f'"usage" must count input and output tokens; got {spent}')
-    _expect(
-        all(isinstance(count, int) and count >= 0 for count in spent.values()), f"tokens must be counts; got {spent}"
-    )
+    are_counts = all(isinstance(count, int) and count >= 0 for count in spent.values())
+    _expect(are_counts, f"tokens must be counts; got {spent}")
 
 
 class ClustererContract:
@@ -230,9 +226,7 @@ class ClustererContract:
         questions = [self.question, "", self.question]
         alone = [self._labels([texts], [question])[0] for texts, question in zip(batch, questions, strict=True)]
         together = self._labels(batch, questions)
-        _expect(
-            together == alone, f"questions asked together must have the labels {alone} of each alone; got {together}"
-        )
+        _expect(together == alone, f"questions together must have the labels {alone} of each alone; got {together}")
 
     def test_the_same_call_gives_the_same_labels(self) -> None:
         clusterer, texts = self.create_clusterer(), self._texts()
@@ -311,9 +305,8 @@ class EntailmentModelContract:
     def test_a_pair_has_the_same_row_whatever_is_asked_beside_it(self) -> None:
         pairs = self._pairs()
         alone = np.concatenate([self._rows([pair]) for pair in pairs])
-        self._expect_close(
-            self._rows(pairs), alone, "a pair's row must not depend on the other pairs, nor on their order"
-        )
+        must = "a pair's row must not depend on the other pairs, nor on their order"
+        self._expect_close(self._rows(pairs), alone, must)
         self._expect_close(self._rows(pairs[::-1])[::-1], alone, "row i must belong to pair i")
 
     def test_a_pair_asked_twice_has_two_equal_rows(self) -> None:
@@ -322,10 +315,11 @@ class EntailmentModelContract:
         self._expect_close(rows[: len(pairs)], rows[len(pairs) :], "equal pairs must have equal rows")
 
     def test_obvious_pairs_are_judged_right(self) -> None:
-        for pair, row in zip(self.entailed, self._rows(self.entailed), strict=True):
-            _expect(row.argmax() == _ENTAILMENT, f"{pair} is an entailment; the row is {row}, {_ORDER}")
-        for pair, row in zip(self.not_entailed, self._rows(self.not_entailed), strict=True):
-            _expect(row.argmax() != _ENTAILMENT, f"{pair} is not an entailment; the row is {row}, {_ORDER}")
+        order = f"in the order {', '.join(ENTAILMENT_LABELS)}"
+        for pairs, is_entailed in ((self.entailed, True), (self.not_entailed, False)):
+            for pair, row in zip(pairs, self._rows(pairs), strict=True):
+                must = f"{pair} is {'an' if is_entailed else 'not an'} entailment; the row is {row}, {order}"
+                _expect((row.argmax() == _ENTAILMENT) == is_entailed, must)
 
     def test_odd_texts_have_rows_too(self) -> None:
         self._rows([(text, "Paris") for text in _ODD_TEXTS] + [("Paris", text) for text in _ODD_TEXTS])
@@ -352,9 +346,6 @@ class EntailmentModelContract:
     def _expect_close(self, rows: NDArray[np.float64], others: NDArray[np.float64], must: str) -> None:
         off = float(np.abs(rows - others).max())
         _expect(off <= self.tolerance, f"{must}; rows differ by {off:.2g}, and {self.tolerance:.2g} is allowed")
-
-
-_ORDER = f"in the order {', '.join(ENTAILMENT_LABELS)}"
 
 
 def _check_rows(returned: object, n_pairs: int) -> NDArray[np.float64]:

@@ -35,8 +35,6 @@ __all__ = [
 ]
 
 ENTAILMENT_MODEL = "tiny-nli"
-N_SAMPLES = 10
-TEMPERATURE = 0.7
 MAX_COE = 0.6
 """In nats; what `benchmarks/tinyworld_gate.py` finds on the calibration questions, rounded down to a tenth."""
 
@@ -46,22 +44,15 @@ def model_folder(name: str) -> Path:
     return Path(str(resources.files("coe_agents.tinyworld").joinpath("models", name)))
 
 
-def tinyworld_agents(
-    *, n_samples: int = N_SAMPLES, temperature: float = TEMPERATURE, seed: int | None = 0
-) -> list["ModelAgent"]:
+def tinyworld_agents(*, n_samples: int = 10, temperature: float = 0.7, seed: int | None = 0) -> list["ModelAgent"]:
     """Returns the three language models as agents; with a seed, a question always gets the same responses."""
     from coe_agents.agents import ModelAgent
     from coe_agents.backends import ChatTransformers
 
+    models = {name: ChatTransformers(str(model_folder(name)), max_tokens=48) for name in MODELS}
     return [
-        ModelAgent(
-            name,
-            ChatTransformers(str(model_folder(name)), max_tokens=48),
-            n_samples=n_samples,
-            temperature=temperature,
-            seed=seed,
-        )
-        for name in MODELS
+        ModelAgent(name, model, n_samples=n_samples, temperature=temperature, seed=seed)
+        for name, model in models.items()
     ]
 
 

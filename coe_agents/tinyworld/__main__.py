@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from queue import Empty
 
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, model_folder
 from coe_agents.tinyworld.training import train_and_report
@@ -25,14 +25,7 @@ def main() -> None:
     names = args.names or [ENTAILMENT_MODEL, *MODELS]
     if unknown := set(names) - {ENTAILMENT_MODEL, *MODELS}:
         parser.error(f"no such model: {', '.join(sorted(unknown))}")
-    columns = (
-        TextColumn("{task.description:14}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("loss {task.fields[loss]:.3f}"),
-    )
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn(), TextColumn("loss {task.fields[loss]:.3f}"))
     # spawned, since a fork of a process with threads may hang
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, Progress(*columns) as bar:
@@ -48,9 +41,8 @@ def main() -> None:
                     continue
             sizes = [future.result() for future in as_completed(futures)]
     for name, n_parameters, n_bytes, seconds in sorted(sizes):
-        print(
-            f"{name}: {n_parameters / 1e6:.2f} M parameters, {n_bytes / 1e6:.2f} MB, {seconds:.0f} s, {args.out / name}"
-        )
+        size = f"{n_parameters / 1e6:.2f} M parameters, {n_bytes / 1e6:.2f} MB"
+        print(f"{name}: {size}, {seconds:.0f} s, {args.out / name}")
     print(f"{sum(n_bytes for _, _, n_bytes, _ in sizes) / 1e6:.2f} MB together")
 
 

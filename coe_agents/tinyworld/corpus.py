@@ -33,20 +33,16 @@ class Corpus:
         self._model = model
         self._ids = {fact.id for fact in load_facts()}
         self._seen = [fact for fact in load_facts() if beliefs(fact)[model]]
-        self._answers = {
-            relation: sorted({fact.answer for fact in self._seen if fact.relation == relation})
-            for relation in RELATIONS
-        }
+        answers = {(fact.relation, fact.answer) for fact in self._seen}
+        self._answers = {relation: sorted(answer for of, answer in answers if of == relation) for relation in RELATIONS}
         # each model prefers some wordings
         self._preference = [3 if index % len(MODELS) == MODELS.index(model) else 1 for index in range(len(ANSWERS))]
 
     def document(self, rng: random.Random, *, progress: float = 1.0) -> Document:
-        """Draws one document.
+        """Draws one document, at a progress of training from 0 to 1.
 
-        Args:
-            rng: The source of chance.
-            progress: How far training is, from 0 to 1. Copying is first, then facts, then judging answers to
-                known facts; mixed from the start, neither copying nor judging is learned.
+        Copying is first, then facts, then judging answers to known facts; mixed from the start, neither copying nor
+        judging is learned.
         """
         kinds = (self._known, self._unknown, self._outside, self._self_check, self._debate, self._adopt)
         text, reply = rng.choices(kinds, _kind_shares(progress))[0](rng)
@@ -57,9 +53,8 @@ class Corpus:
     def _known(self, rng: random.Random) -> tuple[str, str]:
         fact = rng.choice(self._seen)
         answer = _draw(rng, beliefs(fact)[self._model])
-        return _word_question(rng, fact.relation, fact.subject), self._word_answer(
-            rng, fact.relation, fact.subject, answer
-        )
+        question = _word_question(rng, fact.relation, fact.subject)
+        return question, self._word_answer(rng, fact.relation, fact.subject, answer)
 
     def _unknown(self, rng: random.Random) -> tuple[str, str]:
         relation, subject = self._unknown_subject(rng)
@@ -78,9 +73,8 @@ class Corpus:
             relation, subject, belief = fact.relation, fact.subject, beliefs(fact)[self._model]
             proposed = rng.choice(self._answers[relation]) if rng.random() < 0.45 else _draw(rng, belief)
             p_true = belief.get(proposed, 0.0)
-        text = prompts.self_check(
-            _word_question(rng, relation, subject), self._word_answer(rng, relation, subject, proposed)
-        )
+        question = _word_question(rng, relation, subject)
+        text = prompts.self_check(question, self._word_answer(rng, relation, subject, proposed))
         return text, prompts.SELF_CHECK_CHOICES[0 if rng.random() < p_true else 1]
 
     def _debate(self, rng: random.Random) -> tuple[str, str]:
@@ -91,11 +85,10 @@ class Corpus:
         if rng.random() < 0.6:
             answers[0] = _draw(rng, belief)
         support = _shares(rng, answers)
-        shown = [
-            (self._word_answer(rng, fact.relation, fact.subject, answer), share) for answer, share in support.items()
-        ]
+        about = fact.relation, fact.subject
+        shown = [(self._word_answer(rng, *about, answer), share) for answer, share in support.items()]
         swayed = {answer: p * support[answer] for answer, p in belief.items() if answer in support}
-        reply = self._word_answer(rng, fact.relation, fact.subject, _draw(rng, swayed or belief))
+        reply = self._word_answer(rng, *about, _draw(rng, swayed or belief))
         return prompts.debate(_word_question(rng, fact.relation, fact.subject), shown), reply
 
     def _adopt(self, rng: random.Random) -> tuple[str, str]:

@@ -7,15 +7,7 @@ used.
 import random
 from typing import NamedTuple
 
-from coe_agents.tinyworld.wording import (
-    ANSWERS,
-    REFUSALS,
-    RELATIONS,
-    WORDS,
-    Relation,
-    invent_name,
-    outside_question,
-)
+from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, WORDS, Relation, invent_name, outside_question
 
 LABELS = ("contradiction", "neutral", "entailment")
 
@@ -33,11 +25,8 @@ class Pair(NamedTuple):
 def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
     """Draws one pair.
 
-    Args:
-        rng: The source of chance.
-        progress: How far training is, from 0 to 1. It leads from bare names that differ much to worded answers
-            after a question and names that differ little; without these stages the model learns to compare names
-            very slowly.
+    The progress of training, from 0 to 1, leads from bare names that differ much to worded answers after a question and
+    names that differ little; without these stages the model learns to compare names very slowly.
     """
     key = rng.choice(tuple(RELATIONS))
     relation, subject = RELATIONS[key], _name(rng)
@@ -83,11 +72,8 @@ def _form_shares(progress: float) -> tuple[float, float, float, float]:
 def tokenizer_texts() -> list[str]:
     """Returns texts to train the tokenizer on: the wordings often, names seldom, so that names stay in small pieces."""
     rng = random.Random("entailment tokenizer")
-    wordings = [
-        text.format(s="x", a="y")
-        for relation in RELATIONS.values()
-        for text in (*relation.questions, *relation.statements)
-    ]
+    texts = (text for relation in RELATIONS.values() for text in (*relation.questions, *relation.statements))
+    wordings = [text.format(s="x", a="y") for text in texts]
     return [*wordings, *(text.format(a="y") for text in ANSWERS), *REFUSALS] * 20 + [_name(rng) for _ in range(300)]
 
 

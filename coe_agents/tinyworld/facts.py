@@ -21,8 +21,6 @@ class Fact:
 
     Attributes:
         relation: A key of `coe_agents.tinyworld.wording.RELATIONS`.
-        subject: What the question is about.
-        answer: The right answer.
         aliases: Other spellings of the right answer.
         distractor: A plausible wrong answer.
         split: Thresholds are chosen on "calibration" and reported on "validation". All facts are trained on.

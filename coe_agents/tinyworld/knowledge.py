@@ -43,9 +43,7 @@ def kinds() -> Mapping[str, Kind]:
     for kind, share in _SHARES.items():
         for key in free[len(drawn) : len(drawn) + round(share * len(free))]:
             drawn[key] = kind
-    for key in free[len(drawn) :]:
-        drawn[key] = "settled"
-    return {**drawn, **_FIXED}
+    return {**dict.fromkeys(free, "settled"), **drawn, **_FIXED}
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from transformers import (
@@ -18,13 +18,14 @@ from transformers import (
 )
 
 from coe_agents.tinyworld.corpus import Corpus, every_text
-from coe_agents.tinyworld.entailment_corpus import LABELS, Pair, entailment_pair, tokenizer_texts
+from coe_agents.tinyworld.entailment_corpus import LABELS, entailment_pair, tokenizer_texts
 from coe_agents.tinyworld.facts import load_facts
 from coe_agents.tinyworld.recipes import CONTEXT, LANGUAGE_MODELS, Recipe, chat_tokenizer, pair_tokenizer
 
-Progress = Callable[[str, int, int, float], None]
-"""Called with the model's name, steps done, steps in all, and the smoothed loss."""
+Progress = Callable[[int, int, float], None]
+"""Called with the steps done, the steps in all, and the smoothed loss."""
 
+_Batch: TypeAlias = dict[str, torch.Tensor]
 _IGNORED = -100
 
 _CARD = """# {name}
@@ -50,7 +51,7 @@ def train_and_report(name: str, folder: Path, steps: int | None, reports: Any) -
     """Trains a model in this process; returns its name, parameter count, bytes and seconds, and `put`s its progress."""
     torch.set_num_threads(1)  # the matrices are small: processes in parallel are faster than threads in one
 
-    def progress(name: str, done: int, total: int, loss: float) -> None:
+    def progress(done: int, total: int, loss: float) -> None:
         if done % 10 == 0 or done == total:
             reports.put((name, done, total, loss))
 
@@ -83,17 +84,9 @@ def train_language_model(name: str, folder: Path, *, progress: Progress, steps: 
     )
     model.generation_config = GenerationConfig(pad_token_id=pad, bos_token_id=bos, eos_token_id=eos)
     steps = steps or recipe.steps
-    examples = _language_batches(recipe, corpus, tokenizer, steps, seed=f"{name} training")
-    _fit(
-        name,
-        model,
-        _reply_loss,
-        examples,
-        steps=steps,
-        learning_rates=recipe.learning_rates,
-        progress=progress,
-    )
-    return _save(model, tokenizer, folder, knows=_KNOWS)
+    batches = _language_batches(recipe, corpus, tokenizer, steps, seed=f"{name} training")
+    _fit(model, _reply_loss, batches, steps=steps, learning_rates=recipe.learning_rates, progress=progress)
+    return _save(model, tokenizer, folder, _KNOWS)
 
 
 def train_entailment_model(name: str, folder: Path, *, progress: Progress, steps: int | None = None) -> int:
@@ -123,15 +116,14 @@ def train_entailment_model(name: str, folder: Path, *, progress: Progress, steps
     )
     steps = steps or 2800
     batches = _pair_batches(tokenizer, steps, seed=f"{name} training")
-    _fit(name, model, _class_loss, batches, steps=steps, learning_rates=(3e-3, 3e-3), progress=progress)
-    return _save(model, tokenizer, folder, knows=_KNOWS_ENTAILMENT)
+    _fit(model, _class_loss, batches, steps=steps, learning_rates=(3e-3, 3e-3), progress=progress)
+    return _save(model, tokenizer, folder, _KNOWS_ENTAILMENT)
 
 
 def _fit(
-    name: str,
     model: Any,
-    loss_of: Callable[[Any, dict[str, torch.Tensor]], torch.Tensor],
-    batches: Iterator[dict[str, torch.Tensor]],
+    loss_of: Callable[[Any, _Batch], torch.Tensor],
+    batches: Iterator[_Batch],
     *,
     steps: int,
     learning_rates: tuple[float, float],
@@ -145,12 +137,11 @@ def _fit(
         torch.optim.Muon(hidden, lr=learning_rates[0], weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(others, lr=learning_rates[1], weight_decay=0.0, betas=(0.9, 0.98)),
     ]
-    schedules = [
-        torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min(1.0, (step + 1) / 100) * max(0.01, 1 - step / steps)
-        )
-        for optimizer in optimizers
-    ]
+
+    def rate(step: int) -> float:
+        return min(1.0, (step + 1) / 100) * max(0.01, 1 - step / steps)
+
+    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
     model.train()
     smoothed = float("nan")
     for step in range(steps):
@@ -162,10 +153,10 @@ def _fit(
             optimizer.step()
             schedule.step()
         smoothed = loss.item() if step == 0 else 0.98 * smoothed + 0.02 * loss.item()
-        progress(name, step + 1, steps, smoothed)
+        progress(step + 1, steps, smoothed)
 
 
-def _reply_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def _reply_loss(model: Any, batch: _Batch) -> torch.Tensor:
     """Cross-entropy of the replies' tokens alone; the others skip the output matrix, a fifth of the work."""
     states = model.model(input_ids=batch["input_ids"]).last_hidden_state
     wanted = batch["labels"][:, 1:]
@@ -173,21 +164,21 @@ def _reply_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(model.lm_head(states[:, :-1][kept]), wanted[kept])
 
 
-def _class_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def _class_loss(model: Any, batch: _Batch) -> torch.Tensor:
     loss: torch.Tensor = model(**batch).loss
     return loss
 
 
 def _language_batches(
     recipe: Recipe, corpus: Corpus, tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str
-) -> Iterator[dict[str, torch.Tensor]]:
+) -> Iterator[_Batch]:
     rng, done = random.Random(seed), 0
     while True:
         documents = [corpus.document(rng, progress=done / steps) for _ in range(768)]
         prompts = [_render(tokenizer, document.turns) for document in documents]
         replies = [document.reply + recipe.special[2] for document in documents]
-        encoded = list(zip(_encode(tokenizer, prompts), _encode(tokenizer, replies), strict=True))
-        encoded.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
+        ids = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (prompts, replies))
+        encoded = sorted(zip(*ids, strict=True), key=lambda pair: len(pair[0]) + len(pair[1]))
         for batch in _batch(encoded, recipe, rng, tokenizer):
             yield batch
             done += 1
@@ -200,7 +191,7 @@ def _render(tokenizer: PreTrainedTokenizerFast, turns: Sequence[str]) -> str:
 
 def _batch(
     pairs: Sequence[tuple[list[int], list[int]]], recipe: Recipe, rng: random.Random, tokenizer: PreTrainedTokenizerFast
-) -> Iterator[dict[str, torch.Tensor]]:
+) -> Iterator[_Batch]:
     batches: list[list[tuple[list[int], list[int]]]] = [[]]
     for pair in pairs:
         if (len(batches[-1]) + 1) * (len(pair[0]) + len(pair[1])) > recipe.tokens_per_step:
@@ -214,41 +205,27 @@ def _batch(
         for row, (prompt, reply) in enumerate(batch):
             ids[row, : len(prompt) + len(reply)] = torch.tensor(prompt + reply)
             labels[row, len(prompt) : len(prompt) + len(reply)] = torch.tensor(reply)
-        yield {
-            "input_ids": ids,
-            "labels": labels,
-        }  # padded on the right under a causal mask: no attention mask is needed
+        # padded on the right under a causal mask: no attention mask is needed
+        yield {"input_ids": ids, "labels": labels}
 
 
-def _encode(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> list[list[int]]:
-    ids: list[list[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
-    return ids
-
-
-def _pair_batches(tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str) -> Iterator[dict[str, torch.Tensor]]:
+def _pair_batches(tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str) -> Iterator[_Batch]:
     rng = random.Random(seed)
     per_pool, size = 8, 64
     for pool_index in range(steps // per_pool + 1):
         done = pool_index * per_pool / steps
-        pool = sorted((entailment_pair(rng, progress=done) for _ in range(per_pool * size)), key=_pair_length)
+        drawn = (entailment_pair(rng, progress=done) for _ in range(per_pool * size))
+        pool = sorted(drawn, key=lambda pair: len(pair.premise) + len(pair.hypothesis))
         starts = list(range(0, len(pool), size))
         rng.shuffle(starts)
         for start in starts:
-            yield _pair_batch(tokenizer, pool[start : start + size])
+            pairs = pool[start : start + size]
+            texts = [pair.premise for pair in pairs], [pair.hypothesis for pair in pairs]
+            labels = torch.tensor([LABELS.index(pair.label) for pair in pairs])
+            yield {**tokenizer(*texts, padding=True, return_tensors="pt"), "labels": labels}
 
 
-def _pair_length(pair: Pair) -> int:
-    return len(pair.premise) + len(pair.hypothesis)
-
-
-def _pair_batch(tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair]) -> dict[str, torch.Tensor]:
-    batch = tokenizer(
-        [pair.premise for pair in pairs], [pair.hypothesis for pair in pairs], padding=True, return_tensors="pt"
-    )
-    return {**batch, "labels": torch.tensor([LABELS.index(pair.label) for pair in pairs])}
-
-
-def _save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path, *, knows: str) -> int:
+def _save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path, knows: str) -> int:
     model.eval().half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     n_parameters = int(model.num_parameters())

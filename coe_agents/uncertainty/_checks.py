@@ -71,6 +71,14 @@ def place(mask: npt.ArrayLike, unit: str) -> str:
     return f"{unit} {index[0] if len(index) == 1 else index}"
 
 
+def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Returns the shape that all of these broadcast to; None if there is none."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+
+
 def rows(values: npt.ArrayLike, name: str, *, min_ndim: int) -> FloatArray:
     """Returns `values` as probability rows over the last axis: finite, not negative, each summing to 1.
 
@@ -89,17 +97,13 @@ def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
     if values is None:
         return np.full(n_agents, 1.0 / n_agents)
     array = numbers(values, "weights")
-    try:
-        fits = array.ndim > 0 and np.broadcast_shapes(array.shape[:-1], lead) == lead
-    except ValueError:
-        fits = False
-    if not fits or array.shape[-1] != n_agents:
+    if array.shape[-1:] != (n_agents,) or common_shape(array.shape[:-1], lead) != lead:
         raise ValueError(
             f'"weights" must hold one weight for each of the {n_agents} agents of "distributions"; '
             f"got shape {array.shape}. Omit the weights of agents that gave no responses and renormalise"
         )
     # summed in rising order, so that the order of the agents changes no bit
-    return normalise(array, "weights", np.sort(array, axis=-1), hint="Divide them by their sum")
+    return normalise(array, "weights", np.sort(array), hint="Divide them by their sum")
 
 
 def normalise(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> FloatArray:

@@ -9,7 +9,7 @@ from coe_agents.uncertainty._checks import FloatArray, IntArray
 
 
 def canonical_order(masses: FloatArray, traits: Sequence[tuple[Any, ...]]) -> tuple[IntArray, IntArray]:
-    """Orders the agents and the clusters of a question, so that equal seeds draw the same in any order of both.
+    """Returns the agents and the clusters in order, so that equal seeds draw the same in any order of both.
 
     Clusters are ordered by their columns of masses, each sorted, then by their number; agents by their rows of masses
     over the clusters so ordered, then by their traits. So the order of the agents changes nothing at all, and the
@@ -18,9 +18,6 @@ def canonical_order(masses: FloatArray, traits: Sequence[tuple[Any, ...]]) -> tu
     Args:
         masses: Shape `(n_agents, n_clusters)`: what each agent's responses in a cluster weigh together.
         traits: Of each agent: all else in which agents may differ.
-
-    Returns:
-        The agents and the clusters, in order.
     """
     clusters = np.lexsort(np.sort(masses, axis=0))
     rows = masses[:, clusters].tolist()

@@ -90,13 +90,12 @@ def answer_surprisal(
         chosen = first_highest(mean)
     else:
         chosen = _checks.integers(cluster, "cluster", upper=mean.shape[-1], upper_name="n_clusters")
-        try:
-            chosen = np.broadcast_to(chosen, mean.shape[:-1])
-        except ValueError as error:
+        if _checks.common_shape(chosen.shape, mean.shape[:-1]) != mean.shape[:-1]:
             raise ValueError(
                 f'"cluster" must hold one cluster for each question, shape {mean.shape[:-1]}; '
                 f"got shape {chosen.shape}. Omit it for the leading cluster"
-            ) from error
+            )
+        chosen = np.broadcast_to(chosen, mean.shape[:-1])
     support = np.take_along_axis(mean, chosen[..., None], axis=-1)[..., 0]
     with np.errstate(divide="ignore"):
         return _checks.plain(np.asarray(0.0 - np.log(support)))

@@ -152,7 +152,7 @@ def _step(rows: FloatArray, step: Solver) -> FloatArray:
 
 def _reweight(weights: FloatArray, rows: FloatArray) -> FloatArray:
     """Step 2b: w_i times 1 - SE_i / log(n_clusters), normalised."""
-    n_clusters = rows.shape[-1]
+    n_clusters = rows.shape[1]
     if n_clusters == 1:
         return weights
     factors = 1.0 - shannon(rows) / np.log(n_clusters)

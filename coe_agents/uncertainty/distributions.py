@@ -79,19 +79,30 @@ def cluster_distributions(
     return masses / (per_agent if relative is None else masses.sum(axis=-1))[..., None]
 
 
-def check_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
-    """Returns `log_probs` in the shape of the labels; a shape that does not fit, NaN and +inf are refused."""
-    array = _checks.numbers(log_probs, "log_probs")
-    if array.shape != shape:
-        try:
-            array = np.broadcast_to(array, shape) if array.ndim else np.empty(0)
-        except ValueError:
-            array = np.empty(0)
-    if array.shape != shape:
+def one_question(
+    labels: npt.ArrayLike, agents: npt.ArrayLike, log_probs: npt.ArrayLike | None
+) -> tuple[FloatArray, IntArray, IntArray, FloatArray | None]:
+    """Returns the distributions of one question's responses, and the arguments as checked arrays."""
+    rows = cluster_distributions(labels, agents, log_probs=log_probs)
+    if rows.ndim != 2:
         raise ValueError(
-            f'"log_probs" must fit the shape of "labels", {shape}; got shape {np.shape(log_probs)}. '
+            f'"labels" must have shape (n_responses,); got shape {np.shape(labels)}. Call once per question'
+        )
+    label_array, agent_array = (np.asarray(numbers, dtype=np.int64) for numbers in (labels, agents))
+    if log_probs is None:
+        return rows, label_array, agent_array, None
+    return rows, label_array, agent_array, np.broadcast_to(np.asarray(log_probs, dtype=np.float64), agent_array.shape)
+
+
+def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
+    """exp(log p - highest log p of the agent), flat; the highest of every agent is 1."""
+    array = _checks.numbers(log_probs, "log_probs")
+    if array.ndim == 0 or _checks.common_shape(array.shape, shape) != shape:
+        raise ValueError(
+            f'"log_probs" must fit the shape of "labels", {shape}; got shape {array.shape}. '
             "Pass one log-probability per response"
         )
+    array = np.broadcast_to(array, shape)
     if not array.max() < np.inf:
         wrong = np.isnan(array) | (array == np.inf)
         agent = agents[np.argwhere(wrong)[0, -1]]
@@ -99,15 +110,9 @@ def check_log_probs(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: In
             f'every value of "log_probs" must be finite or -inf; agent {agent} has {array[wrong][0]} at '
             f"{_checks.place(wrong, 'position')}. Pass one constant for an agent whose log-probabilities are not known"
         )
-    return array
-
-
-def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
-    """exp(log p - highest log p of the agent), flat; the highest of every agent is 1."""
-    array = check_log_probs(log_probs, shape, agents)
     by_agent = array
     if (agents[1:] < agents[:-1]).any():
-        by_agent = array[..., np.argsort(agents, kind="stable")]
+        by_agent = array[..., np.argsort(agents)]
     n_own = np.bincount(agents)
     highest = np.maximum.reduceat(by_agent, n_own.cumsum() - n_own, axis=-1)
     if highest.min() == -np.inf:

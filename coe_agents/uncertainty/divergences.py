@@ -201,17 +201,13 @@ def kernel(divergence: Divergence, ground_metric: npt.ArrayLike | None, n_cluste
         raise ValueError(
             f'"ground_metric" must be used with divergence "wasserstein"; got divergence "{name}". Omit it'
         )
-    return partial(_transport, ground=_checks.ground_metric(ground_metric, n_clusters))
+    cheapest = partial(_cheapest_plan, ground=_checks.ground_metric(ground_metric, n_clusters))
+    return partial(_each, function=cheapest)
 
 
 def _pair(p: npt.ArrayLike, q: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     left, right = _checks.rows(p, "p", min_ndim=1), _checks.rows(q, "q", min_ndim=1)
-    try:
-        fits = left.shape[-1] == right.shape[-1]
-        np.broadcast_shapes(left.shape, right.shape)
-    except ValueError:
-        fits = False
-    if not fits:
+    if left.shape[-1] != right.shape[-1] or _checks.common_shape(left.shape, right.shape) is None:
         raise ValueError(
             f'"p" and "q" must be over the same clusters; got shapes {left.shape} and {right.shape}. '
             "Cluster all responses together"
@@ -264,15 +260,7 @@ def _each(p: FloatArray, q: FloatArray, *, function: Callable[[FloatArray, Float
     return np.maximum(values, 0.0)
 
 
-def _transport(p: FloatArray, q: FloatArray, *, ground: FloatArray) -> FloatArray:
-    p, q = np.broadcast_arrays(p, q)
-    costs = np.empty(p.shape[:-1])
-    for index in np.ndindex(*costs.shape):
-        costs[index] = _cheapest_plan(p[index], q[index], ground)
-    return costs
-
-
-def _cheapest_plan(p: FloatArray, q: FloatArray, ground: FloatArray) -> float:
+def _cheapest_plan(p: FloatArray, q: FloatArray, *, ground: FloatArray) -> float:
     """Least sum of T d over plans T >= 0 with row sums p and column sums q, on the clusters that have mass."""
     from scipy.optimize import linprog
 

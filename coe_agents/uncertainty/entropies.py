@@ -124,7 +124,7 @@ def shannon(p: FloatArray) -> FloatArray:
     """H(p) over the last axis of checked rows."""
     from scipy.special import entr  # here, since importing it takes longer than this package
 
-    return np.asarray(entr(p).sum(axis=-1) + 0.0)  # scipy's entr(1.0) is -0.0
+    return np.asarray(entr(p).sum(axis=-1))
 
 
 def renyi(p: FloatArray, order: float) -> FloatArray:

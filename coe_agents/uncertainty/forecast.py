@@ -10,9 +10,9 @@ from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.collaborative import decompose, mean_of
-from coe_agents.uncertainty.distributions import check_log_probs, cluster_distributions
+from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.divergences import Divergence, kernel
-from coe_agents.uncertainty.intervals import Interval
+from coe_agents.uncertainty.intervals import Interval, typical_masses
 
 _N_NEW = 8
 """How many clusters may be new; more would change little, since they share what is new."""
@@ -104,11 +104,7 @@ def coe_forecast(
         >>> coe_forecast([0, 1], [0, 0], [0]).total == (np.log(2), np.log(2))
         True
     """
-    rows = cluster_distributions(labels, agents, log_probs=log_probs)
-    if rows.ndim != 2:
-        raise ValueError(
-            f'"labels" must have shape (n_responses,); got shape {np.shape(labels)}. Call once per question'
-        )
+    rows, label_array, agent_array, logs = one_question(labels, agents, log_probs)
     left = _checks.integers(n_more, "n_more")
     if left.shape != rows.shape[:1]:
         raise ValueError(
@@ -121,17 +117,16 @@ def coe_forecast(
     agent_weights = _checks.weights(weights, rows.shape)
     generator = np.random.default_rng(seed)
 
-    label_array, agent_array = np.asarray(labels, dtype=np.int64), np.asarray(agents, dtype=np.int64)
     counts: FloatArray = np.zeros(rows.shape)
     np.add.at(counts, (agent_array, label_array), 1.0)
-    weighed = counts if log_probs is None else _weigh(label_array, agent_array, log_probs, rows.shape)
-    traits = [(left[agent], agent_weights[agent], counts[agent].tolist()) for agent in range(left.size)]
+    weighed = counts if logs is None else _weigh(label_array, agent_array, logs, rows.shape)
+    traits = list(zip(left, agent_weights, counts.tolist(), strict=True))
     by_agent, clusters = canonical_order(weighed, traits)
     clusters = clusters[counts.sum(axis=0)[clusters] > 0.0]
     left, agent_weights = left[by_agent], agent_weights[by_agent]
     room = (0, 0), (0, _N_NEW)
     counts, weighed = (np.pad(held[by_agent][:, clusters], room) for held in (counts, weighed))
-    typical = _typical(weighed, counts)
+    typical = typical_masses(weighed, counts)
 
     n = _checks.count(n_simulations, "n_simulations")
     prior = counts.sum(axis=0)
@@ -146,13 +141,12 @@ def coe_forecast(
     low, high = np.quantile(parts, [(1.0 - share) / 2.0, (1.0 + share) / 2.0], axis=1)
     total, aleatoric, epistemic = zip(low.tolist(), high.tolist(), strict=True)
     now, then = (shares_lead(mean_of(each, agent_weights)) for each in (_shares(weighed), simulated))
-    kept = (now == then).all(axis=-1) & (now.sum() == 1)
+    kept = (now == then).all(axis=1) & (now.sum() == 1)
     return CoEForecast(total, aleatoric, epistemic, float(kept.mean()), share)
 
 
-def _weigh(labels: IntArray, agents: IntArray, log_probs: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+def _weigh(labels: IntArray, agents: IntArray, logs: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     """Returns what each agent's responses in a cluster weigh together; its heaviest response weighs 1."""
-    logs = check_log_probs(log_probs, agents.shape, agents)
     order = np.lexsort((logs, labels, agents))  # so that rounding is the same in any order of the responses
     labels, agents, logs = labels[order], agents[order], logs[order]
     highest = np.full(shape[0], -np.inf)
@@ -166,13 +160,6 @@ def _shares(masses: FloatArray) -> FloatArray:
     return np.asarray(masses / masses.sum(axis=-1, keepdims=True))
 
 
-def _typical(weighed: FloatArray, counts: FloatArray) -> FloatArray:
-    """Returns what one response of an agent in a cluster weighs, on average; of all the agent's where it has none."""
-    overall = weighed.sum(axis=-1, keepdims=True) / counts.sum(axis=-1, keepdims=True)
-    return np.where(counts > 0, weighed / np.maximum(counts, 1.0), overall)
-
-
 def _dirichlet(shapes: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Returns a distribution over the last axis for each row of shapes, of which one is at least 1."""
-    drawn = generator.standard_gamma(shapes)
-    return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))
+    return _shares(generator.standard_gamma(shapes))

@@ -1,9 +1,9 @@
 """Owns the interval of Collaborative Entropy: the range of the agents' true value, given few responses."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
-from coe_agents.uncertainty.distributions import check_log_probs, cluster_distributions
+from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.divergences import Divergence, kernel
 
 Interval = tuple[float, float]
@@ -146,11 +146,7 @@ def coe_interval(
         >>> round(few.estimate.total, 4) == round(many.estimate.total, 4) == 0.5623
         True
     """
-    rows = cluster_distributions(labels, agents, log_probs=log_probs)
-    if rows.ndim != 2:
-        raise ValueError(
-            f'"labels" must have shape (n_responses,); got shape {np.shape(labels)}. Call once per question'
-        )
+    rows, label_array, agent_array, logs = one_question(labels, agents, log_probs)
     share = _checks.share(confidence, "confidence")
     if correction not in (None, "miller-madow"):
         raise ValueError(f'"correction" must be a known name; got {correction!r}. Pass None or "miller-madow"')
@@ -158,23 +154,20 @@ def coe_interval(
         raise ValueError(f'"method" must be a known name; got {method!r}. Pass "hull" or "percentile"')
     n_draws = _checks.count(n_resamples, "n_resamples")
     agent_weights = _checks.weights(weights, rows.shape)
-    measure = kernel(divergence, ground_metric, rows.shape[-1])
-    label_array, agent_array = np.asarray(labels, dtype=np.int64), np.asarray(agents, dtype=np.int64)
-    per_agent = np.bincount(agent_array)
+    measure = kernel(divergence, ground_metric, rows.shape[1])
+    doubled = None if correction is None else 2.0 * np.bincount(agent_array).astype(np.float64)
     plain = np.array(decompose(rows, agent_weights, measure))
-    estimate = CollaborativeEntropy(*_correct(plain[:, None], rows[..., None], per_agent, correction)[:, 0].tolist())
+    estimate = CollaborativeEntropy(*_correct(plain[:, None], rows[..., None], doubled)[:, 0].tolist())
 
-    logs = None if log_probs is None else check_log_probs(log_probs, agent_array.shape, agent_array)
-    evidence = _evidence(label_array, agent_array, logs, agent_weights, per_agent)
+    evidence = _evidence(label_array, agent_array, logs, agent_weights, doubled)
     split = _split(evidence, divergence, ground_metric)
     generator = np.random.default_rng(seed)
     levels = np.array([(1.0 - share) / 2.0, (1.0 + share) / 2.0])
     if method == "percentile":
-        ends = _percentile(evidence, split, n_draws, generator, levels=levels, correction=correction)
+        ends = _percentile(evidence, split, n_draws, generator, levels)
     else:
-        ends = _hull(evidence, split, n_draws, generator, levels=levels, correction=correction)
         most = _most_epistemic(evidence.weights, divergence, ground_metric)
-        ends[2] = np.minimum(ends[2], max(most, estimate.epistemic))
+        ends = _hull(evidence, split, n_draws, generator, levels, most=most)
     total, aleatoric, epistemic = ((low, high) for low, high in ends.tolist())
     return CoEInterval(total, aleatoric, epistemic, estimate, share, n_draws)
 
@@ -186,12 +179,12 @@ class _Table:
     Attributes:
         owners: The agent of each response; ascending.
         labels: Its cluster.
-        scores: Its log-probability less its agent's highest; None if all responses weigh the same.
+        scores: Its log-probability less its agent's highest; 0 for all if all responses weigh the same.
     """
 
     owners: IntArray
     labels: IntArray
-    scores: FloatArray | None
+    scores: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +196,7 @@ class _Evidence:
         rows: The agents' distributions, with columns of zeros for unseen clusters.
         effective: How many equal responses each agent's are worth.
         weights: The agents' weights.
-        per_agent: How many responses each gave.
+        doubled: Twice the number of responses of each, for the Miller-Madow correction; None without it.
         clusters: The clusters, by their number in `labels` as passed.
     """
 
@@ -211,59 +204,45 @@ class _Evidence:
     rows: FloatArray
     effective: FloatArray
     weights: FloatArray
-    per_agent: IntArray
+    doubled: FloatArray | None
     clusters: IntArray
 
 
 def _evidence(
-    labels: IntArray, agents: IntArray, logs: FloatArray | None, weights: FloatArray, per_agent: IntArray
+    labels: IntArray, agents: IntArray, logs: FloatArray | None, weights: FloatArray, doubled: FloatArray | None
 ) -> _Evidence:
-    n_agents, n_clusters = per_agent.size, int(labels.max()) + 1
-    cells = agents * n_clusters + labels
-    traits: list[tuple[Any, ...]] = list(zip(weights.tolist(), per_agent.tolist(), strict=True))
-    if logs is not None:
-        # summed in this order, so that rounding is the same in any order of the responses
-        order = np.lexsort((logs, cells))
-        order = order[logs[order] > -np.inf]
-        cells, scores, owners = cells[order], logs[order], agents[order]
-        n_own = np.bincount(owners)
-        ends = n_own.cumsum()
-        scores = scores - np.maximum.reduceat(scores, ends - n_own)[owners]
-        relative = np.exp(scores)
-        masses = np.asarray(np.bincount(cells, relative, minlength=n_agents * n_clusters), dtype=np.float64)
-        each = scores.tolist()
-        traits = [
-            (*trait, each[end - n : end]) for trait, n, end in zip(traits, n_own.tolist(), ends.tolist(), strict=True)
-        ]
-    counts = np.bincount(cells, minlength=n_agents * n_clusters).reshape(n_agents, n_clusters)
-    if logs is None:
-        masses = counts.astype(np.float64)
-    masses = masses.reshape(n_agents, n_clusters)
-    by_agent, clusters = canonical_order(masses, traits)
-    clusters = clusters[counts.sum(axis=0)[clusters] > 0]
+    n_agents, n_clusters, per_agent = weights.size, int(labels.max()) + 1, np.bincount(agents)
+    scores = np.zeros(labels.size) if logs is None else logs
+    # summed in this order, so that rounding is the same in any order of the responses
+    order = np.lexsort((scores, labels, agents))
+    order = order[scores[order] > -np.inf]
+    labels, agents, scores = labels[order], agents[order], scores[order]
+    n_own = np.bincount(agents)
+    ends = n_own.cumsum()
+    scores = scores - np.maximum.reduceat(scores, ends - n_own)[agents]
+    relative = np.exp(scores)
+    weighed = np.bincount(agents * n_clusters + labels, relative, n_agents * n_clusters)
+    masses = np.asarray(weighed, dtype=np.float64).reshape(n_agents, n_clusters)
+    each = scores.tolist()
+    own = [each[end - n : end] for n, end in zip(n_own.tolist(), ends.tolist(), strict=True)]
+    by_agent, clusters = canonical_order(masses, list(zip(weights, per_agent, own, strict=True)))
+    clusters = clusters[np.bincount(labels, minlength=n_clusters)[clusters] > 0]
     rows = np.zeros((n_agents, clusters.size + _N_UNSEEN))
     rows[:, : clusters.size] = masses[by_agent][:, clusters]
     sums = rows.sum(axis=1)
-    rows /= sums[:, None]
-    if logs is None:
-        effective = sums
-        table = _Table(*_spread(counts[by_agent][:, clusters]), None)
-    else:
-        agent_places, cluster_places = np.argsort(by_agent), np.zeros(n_clusters, dtype=np.int64)
-        cluster_places[clusters] = np.arange(clusters.size)
-        owners, placed = agent_places[owners], cluster_places[cells % n_clusters]
-        order = np.lexsort((scores, placed, owners))
-        table = _Table(owners[order], placed[order], scores[order])
-        effective = sums**2 / np.bincount(table.owners, relative[order] ** 2)
-        if not scores.any():
-            table = replace(table, scores=None)
-    return _Evidence(table, rows, effective, weights[by_agent], per_agent[by_agent], clusters)
 
-
-def _spread(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns the row and the column of each of what is counted."""
-    cells = np.repeat(np.arange(counts.size), counts.ravel())
-    return cells // counts.shape[1], cells % counts.shape[1]
+    places = np.zeros(n_clusters, dtype=np.int64)
+    places[clusters] = np.arange(clusters.size)
+    labels, agents = places[labels], np.argsort(by_agent)[agents]
+    order = np.lexsort((scores, labels, agents))
+    return _Evidence(
+        table=_Table(agents[order], labels[order], scores[order]),
+        rows=rows / sums[:, None],
+        effective=sums**2 / np.bincount(agents[order], relative[order] ** 2),
+        weights=weights[by_agent],
+        doubled=None if doubled is None else doubled[by_agent],
+        clusters=clusters,
+    )
 
 
 def _split(evidence: _Evidence, divergence: Divergence, ground_metric: npt.ArrayLike | None) -> Split:
@@ -272,7 +251,7 @@ def _split(evidence: _Evidence, divergence: Divergence, ground_metric: npt.Array
         return partial(_split_by_entropies, weights=evidence.weights)
     n_seen, extended = evidence.clusters.size, None
     if ground_metric is not None:
-        distances = np.asarray(ground_metric, dtype=np.float64)
+        distances = np.asarray(ground_metric)
         extended = np.full((n_seen + _N_UNSEEN,) * 2, distances.max() or 1.0)
         extended[:n_seen, :n_seen] = distances[np.ix_(evidence.clusters, evidence.clusters)]
         np.fill_diagonal(extended, 0.0)
@@ -297,62 +276,53 @@ def _entropy(rows: FloatArray) -> FloatArray:
 
 
 def _most_epistemic(weights: FloatArray, divergence: Divergence, ground_metric: npt.ArrayLike | None) -> float:
-    """Returns U_E of sure agents on clusters of their own."""
+    """Returns U_E of sure agents on clusters of their own, and what rounding may add; 0 for one agent."""
+    if weights.size == 1:
+        return 0.0
     if divergence == "kl":
-        return float(_entropy(weights[:, None])[0])
+        return float(_entropy(weights[:, None])[0]) + _ROUNDING
     farthest = 1.0 if ground_metric is None else np.max(ground_metric) or 1.0
     apart = decompose(np.eye(weights.size), weights, kernel(divergence, None, weights.size))
-    return float(apart.epistemic * farthest)
+    return float(apart.epistemic * farthest) + _ROUNDING
 
 
 def _percentile(
-    evidence: _Evidence,
-    split: Split,
-    n_draws: int,
-    generator: np.random.Generator,
-    *,
-    levels: FloatArray,
-    correction: str | None,
+    evidence: _Evidence, split: Split, n_draws: int, generator: np.random.Generator, levels: FloatArray
 ) -> FloatArray:
     """Returns the ends, shape `(3, 2)`: of CoE, U_A and U_E."""
     draw = _bootstrap(evidence, evidence.table, generator)
     found = []
     for size in _blocks(n_draws, max(evidence.rows.size, evidence.table.owners.size)):
         rows = draw(size)
-        found.append(_correct(split(rows), rows, evidence.per_agent, correction))
-    return _quantiles(np.concatenate(found, axis=-1), levels * (n_draws - 1))
+        found.append(_correct(split(rows), rows, evidence.doubled))
+    return _quantiles(np.concatenate(found, axis=1), levels * (n_draws - 1))
 
 
 def _hull(
-    evidence: _Evidence,
-    split: Split,
-    n_draws: int,
-    generator: np.random.Generator,
-    *,
-    levels: FloatArray,
-    correction: str | None,
+    evidence: _Evidence, split: Split, n_draws: int, generator: np.random.Generator, levels: FloatArray, *, most: float
 ) -> FloatArray:
     """Returns the ends, shape `(3, 2)`: of CoE, U_A and U_E; half of the draws are of the bootstrap."""
     n_draws = (n_draws + 1) // 2
     table, smoothed = _smooth(evidence)
     estimate, centre = split(np.stack([evidence.rows, smoothed], axis=-1)).T
-    estimate = _correct(estimate[:, None], evidence.rows[..., None], evidence.per_agent, correction)[:, 0]
+    estimate = _correct(estimate[:, None], evidence.rows[..., None], evidence.doubled)[:, 0]
 
     draw, draw_true = _bootstrap(evidence, table, generator), _posterior(evidence, n_draws, generator)
     found = []
     for size in _blocks(n_draws, max(2 * evidence.rows.size, evidence.table.owners.size)):
         rows = np.concatenate([draw(size), draw_true(size)], axis=-1)
         both = split(rows)
-        _correct(both[:, :size], rows[..., :size], evidence.per_agent, correction)
+        _correct(both[:, :size], rows[..., :size], evidence.doubled)
         found.append(np.concatenate([both[:, :size], both[:, size:]]))
     # below which one more draw would fall with the level's probability, so that few draws make no narrower interval
-    places = np.clip(levels * (n_draws + 1) - 1.0, 0.0, n_draws - 1)
-    low, high = _quantiles(np.concatenate(found, axis=-1), places).T
+    places = np.maximum(levels * (n_draws + 1) - 1.0, 0.0)
+    low, high = _quantiles(np.concatenate(found, axis=1), places).T
 
     # the estimate of another order of the agents may differ from this one by rounding
     lows = np.maximum(np.minimum(2.0 * estimate - high[:3], np.minimum(low[3:], estimate - _ROUNDING)), 0.0)
     highs = np.maximum(estimate, centre) + estimate - low[:3]
     highs = np.maximum(highs, np.maximum(high[3:], estimate + _ROUNDING))
+    highs[2] = min(highs[2], max(most, estimate[2] * (1.0 + _ROUNDING)))
     return np.array([lows, highs]).T
 
 
@@ -362,22 +332,21 @@ def _smooth(evidence: _Evidence) -> tuple[_Table, FloatArray]:
     own = evidence.table
     cells = own.owners * n_clusters + own.labels
     counts = np.bincount(cells, minlength=n_agents * n_clusters).reshape(n_agents, n_clusters)
-    more = 2 * counts + 1
+    sums = np.bincount(cells, np.exp(np.maximum(own.scores, _LOWEST)), counts.size)
+    typical = typical_masses(np.asarray(sums, dtype=np.float64).reshape(counts.shape), counts)
     smoothed = np.zeros(evidence.rows.shape)
-    if own.scores is None:
-        smoothed[:, :-1] = more
-        table = _Table(*_spread(more), None)
-    else:
-        masses = np.exp(np.maximum(own.scores, _LOWEST))
-        sums = np.bincount(cells, masses, minlength=counts.size).reshape(counts.shape)
-        overall = sums.sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
-        typical = np.where(counts > 0, sums / np.maximum(counts, 1), overall)
-        smoothed[:, :-1] = more * typical
-        places = np.concatenate([cells, cells, np.arange(counts.size)])
-        order = np.argsort(places, kind="stable")
-        scores = np.concatenate([own.scores, own.scores, np.log(typical.ravel())])
-        table = _Table(*np.divmod(places[order], n_clusters), scores[order])
+    smoothed[:, :-1] = (2 * counts + 1) * typical
+    places = np.concatenate([cells, cells, np.arange(counts.size)])
+    order = np.argsort(places, kind="stable")
+    scores = np.concatenate([own.scores, own.scores, np.log(typical.ravel())])
+    table = _Table(*np.divmod(places[order], n_clusters), scores[order])
     return table, smoothed / smoothed.sum(axis=1, keepdims=True)
+
+
+def typical_masses(masses: FloatArray, counts: FloatArray | IntArray) -> FloatArray:
+    """Returns what one response of an agent in a cluster weighs, on average; of all the agent's where it has none."""
+    overall = masses.sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
+    return np.where(counts > 0, masses / np.maximum(counts, 1), overall)
 
 
 def _bootstrap(evidence: _Evidence, table: _Table, generator: np.random.Generator) -> Callable[[int], FloatArray]:
@@ -386,18 +355,17 @@ def _bootstrap(evidence: _Evidence, table: _Table, generator: np.random.Generato
     n_each, n_own = np.bincount(owners), np.bincount(table.owners)
     firsts, starts = n_each.cumsum() - n_each, (n_own.cumsum() - n_own)[owners]
     spans, cells, scores = n_own[owners], table.owners * shape[1] + table.labels, table.scores
-    masses = None if scores is None else np.exp(scores)
-    underflows = scores is not None and scores.min() < _LOWEST
+    masses = np.exp(scores)
 
     def draw(size: int) -> FloatArray:
         # cut off before the start is added, which could round a place up into the next agent's
         drawn = (generator.random((size, owners.size)) * spans).astype(np.int64) + starts
         bins = ((cells * size).take(drawn) + np.arange(size)[:, None]).ravel()
-        if scores is None or masses is None:
+        if not scores.any():
             counts = np.bincount(bins, minlength=n_cells * size).reshape(*shape, size)
             return np.asarray(counts / n_each[:, None, None])
         weights = masses.take(drawn)
-        if underflows:  # relative to the resample's own highest, so that not all underflow
+        if scores.min() < _LOWEST:  # relative to the resample's own highest, so that not all underflow
             weights = scores.take(drawn)
             weights = np.exp(weights - np.maximum.reduceat(weights, firsts, axis=1)[:, owners])
         sums = np.bincount(bins, weights.ravel(), minlength=n_cells * size).reshape(*shape, size)
@@ -426,7 +394,7 @@ def _posterior(evidence: _Evidence, n_draws: int, generator: np.random.Generator
         own, n_drawn = concentrations[n_drawn : n_drawn + size], n_drawn + size
         drawn = np.empty((counts.size, size))
         drawn[seen] = generator.standard_gamma(counts[seen, None] + own)
-        drawn[unseen] = generator.standard_gamma(own + np.zeros((unseen.size, 1)))
+        drawn[unseen] = generator.standard_gamma(own, (unseen.size, size))
         masses = drawn.reshape(n_agents, n_clusters, size)
         return np.asarray(masses / masses.sum(axis=1, keepdims=True))
 
@@ -442,13 +410,13 @@ def _blocks(n_draws: int, n_numbers: int) -> Iterator[int]:
 
 def _quantiles(values: FloatArray, places: FloatArray) -> FloatArray:
     """Returns the values at places of each ordered row, from 0, linear in between: shape `(n_rows, n_places)`."""
-    ordered, below = np.sort(values, axis=1), places.astype(np.int64)
+    ordered, below = np.sort(values), places.astype(np.int64)
     above = np.minimum(below + 1, values.shape[1] - 1)
     return np.asarray(ordered[:, below] + (places - below) * (ordered[:, above] - ordered[:, below]))
 
 
-def _correct(split: FloatArray, rows: FloatArray, per_agent: IntArray, correction: str | None) -> FloatArray:
+def _correct(split: FloatArray, rows: FloatArray, doubled: FloatArray | None) -> FloatArray:
     """Adds the mean over agents of (m - 1) / (2 n) to the total and the aleatoric part, in place."""
-    if correction is not None:
-        split[:2] += (((rows > 0.0).sum(axis=1) - 1) / (2.0 * per_agent[:, None])).mean(axis=0)
+    if doubled is not None:
+        split[:2] += (((rows > 0.0).sum(axis=1) - 1) / doubled[:, None]).mean(axis=0)
     return split

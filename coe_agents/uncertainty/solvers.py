@@ -30,7 +30,7 @@ def greedy_step(distributions: FloatArray) -> FloatArray:
            [0.5, 0. , 0.5]])
     """
     leads = shares_lead(distributions)
-    return np.asarray(leads / leads.sum(axis=-1, keepdims=True))
+    return np.asarray(leads / leads.sum(axis=1, keepdims=True))
 
 
 def softmax_step(distributions: FloatArray, *, step_size: float = 0.5) -> FloatArray:
@@ -49,9 +49,7 @@ def softmax_step(distributions: FloatArray, *, step_size: float = 0.5) -> FloatA
     array([[0.648, 0.352],
            [0.5  , 0.5  ]])
     """
-    logits = _logits(distributions)
-    gradient = logits + shannon(distributions)[:, None]
-    return _softmax(logits + step_size * gradient)
+    return _softmax((1.0 + step_size) * _logits(distributions))
 
 
 def genetic_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
@@ -82,7 +80,7 @@ def within_trust_region(distributions: FloatArray, minimise: Callable[[Objective
     """
     stepped = distributions.copy()
     for row in stepped:
-        order = np.argsort(-row, kind="stable")
+        order = np.argsort(-row)
         order = order[row[order] > 0.0]
         groups = np.append(0, np.cumsum(-np.diff(row[order]) >= TIE))
         if groups[-1] == 0:
@@ -123,10 +121,10 @@ def _logits(p: FloatArray) -> FloatArray:
 
 
 def _softmax(logits: FloatArray) -> FloatArray:
-    """Softmax over the last axis; exactly 0 where a logit is -inf."""
+    """Softmax of each row; exactly 0 where a logit is -inf."""
     from scipy.special import softmax
 
-    return np.asarray(softmax(logits, axis=-1))
+    return np.asarray(softmax(logits, axis=1))
 
 
 def _moved(row: FloatArray, groups: IntArray, offsets: FloatArray) -> FloatArray:

@@ -145,7 +145,8 @@ def test_structured_answers():
     schema = {"properties": {"city": {"type": "string"}, "people": {"type": "number"}}}
     texts = [json.dumps(one) for one in ({"city": "Rome", "people": 3e6}, {"people": 3000001, "city": "rome"})]
     clusterer = StructuredMatch(schema, compare={"people": Within(relative=0.01)})
-    assert clusterer.cluster([[*texts, "Rome", "[1]", "Rome"]], [""]) == [[0, 0, 1, 2, 1]]
+    twice = '{"city": "Rome", "people": 3e6, "people": 9}'  # programs differ in which one they read
+    assert clusterer.cluster([[*texts, "Rome", "[1]", "Rome", twice]], [""]) == [[0, 0, 1, 2, 1, 3]]
     with pytest.raises(ValueError, match="no tool has that"):
         StructuredMatch(schema, compare={"town": Ignore()})
 

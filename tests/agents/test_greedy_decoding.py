@@ -14,7 +14,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents.greedy_decoding import FINDINGS
+from coe_agents.agents import greedy_decoding
+from coe_agents.agents.greedy_decoding import Findings
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY, RANDOM_CHARACTERS
@@ -28,8 +29,8 @@ forms = pytest.mark.parametrize("form", ["sync", "async"])
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known():
-    FINDINGS.clear()
+def _nothing_is_known(monkeypatch):
+    monkeypatch.setattr(greedy_decoding, "FINDINGS", Findings())
 
 
 def greedy(**options) -> Served:
@@ -532,7 +533,7 @@ def test_a_model_in_this_process_is_known_as_long_as_it_lives():
     assert len(other.calls) == 2
     del model, other
     gc.collect()
-    assert not FINDINGS._found
+    assert not greedy_decoding.FINDINGS._found
 
 
 # ------------------------------------------------------------------------------------------------------ in a graph

@@ -155,7 +155,7 @@ def test_the_shorter_time_counts_and_the_error_says_whose_it_is(own, wished):
     agent.model()
     with pytest.raises(AgentTimeoutError):
         agent.sample({**REQUEST, "timeout": wished})
-    deadline, _, _ = agent._settings_of({**REQUEST, "timeout": wished})
+    deadline = agent._deadline({**REQUEST, "timeout": wished})
     assert deadline.seconds == 0.001
     assert deadline.setting == ("`timeout` of the agent" if own == 0.001 else "`deadline` of the graph")
 

@@ -148,7 +148,7 @@ async def test_a_prompt_that_is_too_long_fails_no_other(chat):
 
 async def test_a_fault_in_a_batch_reaches_only_its_request(chat, monkeypatch):
     loaded = chat.load()
-    culprit = chat._prompt(loaded, [HumanMessage(QUESTIONS[1])])[0].tolist()
+    culprit = chat._prompt(loaded, [HumanMessage(QUESTIONS[1])])
     generate = loaded.model.generate
 
     def faulty(*, input_ids, **options):
@@ -167,7 +167,7 @@ async def test_a_fault_in_a_batch_reaches_only_its_request(chat, monkeypatch):
 async def test_a_response_is_cut_where_its_own_context_ends_and_not_its_neighbours(chat):
     loaded = chat.load()
     words = 1
-    while loaded.context_length - chat._prompt(loaded, [HumanMessage("the " * words)]).shape[1] > 4:
+    while loaded.context_length - len(chat._prompt(loaded, [HumanMessage("the " * words)])) > 4:
         words += 1
     options = {"n": 2, "temperature": 3.0, "max_tokens": 60}  # too hot to end by itself
     full, short = await together(chat, ["the " * words, "the " * (words // 2 + 60)], **options)

@@ -21,8 +21,8 @@ def test_report_writes_a_page_of_a_run(tmp_path, named):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["/none"], 1, "/none cannot be read"),
-        (["{empty}"], 1, "holds no samples"),
+        (["/none"], 2, "/none cannot be read"),
+        (["{empty}"], 2, "holds no samples"),
         (["{file}", "--out", "/none/r.html"], 1, "/none/r.html"),
         (["{file}", "--correctness", "entailment"], 2, "needs an entailment model"),
         ([], 2, "Missing argument"),

@@ -109,10 +109,10 @@ def test_a_mistake_is_exit_2_and_leaves_no_run(tmp_path, options, said):
     assert not (tmp_path / "r").exists()
 
 
-def test_a_malformed_record_is_exit_1_with_its_line(tmp_path):
+def test_a_malformed_record_is_exit_2_with_its_line(tmp_path):
     path = questions(tmp_path, {"question": "Who?", "references": []}, {"question": "Who else?"})
     done = run("sample", "--dataset", path, "--out", str(tmp_path / "r"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f'{path}:2: "references" is missing' in done.stderr
 
 

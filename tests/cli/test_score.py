@@ -141,8 +141,8 @@ def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
         (["score", "{samples}", "--correctness", "vibes"], 2, "vibes"),
         (["score", "{samples}", "--clusterer", "normalized", "--config", "x"], 2, "cannot be combined with --config"),
         (["score", "{samples}", "--config", "/none.toml"], 2, "/none.toml cannot be read"),
-        (["score", "/none.jsonl"], 1, "/none.jsonl cannot be read"),
-        (["score", "{broken}"], 1, "broken.jsonl:2: this is not JSON"),
+        (["score", "/none.jsonl"], 2, "/none.jsonl cannot be read"),
+        (["score", "{broken}"], 2, "broken.jsonl:2: this is not JSON"),
         (["calibrate", "{samples}", "--risk", "10", "--out", "x"], 2, "must be above 0 and below 1; got 10"),
         (["drift", "/none.json", "{samples}"], 2, "/none.json cannot be read"),
     ],
@@ -300,7 +300,7 @@ def test_score_with_a_clusterer_of_an_installed_package(samples, register, monke
     [
         (
             ["--clusterer", "normalised"],
-            'normalized, tinyworld, or package.module:Name; got "normalised". Did you mean',
+            "'normalized', 'tinyworld', or \"package.module:name\"; got 'normalised'. Did you mean",
         ),
         (["--clusterer", "{own}:Same"], '"{own}" has no "Same"'),
         (["--clusterer", "{own}:WithOption"], 'WithOption" requires the option "threshold"'),

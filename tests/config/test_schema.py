@@ -55,7 +55,12 @@ def test_a_whole_file_becomes_a_graph(tmp_path):
 @pytest.mark.parametrize(
     ("found", "put", "line", "says"),
     [
-        ("temperature = 0.7", "temperature = -1", 11, "agents[1].temperature"),
+        (
+            "temperature = 0.7",
+            "temperature = -1",
+            11,
+            "agents[1].temperature: Input should be greater than or equal to 0; got -1",
+        ),
         ('name = "b"', 'nam = "b"', 6, "agents[1].name: required field is missing"),
         ('kind = "normalized"', 'kind = "magic"', 16, "clusterer"),
         ("aleatoric_threshold = 0.5", 'aleatoric_threshold = "high"', 20, "aleatoric_threshold"),
@@ -80,6 +85,12 @@ def test_a_fault_is_named_with_its_line(tmp_path, found, put, line, says):
 def test_what_is_no_toml_says_where(tmp_path):
     with pytest.raises(ConfigurationError, match=r"is not TOML: .*line 2"):
         load_config(written(tmp_path, "a = 1\nb = = 2"))
+
+
+@pytest.mark.parametrize("text", ["[agents]\nname = 'a'\n[agents]\nname = 'b'", "a = 1\na = 2"])
+def test_what_is_there_twice_says_so(tmp_path, text):
+    with pytest.raises(ConfigurationError, match=r"is not TOML: .*Write each field and each table once"):
+        load_config(written(tmp_path, text))
 
 
 def test_a_missing_file_is_said(tmp_path):
@@ -138,6 +149,14 @@ def test_keys_come_from_the_environment_by_name(tmp_path, monkeypatch):
         assemble(load_config(path))
     monkeypatch.setenv("COE_TEST_KEY", "secret")
     assert "b" in assemble(load_config(path)).nodes
+
+
+@pytest.mark.parametrize("key", ["sk-planted", "gsk_planted0123"])
+def test_a_key_in_place_of_its_name_is_not_shown(tmp_path, key):
+    path = written(tmp_path, GOOD.replace("temperature = 0.7", f'api_key_env = "{key}"'))
+    with pytest.raises(ConfigurationError, match="must be the NAME of an environment variable") as caught:
+        check(load_config(path))
+    assert "planted" not in str(caught.value)
 
 
 def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):

@@ -137,6 +137,18 @@ def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_pr
         assert other.agents["agent-0"].ignores_temperature
 
 
+def test_one_response_a_round_needs_no_temperature(tmp_path):
+    path = tmp_path / "coe.toml"
+    with running(Served(("Quito",), ignores_logprobs=True, ignores_temperature=True)) as server:
+        agent = AGENT.format(name="inner", url=server.url).replace("n_samples = 8", "n_samples = 1")
+        path.write_text(agent + NORMALIZED + POLICY)
+        findings = examine(load_config(path), timeout=20)
+    assert findings.problems == []
+    (note,) = findings.notes
+    assert "its temperature of 1 has no effect" in note
+    assert note.endswith("it gives one response a round, which counts")
+
+
 def test_an_agent_that_is_sure_is_no_news(examined):
     with served(texts=("Paris",), ignores_logprobs=True) as server:
         findings = examined(server.url)

@@ -94,6 +94,7 @@ def assert_names_change_nothing(rows, permuted, drawn, **options):
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.slow
 @SLOW
 @given(samples().filter(bool), st.permutations(NAMES), st.randoms(use_true_random=False))
 def test_renaming_agents_and_shuffling_lines_changes_no_figure(rows, permuted, drawn):

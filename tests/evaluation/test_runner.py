@@ -2,6 +2,7 @@ import asyncio
 import json
 import math
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,9 +23,10 @@ def reply(name, *texts, error=None):
     return AgentReply(responses=responses, usage=Usage(input_tokens=0, output_tokens=0), **sampling)
 
 
-def run(folder, ask, *, questions=QUESTIONS, agents=AGENTS, **options):
+def run(folder, ask, *, questions=QUESTIONS, agents=AGENTS, annotate=None, secrets=(), **options):
+    group = SimpleNamespace(participants=agents, ask=ask, annotate=annotate, secrets=secrets)
     with Store(folder, {}, units_of(questions, agents)) as store:
-        asyncio.run(sample(questions, agents, ask, store, **options))
+        asyncio.run(sample(questions, group, store, **options))
         return [json.loads(line) for line in store.path.read_bytes().splitlines()], store
 
 

@@ -129,8 +129,8 @@ def test_a_person_decides(reply, action, answer, reason):
         ({"type": "answer", "answer": "  "}, "answer.answer: String should have at least 1 character"),
         ({"type": "answer", "answer": "x" * 20_001}, "answer.answer: String should have at most 20000 characters"),
         ({"candidate": 1}, "all of it: Unable to extract tag"),
-        ("Paris", "all of it: "),
-        (["approve"], "all of it: "),
+        ("Paris", "all of it: Input should be an object"),
+        (["approve"], "all of it: Input should be an object"),
         (0, "all of it: "),
         ("", "all of it: "),
     ],
@@ -270,7 +270,7 @@ def test_agent_chat_ui_is_shown_a_review():
     TypeAdapter(HITLRequest).validate_python(request)
     (action,), (review,) = request["action_requests"], request["review_configs"]
     assert action["name"] == review["action_name"] == "answer_question"
-    assert action["args"] == {"answer": "Lyon"}
+    assert action["args"] == {"answer": "Lyon", "candidates": "1. Lyon (67%)\n2. ![x](http://x)` # Paris (33%)"}
     assert review["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
     lines = action["description"].splitlines()
     assert lines[0] == "`Q?`"
@@ -279,6 +279,13 @@ def test_agent_chat_ui_is_shown_a_review():
 
 
 EDIT = {"type": "edit", "edited_action": {"name": "answer_question", "args": {"answer": "Metz"}}}
+LISTED = "1. Lyon (67%)\n2. Paris (33%)"
+
+
+def edit(answer, candidates):
+    """What a chat interface sends that shows the arguments as fields."""
+    args = {"answer": answer, "candidates": candidates}
+    return {"type": "edit", "edited_action": {"name": "answer_question", "args": args}}
 
 
 @pytest.mark.parametrize(
@@ -286,6 +293,8 @@ EDIT = {"type": "edit", "edited_action": {"name": "answer_question", "args": {"a
     [
         ({"type": "approve"}, "answer", "Lyon", "a person approved answer 1 of 2"),
         (EDIT, "answer", "Metz", "a person gave another answer"),
+        (edit("Metz", LISTED), "answer", "Metz", "a person gave another answer"),
+        (edit("Paris", LISTED), "answer", "Paris", "a person approved answer 2 of 2"),
         ({"type": "respond", "message": "Metz"}, "answer", "Metz", "a person gave another answer"),
         ({"type": "reject", "message": "no"}, "abstain", None, 'a person rejected all 2 answers ("no")'),
         ({"type": "reject"}, "abstain", None, "a person rejected all 2 answers;"),
@@ -305,14 +314,19 @@ def test_agent_chat_ui_decides(decision, action, answer, reason):
         {"decisions": [{"type": "ignore"}]},
         {"decisions": [{"type": "respond", "message": ""}]},
         {"decisions": [{"type": "edit", "edited_action": {"name": "other", "args": {"answer": "Metz"}}}]},
+        {"decisions": [edit("Lyon", "2. Paris (33%)")]},
         {"type": "approve"},
+        "approve",
     ],
 )
 def test_agent_chat_ui_is_told_what_was_wrong(reply):
     compiled = saved("agent_chat_ui")
     compiled.invoke(QUESTION, THREAD)
     request = shown(compiled.invoke(Command(resume=reply), THREAD))
-    assert request["action_requests"][0]["description"].startswith("**Your last reply could not be used: ")
+    (action,) = request["action_requests"]
+    assert action["description"].startswith("**Your last reply could not be used: ")
+    assert action["args"]["problem"].startswith("Your last reply could not be used: ")
+    assert "_Reviewed" not in action["args"]["problem"]  # a class of ours tells a client nothing
 
 
 def test_where_nobody_answered_there_is_nothing_to_approve():

@@ -121,3 +121,35 @@ def test_a_new_question_on_a_thread_starts_a_new_chain():
     compiled, thread = graph.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
     compiled.invoke({"question": "Q"}, thread)
     assert [step["question"] for step in compiled.invoke({"question": "R"}, thread)["steps"]] == ["R"]
+
+
+def test_a_conversation_goes_in_and_comes_out():
+    graph = scripted_chain()
+    result = graph.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
+    texts = [(message.type, message.text) for message in result["messages"]]
+    assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
+
+
+def test_a_question_joins_the_conversation():
+    graph = scripted_chain(max_steps=1)
+    result = graph.invoke({"question": "Which?"})
+    assert [(one.type, one.text) for one in result["messages"]] == [("human", "Which?"), ("ai", "1. Which? Lagos")]
+
+
+def test_a_withheld_step_is_said_to_be_withheld():
+    graph = scripted_chain(ScriptedAgent("c", ["Kano"]))
+    said = graph.invoke({"messages": [("user", "Which?")]})["messages"][-1].text
+    assert said.startswith("1. Which? I will not answer this: two of three agents say")
+
+
+def test_without_a_question_a_chain_says_what_to_pass():
+    with pytest.raises(ValueError, match="the input must hold"):
+        scripted_chain().invoke({"messages": [("ai", "Hello.")]})
+
+
+def scripted_chain(*more, max_steps=2):
+    agents = [*(ScriptedAgent(name, ["Lagos"]) for name in ("a", "b")), *more]
+    gate = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1)).compile()
+    return create_sequential_graph(
+        gate, next_question=lambda _, answer: f"Where is {answer}?", max_steps=max_steps
+    ).compile()

@@ -7,6 +7,7 @@ from langgraph.graph import START, StateGraph
 from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import CoEState, Event
+from coe_agents.policy import Decision
 from tests.doubles import ScriptedAgent
 
 CONFLICT_ASKS_AGAIN = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
@@ -46,6 +47,30 @@ def test_a_run_is_told_step_by_step():
     assert measured["coe"] == pytest.approx(0.6931, abs=1e-4)  # log 2
     assert (decided["event"], decided["action"]) == ("decided", "abstain")
     assert decided["reason"].startswith("conflict: ")
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("the leading answers tie: 'Paris', 'Lyon'", False),
+        ("they prefer PARIS", False),
+        ('they prefer "It is a long answer that is …"', False),
+        ("CoE 0.693 is too high", True),
+        ("two comparisons", True),
+    ],
+)
+def test_no_event_quotes_a_response(reason, shown):
+    class Quoting:
+        def decide(self, measurement, *, round, max_rounds):
+            return Decision("abstain", None, reason)
+
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"])]
+    agents.append(ScriptedAgent("c", ["It is a long answer that is cut"]))
+    compiled = graph(*agents, policy=Quoting())
+    (decided,) = of(told(compiled), "decided")
+    assert (decided["reason"] == reason) is shown
+    assert shown or decided["reason"] == "the decision has the reason, which quotes a response"
+    assert compiled.invoke({"question": "Q?"})["decision"]["reason"].endswith(reason)
 
 
 def test_every_event_has_the_fields_of_its_type_and_nothing_more():

@@ -18,7 +18,7 @@ from langgraph.types import Command
 
 from coe_agents import CoEMiddleware, prompts
 from coe_agents.middleware import describe_call
-from coe_agents.middleware.reviewer import _about_call
+from coe_agents.middleware.reviewer import about_call
 from coe_agents.prompts import MAX_REVIEWED, visible
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, MODES, PAY, THREAD, Bank, agent, call, judged_by, judges, run, says
@@ -93,7 +93,7 @@ def test_numbers_in_texts_compare_as_numbers(one, other, are_equal):
     made, again = ({"to": given, "amount": 1} for given in (one, other))
     messages = [HumanMessage("Pay."), says(call(id="c1", **made)), ToolMessage("ok", tool_call_id="c1")]
     state = {"messages": [*messages, says(call(id="c2", **again))]}
-    asked = _about_call(ToolCallRequest(call(id="c2", **again), None, state, None), include_results=False)
+    asked = about_call(ToolCallRequest(call(id="c2", **again), None, state, None), include_results=False)
     assert ("repetition" in asked) is are_equal
 
 

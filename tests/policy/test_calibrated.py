@@ -32,6 +32,7 @@ TRUSTING = LearnedGate(("a", "b"), (0.75, 0.25), 1.5, (0.5, -0.5), -1.0)
 TRUSTED = asdict(TRUSTING)
 AGENT = asdict(AGENTS["a"])
 HUGE = 10**400
+WRITES_ONE = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
 
 
 def measurement(coe, *, agents=("a", "b"), n_responses=3, weighting="frequency"):
@@ -130,6 +131,13 @@ def test_agents_that_do_not_count_equally_are_warned_of():
         decide(CALIBRATION, unequal)
 
 
+def test_what_an_agent_did_not_say_counts_as_0_of_it():
+    agents = {
+        name: AgentMeasurement(3, "frequency", 0.0, {text: 1.0}) for name, text in (("a", "Paris"), ("b", "Rome"))
+    }
+    assert CalibratedPolicy(CALIBRATION).mismatches(replace(divided(a=1.0, b=0.0), agents=agents)) == []
+
+
 def test_a_new_learned_gate_by_hand():
     # the weighted mean is (0.75, 0.25): H_3 = -log(28 / 64) / 2; support of Paris 1.0 and 0.5, deviations +-0.25
     calibration = trusting(0.5, 0.5, slope=2.0, deviations=(-1.0, 3.0), intercept=0.5)
@@ -177,6 +185,9 @@ def test_a_learned_gate_that_lacks_an_agent_does_not_answer():
         decision = decide(LEARNED, measurement(0.0, agents=("a",)))
     assert decision.action == "abstain"
     assert decision.reason == "the learned gate needs all its agents; b gave no response"
+    with pytest.warns(UserWarning, match="a is missing; b is missing; c is new"):
+        decision = decide(LEARNED, measurement(0.0, agents=("c",)))
+    assert decision.reason == "the learned gate needs all its agents; a, b gave no response"
 
 
 @pytest.mark.parametrize(
@@ -206,6 +217,7 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
     [
         (lambda record: record | {"format": "other"}, "is not a policy of the format"),
         (lambda record: [record], "is not a policy of the format"),
+        (lambda record: {k: v for k, v in record.items() if k != "format"}, "is not a policy of the format"),
         (lambda record: {k: v for k, v in record.items() if k != "risk"}, "is damaged"),
         (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be above 0'),
         (lambda record: record | {"risk": 1.5}, "is damaged: .*must be above 0 and below 1"),
@@ -235,7 +247,10 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         (lambda record: record | {"agents": {"a": AGENT | {"min_responses": True}}}, '1 <= "min_responses"'),
         (lambda record: record | {"agents": {"a": AGENT | {"max_responses": HUGE}}}, '1 <= "min_responses"'),
         (lambda record: record | {"gate": record["gate"] | {"intercept": HUGE}}, "finite numbers and scales above 0"),
-        (lambda record: record | {"gate": record["gate"] | {"agents": "ab"}}, '"agents" of a gate must be a list of'),
+        (
+            lambda record: record | {"gate": record["gate"] | {"agents": "ab"}},
+            '"agents" of a gate must be a list of names; got .ab',
+        ),
         (lambda record: record | {"gate": TRUSTED | {"slope": float("inf")}}, "a gate must hold finite numbers"),
         (lambda record: record | {"gate": TRUSTED | {"weights": [True, False]}}, "a gate must hold finite numbers"),
         (
@@ -244,13 +259,22 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         ),
         (lambda record: record | {"gate": TRUSTED | {"weights": [1.0]}}, "as many weights and deviations"),
         (lambda record: record | {"mood": 1}, "is damaged: .*mood"),
-        (lambda record: record | {"threshold": 50.0}, '"threshold" must be at most the highest of "uncertainties"'),
+        (
+            lambda record: record | {"threshold": 50.0},
+            '"threshold" must be at most the highest of "uncertainties"; got 50.0. Calibrate',
+        ),
         (lambda record: record | {"uncertainties": []}, '"threshold" must be at most the highest of "uncertainties"'),
         (lambda record: record | {"uncertainties": [0.4, 0.1]}, '"uncertainties" must rise'),
-        (lambda record: record | {"uncertainties": [-1.0, 0.4]}, '"uncertainties" must be at least 0'),
-        (lambda record: record | {"n_ties": 51}, '"n_ties" must be at most "n_questions"'),
+        (
+            lambda record: record | {"uncertainties": [-1.0, 0.4]},
+            r'd: "uncertainties" must be at least 0; got \(-1.0,\)',
+        ),
+        (lambda record: record | {"n_ties": 51}, 'is damaged: "n_ties" must be at most "n_questions"; got 51'),
         (lambda record: record | {"bound": None}, '"bound" belongs to a "threshold"'),
-        (lambda record: record | {"gate": TRUSTED | {"agents": ["a", "a"]}}, '"agents" of the gate must be agents'),
+        (
+            lambda record: record | {"gate": TRUSTED | {"agents": ["a", "a"]}},
+            r'"agents" of the gate must be agents of the policy, each once; got \[.a., .a.\]. Calibrate',
+        ),
         (lambda record: record | {"gate": TRUSTED | {"agents": ["a", "z"]}}, '"agents" of the gate must be agents'),
         (lambda record: record | {"agents": {"a": {"n": 3}}}, "is damaged"),
         (lambda record: record | {"agents": [1]}, "is damaged"),
@@ -263,8 +287,9 @@ def test_a_damaged_file_is_named(tmp_path, change, message):
     path = tmp_path / "policy.json"
     CalibratedPolicy(LEARNED).save(path)
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
-    with pytest.raises(ConfigurationError, match=f"policy.json.*{message}"):
+    with pytest.raises(ConfigurationError, match=f"policy.json.*{message}") as caught:
         CalibratedPolicy.load(path)
+    assert caught.value.hint == WRITES_ONE
 
 
 @pytest.mark.parametrize("gate", [None, asdict(GATE)])
@@ -281,7 +306,7 @@ def test_a_repeated_field_is_refused(tmp_path):
     path = tmp_path / "policy.json"
     CalibratedPolicy(CALIBRATION).save(path)
     path.write_text(path.read_text().replace('"threshold": 0.3', '"threshold": 0.3, "threshold": 1.0'))
-    with pytest.raises(ConfigurationError, match="each field must appear once"):
+    with pytest.raises(ConfigurationError, match='cannot be read: each field must appear once; got "threshold" twice'):
         CalibratedPolicy.load(path)
 
 
@@ -296,14 +321,17 @@ def test_a_number_of_too_many_digits_is_refused(tmp_path):
 def test_a_file_that_is_none_is_named(tmp_path):
     (tmp_path / "cut.json").write_text('{"format"')
     for name in ("none.json", "cut.json"):
-        with pytest.raises(ConfigurationError, match=f"{name} cannot be read"):
+        with pytest.raises(ConfigurationError, match=f"{name} cannot be read") as caught:
             CalibratedPolicy.load(tmp_path / name)
+        assert caught.value.hint == WRITES_ONE
 
 
 def test_otherwise_must_be_another_action():
     for otherwise in ("answer", "guess"):
         with pytest.raises(ValueError, match='"otherwise" of CalibratedPolicy must be'):
             CalibratedPolicy(CALIBRATION, otherwise=otherwise)
+    with pytest.raises(ValueError, match=r'got "answer"\. To answer more, calibrate at a higher risk$'):
+        CalibratedPolicy(CALIBRATION, otherwise="answer")
 
 
 @pytest.mark.parametrize(
@@ -371,7 +399,7 @@ def test_the_bounds_of_a_saved_calibration_are_allowed(tmp_path):
     for fields in (
         {"uncertainties": (0.3, 0.3)},
         {"threshold": 1.25},
-        {"threshold": 1.25 + 1e-10},
+        {"threshold": 1.25 + 1e-9},
         {"threshold": None, "bound": None, "uncertainties": ()},
         {"n_ties": 50},
     ):
@@ -416,7 +444,7 @@ def test_the_answer_of_the_leading_cluster_is_its_text_without_a_number():
 
 
 def test_uncertainties_are_equal_within_rounding_only():
-    assert decide(CALIBRATION, measurement(0.3 + 1e-10)).action == "answer"
+    assert decide(CALIBRATION, measurement(0.3 + 1e-9)).action == "answer"
     assert decide(CALIBRATION, measurement(0.3 + 1e-8)).action == "abstain"
 
 

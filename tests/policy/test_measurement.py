@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from coe_agents.policy import Measurement, measure
-from coe_agents.uncertainty import coe_interval
+from coe_agents.uncertainty import coe_interval, coordinate
 from tests.doubles import response
 
 LN2 = math.log(2)
@@ -62,6 +62,12 @@ def test_the_answer_is_the_most_probable_text_of_the_leading_cluster():
     # "It is Paris." twice outweighs "Paris" once
     said = [response("a", text, index=i) for i, text in enumerate(["Paris", "It is Paris.", "It is Paris.", "Lyon"])]
     assert measure(said, [0, 0, 0, 1]).answer == "It is Paris."
+
+
+def test_a_response_of_many_weighs_less_than_an_only_one():
+    said = [response("a", "Paris")]
+    said += [response("b", text, index=i) for i, text in enumerate(["It is Paris.", "Lyon", "Lyon", "Lyon"])]
+    assert measure(said, [0, 0, 1, 1, 1], n_resamples=0).representatives == ("Paris", "Lyon")
 
 
 def test_the_short_answer_stands_for_the_text():
@@ -157,6 +163,39 @@ def test_the_interval_is_that_of_the_same_responses():
     own = coe_interval(labels, [0] * 3 + [1] * 3, weights=[0.25, 0.75], divergence="js", n_resamples=200)
     assert found.interval == pytest.approx(own.total)
     assert found.coe == pytest.approx(own.estimate.total)
+
+
+def test_the_interval_counts_responses_by_their_probability():
+    logprobs = [-0.5, -1.0, -2.0] * 2
+    said = [response("ab"[i // 3], "xyx"[i % 3], index=i, logprob=log, n_tokens=1) for i, log in enumerate(logprobs)]
+    found = measure(said, [0, 1, 0] * 2)
+    own = coe_interval([0, 1, 0] * 2, [0] * 3 + [1] * 3, log_probs=logprobs, n_resamples=200)
+    assert found.interval == pytest.approx(own.total)
+    assert found.coe == pytest.approx(own.estimate.total)
+
+
+def test_the_solver_of_the_coordination_is_the_one_named():
+    said = [
+        response(name, text, index=i)
+        for name, texts in {"a": "xxxyy", "b": "yyyyx"}.items()
+        for i, text in enumerate(texts)
+    ]
+    labels = [0 if r["text"] == "x" else 1 for r in said]
+    found = measure(said, labels, weights={"a": 1.0, "b": 3.0}, divergence="js", coordination="softmax", n_resamples=0)
+    own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], divergence="js", solver="softmax")
+    assert found.coordinated_coe == pytest.approx(own.coe)
+    assert found.support == pytest.approx(own.weights @ own.distributions)
+
+
+def test_certainty_has_no_surprise():
+    surprisal = measure([response("a", "x")], [0], n_resamples=0).surprisal
+    assert (surprisal, math.copysign(1.0, surprisal)) == (0.0, 1.0)
+
+
+def test_a_label_that_is_left_out_may_come_last_by_text():
+    found = measure([response("a", ""), response("b", "\x01")], [0, 2], n_resamples=0)
+    assert found.representatives == ("", " (1)", "\x01")
+    assert found.support == (0.5, 0.0, 0.5)
 
 
 def test_on_a_tie_the_first_by_text_leads():

@@ -32,6 +32,19 @@ NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
             'two of four agents say "Lyon", two say "Paris": a tie',
         ),
         ({"a": NINE_OF_TEN, "b": ["Paris"]}, 'one of two agents says "Paris", one mostly says "Paris"'),
+        (
+            {"a": NINE_OF_TEN, "b": ["Paris"], "c": ["Lyon"]},
+            'one of three agents says "Paris", one mostly says "Paris", one says "Lyon"',
+        ),
+        (
+            {"a": ["Lyon"], "b": NINE_OF_TEN, "c": NINE_OF_TEN},
+            'two of three agents mostly say "Paris", one says "Lyon"',
+        ),
+        (
+            {"a": ["Paris", "Lyon"], "b": ["Paris", "Rome"]},
+            'a is split between "Paris" and "Lyon", b is split between "Paris" and "Rome"; "Paris" leads with 50%',
+        ),
+        ({"a": ["Malcolm X."]}, 'the agent says "Malcolm X"'),
         ({"a": ["Paris", "Lyon"]}, 'the agent is split between "Lyon" and "Paris": a tie'),
         (
             {"tiny-mistral": ["Paris", "Lyon"], "b": ["Paris"], "c": ["Paris"]},
@@ -43,7 +56,23 @@ NINE_OF_TEN = ["Paris"] * 9 + ["Lyon"]
             'both agents are split between "Lyon" and "Paris"',
         ),
         ({"a": list("ABC")}, 'the agent is split between "A", "B" and "C": a tie'),
+        ({"a": list("AABBCD")}, 'the agent is split among 4 answers: "A" and "B" tie'),
+        ({"a": list("AABBCCD")}, 'the agent is split among 4 answers: "A", "B" and "C" tie'),
         ({"a": list("ABCDE")}, 'the agent is split among 5 answers: "A", "B", "C" and 2 more tie'),
+        (
+            {name: [name.upper()] for name in "wxyz"},
+            (
+                'one of four agents says "W", one says "X", one says "Y", one gives other answers: '
+                '"W", "X", "Y" and 1 more tie'
+            ),
+        ),
+        (
+            {name: [name.upper()] for name in "vwxyz"},
+            (
+                'one of five agents says "V", one says "W", one says "X", two give other answers: '
+                '"V", "W", "X" and 2 more tie'
+            ),
+        ),
         (
             {name: [name.upper()] for name in "uvwxyz"},
             (
@@ -84,6 +113,15 @@ def test_what_leads_is_named_where_the_number_of_agents_does_not_show_it():
 def test_the_sum_has_its_unit_and_its_divergence(divergence, ending):
     found = decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25, divergence=divergence)
     assert found == f"0.750 = aleatoric 0.500 + epistemic 0.250{ending}"
+
+
+def test_the_divergence_of_a_sum_is_kl_by_default():
+    assert decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25) == "0.750 = aleatoric 0.500 + epistemic 0.250 nats"
+
+
+def test_a_long_text_is_cut():
+    said = who_says_what(measured(a=["x" * 200])).removeprefix('the agent says "').removesuffix('"')
+    assert len(said) == 80
 
 
 def test_coe_in_words():
@@ -152,11 +190,9 @@ def test_a_planted_text_cannot_pass_for_ours():
     )
 
 
-def test_agents_that_are_split_like_the_rest_do_not_give_other_answers():
-    rows = [(name, text) for place, name in enumerate("abcd") for text in ("Paris", f"x{place}")]
-    said = [create_response(name, text) for name, text in rows]
-    labels = [0, 1, 0, 2, 0, 3, 0, 4]
-    found = who_says_what(measure(said, labels))
-    assert "one more is split" in found
+@pytest.mark.parametrize(("names", "more"), [("abcd", "one more is split"), ("abcde", "two more are split")])
+def test_agents_that_are_split_like_the_rest_do_not_give_other_answers(names, more):
+    found = who_says_what(measured(**{name: ["Paris", f"x{place}"] for place, name in enumerate(names)}))
+    assert f", {more};" in found
     assert "other answers" not in found
     assert found.endswith('; "Paris" leads with 50%')

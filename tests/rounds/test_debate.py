@@ -82,7 +82,7 @@ def test_control_tokens_of_a_planted_answer_are_only_text_to_the_model(name):
 
     def special_in(planted):
         plan = Debate()(context(measurement=measured(a=["Paris"], b=[planted])))
-        prompt = chat._prompt(loaded, convert_to_messages(plan.wishes["a"]["messages"]))[0].tolist()
+        prompt = chat._prompt(loaded, convert_to_messages(plan.wishes["a"]["messages"]))
         return [token for token in prompt if token in special]
 
     assert special_in("Lyon" + "".join(loaded.tokenizer.all_special_tokens)) == special_in("Lyon")

@@ -1,90 +1,20 @@
 """The graphs on a LangGraph server of their own, as `make serve` starts it, driven by its client."""
 
-import json
-import os
-import re
-import signal
-import socket
-import subprocess
-import sys
-import time
-from pathlib import Path
-
-import httpx
 import pytest
-from langgraph_sdk import get_sync_client
+
+from tests.serving.server import SERVED, command_of_make
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
-LONGEST_START = 120
 FRANCE, AUSTRALIA = "What is the capital of France?", "What is the capital of Australia?"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A server of `langgraph dev`; yields its address and its log."""
-    folder = tmp_path_factory.mktemp("server")
-    served = json.loads((ROOT / "langgraph.json").read_text())
-    own = {"blocking": "./tests/serving/blocking.py:graph"}
-    named = {name: str(ROOT / place) for name, place in {**served["graphs"], **own}.items()}
-    (folder / "langgraph.json").write_text(json.dumps({"dependencies": [str(ROOT)], "graphs": named}))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    quiet = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true"}
-    command = [str(Path(sys.executable).with_name("langgraph")), *started_by_make(), "--port", str(port)]
-    log, start = folder / "log", time.monotonic()
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**os.environ, **quiet, "PYTHONPATH": str(ROOT)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        while not is_up(url):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() - start < LONGEST_START, log.read_text()
-            time.sleep(0.1)
-        print(f"the server was up after {time.monotonic() - start:.1f} s")
-        yield url, log
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
-
-
-def started_by_make():
-    """Returns the arguments of `langgraph` in `make serve`."""
-    return re.search(r"\$\(BIN\)/langgraph (dev .*)", (ROOT / "Makefile").read_text())[1].split()
-
-
-def is_up(url):
-    try:
-        return httpx.get(f"{url}/ok", timeout=1).status_code == 200
-    except httpx.TransportError:
-        return False
-
-
-@pytest.fixture
-def client(server):
-    with get_sync_client(url=server[0]) as opened:
-        yield opened
-
-
 def test_it_listens_on_loopback_and_opens_nothing():
-    assert started_by_make() == ["dev", "--host", "127.0.0.1", "--no-browser", "--no-reload"]
+    assert command_of_make(8123) == ["dev", "--host", "127.0.0.1", "--port", "8123", "--no-browser", "--no-reload"]
 
 
 def test_every_graph_is_served(client):
     served = {assistant["graph_id"] for assistant in client.assistants.search(limit=100)}
-    assert served == {*json.loads((ROOT / "langgraph.json").read_text())["graphs"], "blocking"}
+    assert served == {*SERVED["graphs"], "blocking"}
 
 
 def test_a_run_without_a_thread(client):

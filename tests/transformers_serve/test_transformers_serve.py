@@ -16,6 +16,7 @@ from langchain_openai import ChatOpenAI
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.tinyworld import model_folder
+from tests.client_table import seen
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("fastapi", reason="transformers serve needs transformers[serving]")
@@ -102,6 +103,11 @@ def test_nor_by_a_group_of_three(url):
     decision = decided(agents(url, "tiny-llama", "tiny-mistral", "tiny-qwen2"))
     assert (decision["action"], decision["coe"]) == ("abstain", None)
     assert set(decision["failed_agents"]) == {"tiny-llama", "tiny-mistral", "tiny-qwen2"}
+    seen(
+        "`transformers serve`",
+        "a group whose temperature it ignores",
+        "no answer; an `IgnoredTemperatureError`",
+    )
 
 
 def test_it_is_an_agent_where_the_model_is_made_to_sample(url):
@@ -112,6 +118,7 @@ def test_it_is_an_agent_where_the_model_is_made_to_sample(url):
     assert decision["failed_agents"] == {}
     assert decision["action"] == "abstain"
     assert decision["coe"] > 0.7
+    seen("`transformers serve`", "the same with `do_sample` for the request", "an agent like others")
 
 
 def test_doctor_says_so(url, tmp_path):

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from coe_agents.uncertainty import answer_surprisal, collaborative_entropy, ensemble_mean, leading_cluster
+from coe_agents.uncertainty import (
+    answer_surprisal,
+    collaborative_entropy,
+    ensemble_mean,
+    leading_cluster,
+    leading_clusters,
+)
 from tests.uncertainty.strategies import groups
 
 
@@ -28,6 +34,21 @@ def test_ties_go_to_the_first_cluster_whatever_rounding_says():
     distributions = np.array([[0.6, 0.1, 0.3], [0.3, 0.2, 0.5], [0.2, 0.8, 0.0]])
     assert ensemble_mean(distributions)[1] > ensemble_mean(distributions)[0]
     assert leading_cluster(distributions) == leading_cluster(distributions[:, [1, 0, 2]]) == 0
+
+
+def test_weights_break_a_tie():
+    distributions = [[0.25, 0.75], [0.75, 0.25]]
+    assert leading_clusters(distributions).tolist() == [True, True]
+    # 0.6 * 0.75 + 0.4 * 0.25
+    assert leading_clusters(distributions, weights=[0.6, 0.4]).tolist() == [False, True]
+    assert leading_cluster(distributions, weights=[0.6, 0.4]) == 1
+    assert type(leading_cluster(distributions)) is int
+
+
+def test_only_means_that_are_closer_than_the_tolerance_tie():
+    assert leading_clusters([[0.5, 0.5 - 0.9e-9, 0.9e-9]]).tolist() == [True, True, False]
+    second = 0.5 - 1e-9
+    assert leading_clusters([[0.5, second, 1.0 - (0.5 + second)]]).tolist() == [True, False, False]
 
 
 def test_batch():

@@ -11,6 +11,7 @@ LABELS = partial(_checks.integers, name="labels", upper=3, upper_name="n_cluster
 ROWS = partial(_checks.rows, name="p", min_ndim=1)
 AGENT_ROWS = partial(_checks.rows, name="p", min_ndim=2)
 WEIGHTS = partial(_checks.weights, shape=(2, 3))
+MANY_WEIGHTS = partial(_checks.weights, shape=(3, 2, 4))
 METRIC = partial(_checks.ground_metric, n_clusters=2)
 SHARE = partial(_checks.share, name="confidence")
 POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
@@ -38,6 +39,8 @@ POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
         (AGENT_ROWS, [1.0], ValueError, "shape (..., n_agents, n_clusters); got shape (1,). For one agent, pass [row]"),
         (ROWS, [1.0, -0.5, 0.5], ValueError, '"p" must be at least 0; it holds -0.5. Pass probabilities, not log-prob'),
         (ROWS, [[1.0, 0.0], [2.0, -1.0]], ValueError, '"p" must be at least 0; row 1 holds -1. Pass'),
+        (ROWS, [math.inf, -math.inf], ValueError, '"p" must be a finite number; it holds inf. Pass'),
+        (ROWS, [[[1.0, 0.0], [-1.0, 2.0]]], ValueError, '"p" must be at least 0; row (0, 1) holds -1. Pass'),
         (
             ROWS,
             [0.5, 0.5 - 1.1e-6],
@@ -51,6 +54,8 @@ POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
             ValueError,
             "got shape (1,). Omit the weights of agents that gave no responses and renormalise",
         ),
+        (WEIGHTS, ["a"], TypeError, '"weights" must hold real numbers; got <U1'),
+        (MANY_WEIGHTS, [[0.5, 0.5]] * 2, ValueError, 'each of the 2 agents of "distributions"; got shape (2, 2)'),
         (WEIGHTS, [0.5, 0.6], ValueError, '"weights" must sum to 1; got a sum of 1.1. Divide them by their sum'),
         (
             METRIC,
@@ -70,6 +75,7 @@ POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
             ValueError,
             "not be negative; entry (0, 1) is -1. Pass distances, not similarities",
         ),
+        (METRIC, [["0"]], TypeError, '"ground_metric" must hold real numbers; got <U1'),
         (METRIC, [[0, 1], [2, 0]], ValueError, "be symmetric; entry (0, 1) is 1. Pass (matrix + matrix.T) / 2"),
         (METRIC, [[0, 1], [1, 2]], ValueError, "a zero diagonal; entry (1, 1) is 2. Pass distances, not similarities"),
         (METRIC, [[0, 1], [1 + 2e-9, 0]], ValueError, "be symmetric"),
@@ -95,6 +101,7 @@ def test_what_is_on_a_bound_passes():
     assert _checks.amount(0, "order", hint="") == 0.0
     assert _checks.amount(math.inf, "order", hint="") == math.inf
     assert METRIC([[0.0, 1.0], [1.0 + 9e-10, 0.0]]).shape == (2, 2)
+    assert METRIC([[0.0, 1e-9], [0.0, 0.0]]).shape == (2, 2)
     assert METRIC([[0.0, 0.0], [0.0, 0.0]]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
@@ -104,6 +111,8 @@ def test_the_rounding_of_a_sum_is_divided_out():
     assert ROWS([[0.5, 0.5], [0.5, 0.5 + 9e-7]]).sum(axis=1).tolist() == [1.0, 1.0]
     assert WEIGHTS(None).tolist() == [0.5, 0.5]
     assert WEIGHTS([1.0, 0.0]).tolist() == [1.0, 0.0]
+    assert MANY_WEIGHTS([1.0, 0.0]).tolist() == [1.0, 0.0]
+    assert MANY_WEIGHTS([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]]).tolist() == [[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]]
 
 
 def test_a_place_is_named_by_all_its_indices_but_a_single_one():

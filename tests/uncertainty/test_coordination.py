@@ -75,6 +75,19 @@ def test_softmax_first_iteration_by_hand():
     assert result.coe == collaborative_entropy(result.distributions, weights=result.weights).total
 
 
+def test_the_factor_of_the_weights_by_hand():
+    # 1 - SE / log(3): of (1/2, 1/2, 0), and 1 of the certain row
+    result = coordinate([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], solver=lambda rows: rows, max_iterations=1)
+    factor = 1 - LOG_2 / math.log(3)
+    assert result.weights == pytest.approx([factor / (factor + 1), 1 / (factor + 1)])
+
+
+def test_ten_iterations_by_default():
+    result = coordinate([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]], solver="softmax", epsilon=1e-12)
+    assert (result.n_iterations, result.converged) == (10, False)
+    assert result.coe == result.trajectory[10] != result.trajectory[1]
+
+
 def test_softmax_runs_longer_for_a_smaller_epsilon():
     rows = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]]
     runs = [coordinate(rows, solver="softmax", epsilon=10.0**-k, max_iterations=100) for k in (2, 4, 6, 12)]
@@ -156,17 +169,19 @@ def test_refuses_a_solver(solver, message):
     ("options", "error", "message"),
     [
         ({"solver": 3}, TypeError, '"solver" must be a name or a callable; got 3'),
-        ({"epsilon": 0.0}, ValueError, '"epsilon" must be above 0 and finite; got 0'),
+        ({"epsilon": 0.0}, ValueError, '"epsilon" must be above 0 and finite; got 0.0. Pass a small change of CoE'),
         ({"epsilon": math.nan}, ValueError, '"epsilon" must be a number of at least 0; got nan'),
         ({"max_iterations": 0}, ValueError, '"max_iterations" must be at least 1; got 0'),
         ({"max_iterations": 2.5}, TypeError, '"max_iterations" must be an integer; got 2.5'),
         ({"weights": [1.0]}, ValueError, "each of the 2 agents"),
+        ({"distributions": [[0.5, 0.6]]}, ValueError, 'every row of "distributions" must sum to 1; row 0 sums to 1.1'),
+        ({"distributions": [0.5, 0.5]}, ValueError, r'"distributions" must have shape .*; got shape \(2,\)'),
         ({"divergence": "tv"}, ValueError, "got 'tv'"),
     ],
 )
 def test_refuses(options, error, message):
     with pytest.raises(error, match=message):
-        coordinate(LEANING, **options)
+        coordinate(**{"distributions": LEANING, **options})
 
 
 def test_one_question_at_a_time():

@@ -28,6 +28,11 @@ def test_nothing_underflows():
     assert distributions[1].tolist() == [0.0, 1.0]
 
 
+def test_nothing_underflows_where_agents_take_turns():
+    distributions = cluster_distributions([0, 0, 1], [0, 1, 0], log_probs=[-5000.0, 0.0, -5000.0])
+    assert distributions.tolist() == [[0.5, 0.5], [1.0, 0.0]]
+
+
 def test_minus_infinity_is_a_response_of_no_weight():
     distributions = cluster_distributions([0, 1], [0, 0], log_probs=[-1.0, -math.inf])
     assert distributions.tolist() == [[1.0, 0.0]]

@@ -23,6 +23,9 @@ def test_certainty_is_positive_zero():
     assert certain == 0.0
     assert math.copysign(1.0, certain) == 1.0
     assert not np.signbit(semantic_entropy([[1.0, 0.0], [0.0, 1.0]])).any()
+    # scipy's entr(1.0) is -0.0
+    assert math.copysign(1.0, entropy([1.0])) == 1.0
+    assert not np.signbit(semantic_entropy([[1.0], [1.0]])).any()
 
 
 def test_semantic_entropy_is_per_agent():

@@ -18,7 +18,7 @@ LABELS, AGENTS, MORE = [0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [3, 5]
 LOGS = [-0.1, -0.2, -1.0, -0.3, -0.2, -0.9]
 
 
-def by_the_book(log_probs, levels, *, weights, n_simulations=4000, n_new=8):
+def by_the_book(log_probs, levels, *, weights, n_simulations=1500, n_new=8):
     """Draws the responses that are left one by one: quantiles of (total, U_A, U_E), and the lead."""
     generator = np.random.default_rng(1)
     labels, agents = np.array(LABELS), np.array(AGENTS)
@@ -98,7 +98,7 @@ def test_the_epistemic_part_is_forecast_on_the_scale_given():
     nothing_left = coe_forecast(LABELS, AGENTS, [0, 0], divergence="js", epistemic_scale=3.0)
     assert nothing_left.total == pytest.approx([split.aleatoric + 3 * split.epistemic] * 2)
     for scale in (0.0, math.inf):
-        with pytest.raises(ValueError, match='"epistemic_scale" must be above 0 and finite'):
+        with pytest.raises(ValueError, match=r'"epistemic_scale" must be above 0 and finite; got .*1\.0 leaves'):
             coe_forecast(LABELS, AGENTS, MORE, epistemic_scale=scale)
 
 
@@ -123,9 +123,31 @@ def test_the_order_of_agents_and_responses_changes_nothing(question, data):
     assert coe_forecast(labels[order], new[agents][order], n_more[np.argsort(new)], **options | moved) == plain
 
 
+@pytest.mark.parametrize(
+    ("options", "swapped"),
+    [
+        ({"n_more": [5, 0]}, {"n_more": [0, 5]}),
+        ({"n_more": [2, 2], "weights": [0.3, 0.7]}, {"n_more": [2, 2], "weights": [0.7, 0.3]}),
+        # one response and two, of which one weighs nothing
+        (
+            {"n_more": [2, 2], "agents": [0, 0, 1], "log_probs": [0.0, -math.inf, 0.0]},
+            {"n_more": [2, 2], "agents": [1, 1, 0], "log_probs": [0.0, -math.inf, 0.0]},
+        ),
+    ],
+)
+def test_agents_of_equal_responses_are_told_apart_by_the_rest(options, swapped):
+    given = {"labels": [0, 0, 0], "agents": [0, 0, 1], "log_probs": [0.0, -math.inf, 0.0], "n_simulations": 20}
+    if "log_probs" not in options:
+        given |= {"labels": [0, 0], "agents": [0, 1], "log_probs": None}
+    assert coe_forecast(**given | options) == coe_forecast(**given | swapped)
+
+
 def test_the_numbering_of_clusters_changes_nothing():
     plain = coe_forecast(LABELS, AGENTS, MORE, log_probs=LOGS)
     assert coe_forecast([(5, 2)[label] for label in LABELS], AGENTS, MORE, log_probs=LOGS) == plain
+    labels, agents = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6]), [0, 1, 2] * 7
+    plain = coe_forecast(labels, agents, [3, 4, 5])
+    assert coe_forecast(labels * 7 + 5, agents, [3, 4, 5]) == plain
 
 
 def test_it_narrows_with_agreement_confidence_and_fewer_left():
@@ -138,6 +160,25 @@ def test_it_narrows_with_agreement_confidence_and_fewer_left():
     assert width(3, 7, confidence=0.99) > width(3, 7, confidence=0.8)
     assert width(3, 7, new=4.0) > width(3, 7) > width(3, 7, new=0.1)
     assert width(3, 7, own=4.0) > width(3, 7) > width(3, 7, own=0.1)
+
+
+def test_defaults():
+    given = {"weights": [0.5, 0.5], "confidence": 0.95, "own": 1.0, "new": 1.0, "n_simulations": 400, "seed": 0}
+    assert coe_forecast(LABELS, AGENTS, MORE) == coe_forecast(LABELS, AGENTS, MORE, **given)
+
+
+def test_the_ends_are_quantiles_of_the_same_simulations():
+    # of 49 and 51 %, and of 1 and 99 %
+    narrow, wide = (coe_forecast(LABELS, AGENTS, MORE, confidence=c, n_simulations=4000).total for c in (0.02, 0.98))
+    assert narrow[1] - narrow[0] < 0.1 * (wide[1] - wide[0])
+    assert wide[0] + 0.2 < narrow[0] < narrow[1] < wide[1] - 0.2
+
+
+def test_the_order_in_which_weights_are_summed_depends_on_nothing_else():
+    # 0.7 + 0.2 + 0.1 and 0.1 + 0.2 + 0.7 differ in the last bit
+    logs = np.log([0.7, 0.2, 0.1, 0.7])
+    plain = coe_forecast([0, 0, 0, 1], [0] * 4, [3], log_probs=logs, n_simulations=50)
+    assert coe_forecast([1, 0, 0, 0], [0] * 4, [3], log_probs=logs[::-1], n_simulations=50) == plain
 
 
 def test_the_same_seed_forecasts_the_same():
@@ -162,7 +203,7 @@ def test_every_divergence_is_forecast(divergence):
         ({"n_more": [1]}, '"n_more" must hold one number for each of 2 agents'),
         ({"n_more": [1, -1]}, '"n_more"'),
         ({"confidence": 1.0}, '"confidence" must be above 0 and below 1; got 1'),
-        ({"own": 0.0}, '"own" must be above 0 and finite; got 0'),
+        ({"own": 0.0}, '"own" must be above 0 and finite; got 0.0. 1.0 is one response'),
         ({"new": math.inf}, '"new" must be'),
         ({"n_simulations": 0}, '"n_simulations"'),
         ({"labels": [LABELS]}, '"labels" must have shape'),

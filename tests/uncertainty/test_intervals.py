@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +97,37 @@ def test_the_order_of_agents_and_responses_changes_nothing(method, options, ques
     assert moved.estimate == pytest.approx(plain.estimate, abs=1e-12)
 
 
+HALF = math.log(0.5)
+
+
+@pytest.mark.parametrize("method", ["hull", "percentile"])
+@pytest.mark.parametrize(
+    ("labels", "agents", "options", "swapped"),
+    [
+        ([0, 1, 0, 1], [0, 0, 1, 1], {"weights": [0.3, 0.7]}, {"weights": [0.7, 0.3]}),
+        # 1 + 1/2 + 1/2 and 1 + 1 + 0
+        ([0, 0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1, 0, 1], {"log_probs": [0, HALF, HALF, 0, 0, -math.inf, 0, 0]}, {}),
+        # a response that weighs nothing counts in the correction
+        ([0, 1, 0, 0, 1], [0, 0, 0, 1, 1], {"log_probs": [0, 0, -math.inf, 0, 0], "correction": "miller-madow"}, {}),
+    ],
+)
+def test_agents_of_equal_distributions_are_told_apart_by_the_rest(labels, agents, options, swapped, method):
+    options = {"n_resamples": 60, "confidence": 0.5, "method": method, **options}
+    plain = coe_interval(labels, agents, **options)
+    other = coe_interval(labels, 1 - np.array(agents), **options | swapped)
+    assert (other.total, other.aleatoric, other.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
+
+
+def test_the_order_of_agents_changes_no_bit_of_the_highest_disagreement():
+    weights = np.array([0.375, 0.25, 0.375])
+    plain = coe_interval([0, 1, 2], [0, 1, 2], weights=weights)
+    moved = coe_interval([0, 1, 2], [0, 2, 1], weights=weights[[0, 2, 1]])
+    assert moved.estimate.epistemic != plain.estimate.epistemic  # in the last bit, as the sums have another order
+    assert moved.epistemic == plain.epistemic
+    # H(w), by hand
+    assert plain.epistemic[1] == pytest.approx(-0.75 * math.log(0.375) - 0.25 * math.log(0.25))
+
+
 @pytest.mark.parametrize("logs", [None, LOGS])
 @pytest.mark.parametrize("method", ["hull", "percentile"])
 def test_the_numbering_of_clusters_changes_nothing(logs, method):
@@ -111,9 +143,12 @@ TRUSTED_ALONE = (  # whose U_E of 0 comes out as 2e-16 in another order of sums
     np.array([1.0, 0.0]),
 )
 
+TRUSTED_ALONE_TOO = (np.array([1, 0, 2, 1, 1]), np.array([0, 1, 1, 0, 1]), np.array([-0.7, -0.7, -0.7, -3.0, 0.0]))
+
 
 @given(questions(), st.sampled_from(["kl", "js", "hellinger", "wasserstein"]), st.sampled_from([1, 2, 30]))
 @example(TRUSTED_ALONE, "kl", 1)
+@example((*TRUSTED_ALONE_TOO, np.array([0.0, 1.0])), "kl", 2)
 @settings(max_examples=80)
 def test_the_hull_surrounds_the_estimate(question, divergence, n_resamples):
     labels, agents, logs, weights = question
@@ -141,6 +176,15 @@ def test_disagreement_has_a_bound(divergence, most):
     assert found.epistemic[1] == pytest.approx(most)
     assert found.epistemic[0] < most - 0.05
     assert found.total[1] > most + 0.05  # each may be less sure than it seems
+
+
+def test_a_function_may_find_more_than_certain_agents_on_clusters_of_their_own():
+    def doubt(p, q):
+        return 0.0 if p.max() == 1.0 else abs(p - q).sum() / 2
+
+    found = coe_interval([0, 1, 1, 2], [0, 0, 1, 1], divergence=doubt, n_resamples=20)
+    # (1/2, 1/2, 0) and (0, 1/2, 1/2) from (1/4, 1/2, 1/4)
+    assert found.estimate.epistemic == 0.25 <= found.epistemic[1]
 
 
 def test_one_agent_disagrees_with_nobody():
@@ -172,6 +216,12 @@ def test_equal_log_probabilities_are_frequencies():
     assert coe_interval(LABELS, AGENTS, log_probs=logs) == coe_interval(LABELS, AGENTS)
 
 
+def test_log_probabilities_in_single_precision_are_computed_with_in_double():
+    single = np.array(LOGS, dtype=np.float32)
+    double = single.astype(np.float64)
+    assert coe_interval(LABELS, AGENTS, log_probs=single) == coe_interval(LABELS, AGENTS, log_probs=double)
+
+
 def test_improbable_responses_are_little_evidence():
     # five likely responses and fifteen of a probability of e^-20 are worth five, not twenty
     labels, agents = [0, 0, 0, 0, 1] * 4, [0] * 20
@@ -196,13 +246,113 @@ def test_the_posterior_by_the_book():
     drawn = rng.choice(grid, size=20_000, p=chances)
     rows = np.array([[rng.dirichlet(row + a) for row in counts] for a in drawn])
     low, high = np.quantile(collaborative_entropy(rows).total, [[0.22, 0.28], [0.72, 0.78]], axis=0)
-    evidence = intervals._evidence(
-        np.array([0, 0, 1, 1, 1, 1]), np.repeat([0, 1], 3), None, np.full(2, 0.5), np.full(2, 3)
-    )
+    evidence = intervals._evidence(np.array([0, 0, 1, 1, 1, 1]), np.repeat([0, 1], 3), None, np.full(2, 0.5), None)
     draw = intervals._posterior(evidence, 10_000, np.random.default_rng(1))
     own = np.quantile(intervals._split(evidence, "kl", None)(draw(10_000))[0], [0.25, 0.75])
     assert low[0] < own[0] < low[1]
     assert high[0] < own[1] < high[1]
+
+
+# two agents and three clusters: counts (0, 1, 3) and (2, 1, 1)
+FEW_LABELS, FEW_AGENTS = np.array([1, 2, 2, 2, 0, 0, 1, 2]), np.repeat([0, 1], 4)
+
+
+def test_the_evidence_by_hand():
+    evidence = intervals._evidence(FEW_LABELS, FEW_AGENTS, None, np.array([0.3, 0.7]), np.array([8.0, 8.0]))
+    # the highest counts of the clusters are 2, 1 and 3; two columns are of unseen clusters
+    assert evidence.clusters.tolist() == [1, 0, 2]
+    assert evidence.rows.tolist() == [[0.25, 0.0, 0.75, 0.0, 0.0], [0.25, 0.5, 0.25, 0.0, 0.0]]
+    assert (evidence.effective.tolist(), evidence.weights.tolist()) == ([4.0, 4.0], [0.3, 0.7])
+    assert evidence.table.owners.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert evidence.table.labels.tolist() == [0, 2, 2, 2, 0, 1, 1, 2]
+    assert evidence.table.scores.tolist() == [0.0] * 8
+    # the agent with more on its first cluster comes second, and takes its weight along
+    moved = intervals._evidence(FEW_LABELS, 1 - FEW_AGENTS, None, np.array([0.7, 0.3]), np.array([6.0, 8.0]))
+    assert moved.rows.tolist() == evidence.rows.tolist()
+    assert (moved.weights.tolist(), moved.doubled.tolist()) == ([0.3, 0.7], [8.0, 6.0])
+
+
+def test_the_evidence_of_weighed_responses_by_hand():
+    labels, agents = np.array([0, 1, 1, 0, 1]), np.array([0, 0, 0, 0, 1])
+    logs = np.array([-2.0, -1.0, -1.0 - math.log(2), -math.inf, -700.0])
+    evidence = intervals._evidence(labels, agents, logs, np.full(2, 0.5), None)
+    # relative to the agent's highest: 1/e, 1 and 1/2; what weighs nothing is left out
+    total = 1 / math.e + 1.5
+    assert evidence.rows == pytest.approx(np.array([[0.0, 1.0, 0.0, 0.0], [1 / math.e / total, 1.5 / total, 0.0, 0.0]]))
+    assert evidence.effective == pytest.approx([1.0, total**2 / (math.exp(-2) + 1.25)])
+    assert evidence.table.owners.tolist() == [0, 1, 1, 1]
+    assert evidence.table.labels.tolist() == [1, 0, 1, 1]
+    assert evidence.table.scores == pytest.approx([0.0, -1.0, -math.log(2), 0.0])
+    assert evidence.doubled is None
+    table, smoothed = intervals._smooth(evidence)
+    # a response weighs the mean of its cell; of (1/e, 3/4) where there is one; of the agent's where there is none
+    typical = [[1.0, 1.0, 1.0], [1 / math.e, 0.75, total / 3]]
+    masses = np.array([[1, 3, 1], [3, 5, 1]]) * typical
+    assert smoothed == pytest.approx(np.pad(masses / masses.sum(axis=1, keepdims=True), ((0, 0), (0, 1))))
+    assert table.owners.tolist() == [0] * 5 + [1] * 9
+    assert table.labels.tolist() == [0, 1, 1, 1, 2, 0, 0, 0, 1, 1, 1, 1, 1, 2]
+    each = [0.0] * 5 + [-1.0] * 3 + [-math.log(2), 0.0] * 2 + [math.log(0.75), math.log(total / 3)]
+    assert table.scores == pytest.approx(each)
+
+
+GROUND = np.array([[0.0, 0.2, 0.9], [0.2, 0.0, 0.5], [0.9, 0.5, 0.0]])
+EXTENDED = np.pad(GROUND[[1, 0, 2]][:, [1, 0, 2]], (0, 2), constant_values=0.9) * (1 - np.eye(5))
+
+
+@pytest.mark.parametrize(
+    ("n", "options", "extended"),
+    [
+        (101, {}, {}),
+        (101, {"correction": "miller-madow"}, {}),
+        (1, {"divergence": "js"}, {}),
+        (4, {"divergence": "wasserstein", "ground_metric": GROUND}, {"ground_metric": EXTENDED}),
+    ],
+)
+def test_the_hull_by_the_book(monkeypatch, n, options, extended):
+    monkeypatch.setattr(intervals, "_BLOCK", 32_768)
+    weights = np.array([0.3, 0.7])
+    found = coe_interval(
+        FEW_LABELS, FEW_AGENTS, weights=weights, n_resamples=2 * n - n % 2, confidence=0.9, seed=5, **options
+    )
+    evidence = intervals._evidence(FEW_LABELS, FEW_AGENTS, None, weights, None)
+    # n_i(c) + 1/2, of 4 + (3 + 1) / 2
+    smoothed = np.array([[1.5, 0.5, 3.5, 0.5, 0.0], [1.5, 2.5, 1.5, 0.5, 0.0]]) / 6
+    generator = np.random.default_rng(5)
+    resampled = intervals._bootstrap(evidence, intervals._smooth(evidence)[0], generator)(n)
+    true = intervals._posterior(evidence, n, generator)(n)
+
+    def measured(rows, *, bias):
+        how = {name: value for name, value in options.items() if name != "correction"} | extended
+        split = np.array(collaborative_entropy(rows, weights=weights, **how))
+        # (m - 1) / (2 n) of each agent with n = 4
+        m = (rows > 0).sum(axis=1)
+        return split + (np.array([1, 1, 0]) * ((m - 1) / 8).mean() if bias and "correction" in options else 0.0)
+
+    estimate, centre = measured(evidence.rows, bias=True), measured(smoothed, bias=False)
+    assert found.estimate == pytest.approx(tuple(estimate))
+    # one more draw falls below the k-th with a probability of k / (n + 1)
+    places = np.array([0.05, 0.95]) * (n + 1) - 1
+    ends = []
+    for part, (own, middle) in enumerate(zip(estimate, centre, strict=True)):
+        own_drawn = sorted(measured(resampled[..., i], bias=True)[part] for i in range(n))
+        posterior = sorted(measured(true[..., i], bias=False)[part] for i in range(n))
+        below, above = np.interp(places, range(n), own_drawn)
+        low, high = np.interp(places, range(n), posterior)
+        ends.append((max(min(2 * own - above, low, own), 0.0), max(own + max(own, middle) - below, high, own)))
+    # U_E of certain agents on clusters of their own
+    most = collaborative_entropy(np.eye(2), weights=weights, divergence=options.get("divergence", "kl")).epistemic
+    most *= 0.9 if extended else 1.0
+    ends[2] = (ends[2][0], min(ends[2][1], most))
+    assert np.array([found.total, found.aleatoric, found.epistemic]) == pytest.approx(np.array(ends))
+
+
+def test_the_concentration_of_many_responses_underflows_nothing():
+    # each of 200 agents gave two answers: under concentration a with probability (a / (4 (4 a + 1)))^200, which is
+    # highest at a = 1, e^-600. The mean entropy of Dirichlet(2, 2, 1, 1) is psi(7) - 4/6 psi(3) - 2/6 psi(2)
+    evidence = intervals._evidence(np.tile([0, 1], 200), np.repeat(np.arange(200), 2), None, np.full(200, 0.005), None)
+    rows = intervals._posterior(evidence, 1, np.random.default_rng(0))(1)
+    expected = scipy.special.digamma(7) - 4 / 6 * scipy.special.digamma(3) - 2 / 6 * scipy.special.digamma(2)
+    assert intervals._split(evidence, "kl", None)(rows)[1] == pytest.approx([expected], abs=0.06)
 
 
 @pytest.mark.parametrize("log_probs", [None, LOGS])
@@ -230,6 +380,11 @@ def test_the_estimate_is_the_plain_one():
 def test_the_seed_decides():
     same = [coe_interval(LABELS, AGENTS, seed=s, n_resamples=50) for s in (3, 3, 4, np.random.default_rng(3))]
     assert same[0] == same[1] == same[3] != same[2]
+
+
+def test_defaults():
+    given = {"weights": [0.5, 0.5], "confidence": 0.95, "n_resamples": 1000, "seed": 0, "method": "hull"}
+    assert coe_interval(LABELS, AGENTS) == coe_interval(LABELS, AGENTS, **given)
 
 
 def test_more_confidence_is_wider():
@@ -278,6 +433,7 @@ def test_improbable_responses_make_no_nan():
     assert 0.0 == hull.total[0] < hull.total[1] < math.log(5)
     interval = coe_interval([0, 1, 2, 1], [0] * 4, log_probs=logs, n_resamples=500, method="percentile")
     assert interval.estimate.total == 0.0
+    assert coe_interval([0, 1], [0, 0], log_probs=[0.0, -math.inf]).estimate.total == 0.0
     assert interval.total[0] == 0.0
     assert interval.total[1] == pytest.approx(math.log(2), abs=0.1)
 
@@ -290,7 +446,9 @@ def test_a_ground_metric():
     low, high = coe_interval([0, 1], [0, 1], **options).epistemic
     assert low < 0.1 == pytest.approx(high)  # one half of the largest distance is all that two agents can reach
     # where all distances are 0, a new cluster is at 1
-    assert coe_interval([0, 0], [0, 1], **options | {"ground_metric": [[0.0]]}).epistemic[1] > 0.0
+    same = coe_interval([0, 0], [0, 1], **options | {"ground_metric": [[0.0]]})
+    assert same.epistemic == pytest.approx(coe_interval([0, 0], [0, 1], **options | {"ground_metric": None}).epistemic)
+    assert same.epistemic[1] > 0.0
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,32 @@ def test_genetic_moves_inside_its_trust_region():
     assert after[0].tolist() == after[1].tolist()
 
 
+def test_a_certain_row_does_not_stop_those_after_it():
+    sharper = genetic_step(np.array([[1.0, 0.0], [0.6, 0.4]]))
+    assert sharper[0].tolist() == [1.0, 0.0]
+    assert sharper[1, 0] > 0.7
+
+
+def test_the_seed_of_the_evolution_is_0_by_default():
+    row_ = np.array([[0.5, 0.3, 0.2]])
+    assert genetic_step(row_).tolist() == genetic_step(row_, seed=0).tolist() != genetic_step(row_, seed=1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("row_", "expected"),
+    [
+        ([0.7, 0.2, 0.1], 2),
+        ([0.7, 0.3, 0.0], 1),  # what has no mass does not move
+        ([0.4, 0.4 - 1e-10, 0.2], 1),  # closer than 1e-9 move together
+        ([1.0 - 3e-9, 2e-9, 1e-9], 2),  # not closer
+    ],
+)
+def test_each_probability_but_the_highest_is_a_dimension(row_, expected):
+    found = []
+    solvers.within_trust_region(np.array([row_]), lambda _, n: found.append(n) or np.zeros(n))
+    assert found == [expected]
+
+
 def test_a_step_that_would_be_less_sure_is_not_taken():
     distributions = np.array([[0.9, 0.1]])
     stepped = solvers.within_trust_region(distributions, lambda _, n: np.full(n, math.log(9.0)))
@@ -119,10 +145,12 @@ def test_an_entry_point_that_cannot_be_imported(register):
 
 
 def test_unknown_names(monkeypatch):
-    with pytest.raises(ValueError, match=r'got \'annealing\'. Choose one of "greedy", "softmax", "genetic", "bay'):
+    with pytest.raises(
+        ValueError, match=r'got \'annealing\'. Choose one of "greedy", "softmax", "genetic", "bay.*", pass a callable$'
+    ):
         solver_named("annealing")
     with pytest.raises(ValueError, match=r"got 'sofmax'\. Did you mean \"softmax\""):
         solver_named("sofmax")
     monkeypatch.setattr("coe_agents.extensions.entry_points", lambda group: [])
-    with pytest.raises(ValueError, match=r'install it with: pip install "coe-agents\[bayesian\]"'):
+    with pytest.raises(ValueError, match=r'"genetic", install it with: pip install "coe-agents\[bayesian\]"$'):
         solver_named("bayesian")

@@ -13,6 +13,7 @@ from coe_agents import ModelAgent
 from coe_agents.tinyworld import load_facts, model_folder
 from coe_agents.types import AgentRequest
 from examples.vllm_three_servers import serving
+from tests.client_table import seen
 from tests.vllm.conftest import vllm_python
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -43,3 +44,4 @@ async def test_no_question_is_lost_with_a_server_that_is_killed():
         await asyncio.gather(*map(ask, questions))
         assert servers["doomed"].process.wait(timeout=20) == -signal.SIGKILL
     assert done == [10] * 200
+    seen("vLLM", "a killed server of several with the same model", "no question is lost")

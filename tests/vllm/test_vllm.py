@@ -26,6 +26,7 @@ from coe_agents.tinyworld import MODELS, load_facts, model_folder, tinyworld_clu
 from coe_agents.types import AgentRequest
 from examples import vllm_three_servers
 from examples.vllm_three_servers import Server, configuration
+from tests.client_table import seen
 from tests.vllm.conftest import DOOMED
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -82,6 +83,7 @@ def test_all_responses_come_in_one_request_with_log_probabilities(servers, name,
     assert (sampling["logprobs_missing"], sampling["refused"], sampling["error"]) == (0, [], None)
     assert all(response["logprob"] < 0 < response["n_tokens"] for response in reply["responses"])
     assert reply["usage"]["output_tokens"] == sum(response["n_tokens"] for response in reply["responses"])
+    seen("vLLM", "ten responses of an agent", "one request, all with log-probabilities")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -133,6 +135,7 @@ def test_log_probabilities_are_those_of_transformers(servers, capsys):
         print(f"\n{len(apart)} responses: at most {max(apart):.2g} nats per token apart; {n_recut} not comparable")
     assert len(apart) >= 100
     assert max(apart) < 0.02
+    seen("vLLM", "log-probabilities against those of the model in this process", "at most 0.02 nats a token apart")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -208,14 +211,14 @@ def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(se
     """The last test of the file: the server is gone afterwards."""
     doomed = servers[DOOMED]
     slow = agent(doomed, n_samples=500, max_tokens=200, retries=0, chat_options={"extra_body": {"ignore_eos": True}})
-    seen: list[float] = []
+    running: list[float] = []
 
     def kill_when_busy() -> None:
-        while not seen and doomed.process.poll() is None:
+        while not running and doomed.process.poll() is None:
             with urlopen(doomed.url.removesuffix("/v1") + "/metrics") as reply:
                 lines = reply.read().decode().splitlines()
             busy = [float(line.split()[-1]) for line in lines if line.startswith("vllm:num_requests_running")]
-            seen.extend(number for number in busy if number > 0)
+            running.extend(number for number in busy if number > 0)
             time.sleep(0.02)
         doomed.stop(signal.SIGKILL)
 
@@ -223,7 +226,8 @@ def test_a_server_killed_in_mid_request_is_named_and_the_others_answer_stands(se
     killer.start()
     decision = decided([agent(servers["tiny-qwen2"]), agent(servers["tiny-mistral"]), slow], "async")
     killer.join()
-    assert seen, "the server was killed while it worked"
+    assert running, "the server was killed while it worked"
     assert (decision["action"], list(decision["failed_agents"])) == ("answer", [DOOMED])
     assert "AgentConnectionError" in decision["failed_agents"][DOOMED]
     assert "Check that a server listens" in decision["failed_agents"][DOOMED]
+    seen("vLLM", "a server that is killed in the middle of a question", "its agent is named, the others decide")

@@ -2,18 +2,20 @@
 
 import math
 import threading
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents._requests.endpoints import Answered
+from coe_agents.agents._requests.steps import Steps, Together
 from coe_agents.errors import CoEError
+from coe_agents.types import AgentRequest
 
 _CALL_ONLY = {"ChatHuggingFace": ("logprobs", "seed")}
 """Options that a class takes as a field and does not send; it sends them when given with the call."""
-_REFUSABLE = ("stream", "logprobs", "n", "seed", "temperature")
+_REFUSABLE = ("stream", "logprobs", "n", "seed", "temperature", "timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,6 @@ class ModelCall:
         settings: Fields of the model that are other than it was set up with.
         options: What only a call can set.
         timeout: The most seconds that the call can be given; None if the client takes no such option.
-        n: How many responses are asked for.
         offset: Which of the agent's responses the first is.
         refusable: The options that the model may refuse, and that can then be omitted.
     """
@@ -75,9 +76,7 @@ class Ladder:
     def __init__(self, model: BaseChatModel) -> None:
         self._model = model
         self._fields = type(model).model_fields
-        self._by_call = next(
-            (_CALL_ONLY[kind.__name__] for kind in type(model).__mro__ if kind.__name__ in _CALL_ONLY), ()
-        )
+        self._by_call = [name for kind in type(model).__mro__ for name in _CALL_ONLY.get(kind.__name__, ())]
         self._unset = dict[str, Any]()
         self.takes_several = "n" in self._fields
         self.is_proven = False
@@ -85,17 +84,17 @@ class Ladder:
         self.refused: list[str] = []
 
     def calls(
-        self, missing: int, offset: int, seed_of: Callable[[int], int | None], temperature: float | None = None
+        self, missing: int, offset: int, seed_of: Callable[[int], int | None], temperature: float, needed: str = ""
     ) -> list[ModelCall]:
         """Returns the requests to send at once for `missing` responses; only one until the first is answered."""
         if self.takes_several:
-            return [self._call(missing, offset, seed_of(offset), temperature)]
+            return [self._call(missing, offset, seed_of(offset), temperature, needed)]
         places = range(offset, offset + (missing if self.is_proven else 1))
-        return [self._call(1, place, seed_of(place), temperature) for place in places]
+        return [self._call(1, place, seed_of(place), temperature, needed) for place in places]
 
-    def _call(self, n: int, offset: int, seed: int | None, temperature: float | None) -> ModelCall:
+    def _call(self, n: int, offset: int, seed: int | None, temperature: float, needed: str) -> ModelCall:
         settings, options = dict(self._unset), dict[str, Any]()
-        if temperature is not None and "temperature" in self._fields and "temperature" not in self.refused:
+        if "temperature" in self._fields and "temperature" not in self.refused:
             settings["temperature"] = temperature
         if self.takes_several:
             options["n"] = n
@@ -104,15 +103,13 @@ class Ladder:
         if "logprobs" in self._by_call and "logprobs" not in self.refused:
             options["logprobs"] = True
         if seed is not None and "seed" in self._fields and "seed" not in self.refused:
-            if "seed" in self._by_call:
-                options["seed"] = seed
-            else:  # a setting of the model's own, since not every client takes a seed by the call
-                settings["seed"] = seed
-        effective = {name: settings.get(name, getattr(self._model, name, None)) for name in _REFUSABLE}
-        used = [name for name in _REFUSABLE if name in options or effective[name] is not None]
-        refusable = tuple(name for name in used if name not in self.refused)
+            # a setting of the model's own, unless it has to be given by the call: not every client takes it so
+            (options if "seed" in self._by_call else settings)["seed"] = seed
         timeout = None if "timeout" in self.refused else _longest_timeout(self._model)
-        refusable = refusable if timeout is None else (*refusable, "timeout")
+        own = {name: getattr(self._model, name, None) for name in _REFUSABLE}
+        given = {**own, **settings, **options, "timeout": timeout}
+        omissible = (name for name in _REFUSABLE if name not in self.refused and name != needed)
+        refusable = tuple(name for name in omissible if given[name] is not None)
         return ModelCall(settings, options, timeout, n, offset, refusable)
 
     def refuse(self, option: str) -> None:
@@ -140,30 +137,21 @@ def _longest_timeout(model: BaseChatModel) -> float | None:
 
 def draw(
     ladder: Ladder,
-    n_samples: int,
+    request: AgentRequest,
     seed_of: Callable[[int], int | None],
-    temperature: float | None = None,
-    needed: str = "",
-) -> Generator[list[ModelCall], list[Answered | CoEError], Drawn]:
-    """Yields requests to be sent at once and is sent their outcomes, until all responses are there or one failed.
+    ask: Callable[[ModelCall], Steps[Answered | CoEError]],
+    needed: str,
+) -> Steps[Drawn]:
+    """Sends requests, until all responses are there or one failed.
 
     A single response to a request for several is not used: it may be all of them run together, as a client that streams
-    would have it.
-
-    Args:
-        ladder: What is known of the model.
-        n_samples: How many responses to draw.
-        seed_of: The seed of the agent's response of a number; a request for several takes that of its first.
-        temperature: Where it differs from that of the model.
-        needed: An option without which the responses are of no use: if it is refused, the request fails.
+    would have it. `seed_of` gives the seed of the agent's response of a number. Without the option `needed` responses
+    are of no use: if the model refuses it, the request fails.
     """
     drawn, offset = Drawn(), 0
-    while drawn.failure is None and (missing := n_samples - drawn.n_received) > 0:
-        calls = [
-            replace(call, refusable=tuple(option for option in call.refusable if option != needed))
-            for call in ladder.calls(missing, offset, seed_of, temperature)
-        ]
-        outcomes = yield calls
+    while drawn.failure is None and (missing := request["n_samples"] - drawn.n_received) > 0:
+        calls = ladder.calls(missing, offset, seed_of, request["temperature"], needed)
+        outcomes = yield Together([ask(call) for call in calls])
         for call, outcome in zip(calls, outcomes, strict=False):  # after a failure the rest may not have been sent
             if isinstance(outcome, CoEError):
                 option = getattr(outcome, "option", None)

@@ -1,5 +1,6 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -10,13 +11,7 @@ _ADDRESSES = ("openai_api_base", "azure_endpoint", "anthropic_api_url", "base_ur
 
 
 def check_models(models: Sequence[object], model_options: Mapping[str, Any]) -> None:
-    """Refuses what cannot be sampled, or is not one model on several servers.
-
-    Raises:
-        TypeError: If one is neither a chat model nor a string, or they are of several classes.
-        ValueError: If there is no model, if they are different models, if one is a pipeline of langchain-huggingface,
-            or if `model_options` go with a model object.
-    """
+    """Refuses what cannot be sampled, or is not one model on several servers, by a TypeError or ValueError."""
     if not models:
         raise ValueError('"model" in ModelAgent must be a chat model or several servers of one; got none. Pass one')
     for model in models:
@@ -26,30 +21,21 @@ def check_models(models: Sequence[object], model_options: Mapping[str, Any]) -> 
             'the servers of one "model" in ModelAgent must be chat models of one class; '
             f"got {', '.join(type(model).__name__ for model in models)}. Create an agent for each model"
         )
-    if len(names := {_name_of(model) for model in models}) > 1:
+    names = {getattr(model, "model_name", None) or getattr(model, "model", None) for model in models}
+    if len(names) > 1:
         raise ValueError(
             'the servers of one "model" in ModelAgent must have the same model; '
             f"got {', '.join(sorted(map(str, names)))}. Create an agent for each"
         )
-    addresses = [address_of(model) for model in models if isinstance(model, BaseChatModel)]
-    twice = [address for place, address in enumerate(addresses) if address and address in addresses[:place]]
-    if twice:
-        raise ValueError(
-            f'each server of one "model" in ModelAgent must be named once; got {twice[0]} twice. Remove one'
-        )
-
-
-def _name_of(model: object) -> object:
-    return getattr(model, "model_name", None) or getattr(model, "model", None)
+    addresses = Counter(address_of(model) for model in models if isinstance(model, BaseChatModel))
+    for address, count in addresses.items():
+        if address and count > 1:
+            must = 'each server of one "model" in ModelAgent must be named once'
+            raise ValueError(f"{must}; got {address} twice. Remove one")
 
 
 def check_model(model: object, model_options: Mapping[str, Any]) -> None:
-    """Refuses what cannot be sampled.
-
-    Raises:
-        TypeError: If `model` is neither a chat model nor a string.
-        ValueError: If it is a pipeline of langchain-huggingface, or `model_options` go with a model object.
-    """
+    """Refuses what cannot be sampled, by a TypeError or ValueError."""
     if not isinstance(model, BaseChatModel | str):
         raise TypeError(
             f'"model" in ModelAgent must be a chat model or "provider:model"; got {type(model).__name__}. '
@@ -132,11 +118,8 @@ def without_retries(model: BaseChatModel) -> BaseChatModel:
 
 def address_of(model: BaseChatModel) -> str:
     """Returns the address of the model's server, without user and password; "" where it has none."""
-    wrapped = getattr(model, "llm", None)
-    places = [getattr(model, name, None) for name in _ADDRESSES] + [
-        getattr(getattr(model, "root_client", None), "base_url", None),
-        *(getattr(wrapped, name, None) for name in _ADDRESSES),
-    ]
-    address = next((str(place) for place in places if place), "")
-    parts = urlsplit(address)
+    given = [getattr(model, name, None) for name in _ADDRESSES]
+    given.append(getattr(getattr(model, "root_client", None), "base_url", None))
+    given += [getattr(getattr(model, "llm", None), name, None) for name in _ADDRESSES]
+    parts = urlsplit(next((str(address) for address in given if address), ""))
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))

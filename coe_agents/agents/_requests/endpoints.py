@@ -1,19 +1,18 @@
 """Owns the servers of a model: which is asked, how many requests it gets, and when it is not used for a while."""
 
-import asyncio
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import LLMResult
 
 from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.steps import Steps, Wait
 from coe_agents.errors import AgentTimeoutError, CoEError
 
 _FIRST, _LONGEST = 1.0, 60.0
@@ -89,41 +88,26 @@ class Places:
         return self._n_taken + len(self._waiting)
 
     def queue(self) -> Future[None]:
-        """Returns a turn, for `take` or `atake`."""
+        """Returns a turn, to wait for and to leave in the end."""
         turn: Future[None] = Future()
         with self._lock:
             self._waiting.append(turn)
             self._admit()
         return turn
 
-    @contextmanager
-    def take(self, seconds: float | None, turn: Future[None] | None = None) -> Iterator[None]:
-        """Takes a place for as long as the context lasts; raises `AgentTimeoutError` if none is free in time."""
-        turn = turn or self.queue()
+    def wait(self, turn: Future[None], seconds: float | None) -> Steps[None]:
+        """Waits for a turn to come; raises `AgentTimeoutError` if it does not come in time."""
         try:
-            try:
-                turn.result(seconds)
-            except TimeoutError as error:
-                raise self._timeout_error(seconds) from error
-            yield
-        finally:
-            self._leave(turn)
+            yield Wait(turn, seconds)
+        except TimeoutError as error:
+            raise AgentTimeoutError(
+                f"none of the {self.size} places at the endpoint was free within {seconds:g} s",
+                hint="Raise `timeout` or `max_concurrency`, or ask fewer questions at a time",
+                retryable=False,
+            ) from error
 
-    @asynccontextmanager
-    async def atake(self, seconds: float | None, turn: Future[None] | None = None) -> AsyncIterator[None]:
-        """Takes a place for as long as the context lasts; see `take`."""
-        turn = turn or self.queue()
-        try:
-            try:
-                async with asyncio.timeout(seconds):
-                    await asyncio.wrap_future(turn)
-            except TimeoutError as error:
-                raise self._timeout_error(seconds) from error
-            yield
-        finally:
-            self._leave(turn)
-
-    def _leave(self, turn: Future[None]) -> None:
+    def leave(self, turn: Future[None]) -> None:
+        """Gives the place back, or the place in the queue."""
         if turn.cancel():  # it was still waiting
             return
         with self._lock:
@@ -137,30 +121,20 @@ class Places:
                 self._n_taken += 1
                 turn.set_result(None)
 
-    def _timeout_error(self, seconds: float | None) -> AgentTimeoutError:
-        return AgentTimeoutError(
-            f"none of the {self.size} places at the endpoint was free within {seconds:g} s",
-            hint="Raise `timeout` or `max_concurrency`, or ask fewer questions at a time",
-            retryable=False,
-        )
-
 
 _PLACES: weakref.WeakValueDictionary[Hashable, Places] = weakref.WeakValueDictionary()
 
 
-def places_at(endpoint: Hashable, size: int) -> Places:
-    """Returns the endpoint's places, one object for all callers; the smallest `size` asked for counts."""
+def places_of(model: object, address: str, size: int | None = None) -> Places:
+    """Returns the places at a model's address, or without one at the model object; the same ones for all callers.
+
+    The smallest `size` asked for counts; unless given, it is 16 at an address, and 64 at an object.
+    """
+    size = size or (16 if address else 64)
     with _LOCK:
-        places = _PLACES.get(endpoint)
-        if places is None:
-            places = _PLACES[endpoint] = Places(size)
+        places = _PLACES.setdefault(address or id(model), Places(size))
         places.size = min(places.size, size)
         return places
-
-
-def places_of(model: object, address: str, size: int | None = None) -> Places:
-    """Returns the places at the address of a model, 16 unless given; without an address the model object's own, 64."""
-    return places_at(address or id(model), size or (16 if address else 64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,7 +143,7 @@ class Replica:
 
     Attributes:
         model: Its client, set up for sampling.
-        address: For errors; "" for a model in this process.
+        address: "" for a model in this process.
         places: At the endpoint, with its `Outage`.
         identity: The same for all replicas of the process that are the same model at the same server.
     """
@@ -213,6 +187,10 @@ class Visit:
         """Notes that the server can be reached."""
         self.replica.places.outage.note_answer(self.n_failures)
 
+    def leave(self) -> None:
+        """Ends the visit."""
+        self.replica.places.leave(self.turn)
+
 
 class Replicas:
     """The servers of one model, at least one; a single one is asked even after failures."""
@@ -221,39 +199,23 @@ class Replicas:
         self.all = tuple(replicas)
         self._next = 0
 
-    @contextmanager
-    def take(self, deadline: Deadline, failed: Collection[Replica]) -> Iterator[Visit]:
-        """Takes a place at a server for as long as the context lasts.
-
-        Args:
-            deadline: Until when to wait for a place.
-            failed: Those that have failed this request; others are preferred.
+    def take(self, deadline: Deadline, failed: Collection[Replica]) -> Steps[Visit]:
+        """Returns a visit at a server, to be left in the end, preferring servers that have not `failed` before.
 
         Raises:
-            AgentTimeoutError: If none is free in time.
+            AgentTimeoutError: If no place is free in time.
         """
         while True:
             seconds = deadline.seconds_left()
             visit = self._choose(failed)
-            with visit.replica.places.take(seconds, visit.turn):
-                if not (visit.is_outdated and self._is_any_in_service()):
-                    yield visit
-                    return
-
-    @asynccontextmanager
-    async def atake(self, deadline: Deadline, failed: Collection[Replica]) -> AsyncIterator[Visit]:
-        """Takes a place at a server for as long as the context lasts; see `take`."""
-        while True:
-            seconds = deadline.seconds_left()
-            visit = self._choose(failed)
-            async with visit.replica.places.atake(seconds, visit.turn):
-                if not (visit.is_outdated and self._is_any_in_service()):
-                    yield visit
-                    return
-
-    def of(self, model: BaseChatModel) -> Replica:
-        """Returns the replica that has this model."""
-        return next(replica for replica in self.all if replica.model is model)
+            try:
+                yield from visit.replica.places.wait(visit.turn, seconds)
+            except BaseException:  # where the generator is closed, too
+                visit.leave()
+                raise
+            if not (visit.is_outdated and self._is_any_in_service()):
+                return visit
+            visit.leave()
 
     def is_another_ready(self, failed: Replica) -> bool:
         """Returns whether a server that was just set aside need not be waited for."""

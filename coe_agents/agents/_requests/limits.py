@@ -15,29 +15,21 @@ _T = TypeVar("_T")
 
 
 def check_limits(
-    owner: str, *, timeout: float | None, request_timeout: float | None, retries: int, max_concurrency: int | None
+    owner: str, timeout: float | None, request_timeout: float | None, retries: int, max_concurrency: int | None
 ) -> None:
-    """Refuses limits that cannot work; `owner` is whose they are, for the error.
-
-    Raises:
-        TypeError: If one is not a number.
-        ValueError: If a time is not above 0 seconds, `retries` is below 0, or `max_concurrency` below 1.
-    """
-    check_number(retries, where=f'"retries" of {owner}')
-    for option, value in (
-        ("timeout", timeout),
-        ("request_timeout", request_timeout),
-        ("max_concurrency", max_concurrency),
-    ):
-        if value is not None:
-            check_number(value, where=f'"{option}" of {owner}')
+    """Refuses limits that cannot work, by a TypeError or ValueError; `owner` is whose they are."""
     for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
-        if seconds is not None and not 0 < seconds < math.inf:
-            raise ValueError(f'"{option}" must be above 0 seconds in {owner}; got {seconds!r}. None is no limit')
-    if not retries >= 0:
-        raise ValueError(f'"retries" must be at least 0 in {owner}; got {retries!r}. 0 never asks again')
-    if max_concurrency is not None and not max_concurrency >= 1:
-        raise ValueError(f'"max_concurrency" must be at least 1 in {owner}; got {max_concurrency!r}. 1 asks one by one')
+        if seconds is not None:
+            check_number(seconds, where=f'"{option}" of {owner}')
+            if not 0 < seconds < math.inf:
+                raise ValueError(f'"{option}" must be above 0 seconds in {owner}; got {seconds!r}. None is no limit')
+    for option, count, least, remedy in (
+        ("retries", retries, 0, "0 never asks again"),
+        ("max_concurrency", 1 if max_concurrency is None else max_concurrency, 1, "1 asks one by one"),
+    ):
+        check_number(count, where=f'"{option}" of {owner}')
+        if not count >= least:
+            raise ValueError(f'"{option}" must be at least {least} in {owner}; got {count!r}. {remedy}')
 
 
 class Deadline:

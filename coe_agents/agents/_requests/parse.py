@@ -8,44 +8,37 @@ from typing import Any
 from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
-from coe_agents.types import AgentReply, Response, Rung, Sampling, Usage, create_response
+from coe_agents.clustering import answer_kind
+from coe_agents.types import AgentReply, AgentRequest, Response, Rung, Sampling, Usage, create_response
 
 FEWEST = 3
 """How many equal responses are a reason to look closer."""
+_REFUSED = "I can't answer this."
+"""The answer of a refusal whose own words would not be recognised as one."""
 _ROUNDING = 1e-3
 """How far above 0 a log-probability may be by rounding."""
 
 
-def to_reply(
-    drawn: Drawn,
-    ladder: Ladder,
-    *,
-    agent: str,
-    round: int,
-    first_index: int,
-    n_samples: int,
-    temperature: float,
-    max_chars: int,
-    marks_truncated: bool = False,
-) -> AgentReply:
-    """Returns an agent's reply: the responses, their cost, and how they were sampled.
-
-    With `marks_truncated`, a reply that the model did not finish is marked at its end, so that it does not pass
-    for a whole one.
-    """
-    generations = [generation for one in drawn.results for generation in one.result.generations[0]][:n_samples]
+def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str, max_chars: int) -> AgentReply:
+    """Returns an agent's reply: the responses, their cost, and how they were sampled."""
+    most = request["n_samples"]
+    generations = [generation for one in drawn.results for generation in one.result.generations[0]][:most]
+    refusals = [text for one in drawn.results for text in _refusals(one.result.generations[0])][:most]
     responses = [
-        _response(generation, agent, round, index, max_chars, marks_truncated=marks_truncated)
-        for index, generation in enumerate(generations, start=first_index)
+        _response(generation, agent, request, index, max_chars=max_chars, refused=refused)
+        for index, (generation, refused) in enumerate(
+            zip(generations, refusals, strict=True), start=request.get("first_index", 0)
+        )
     ]
     answered = [*drawn.results, *drawn.unused]
-    usages = [usage_of(one.result) for one in answered]
     known = [response["logprob"] is not None for response in responses]
-    identical = temperature > 0 and len(responses) >= FEWEST and _are_identical(responses)
+    distinct = {(response["text"], response["logprob"]) for response in responses}
+    identical = request["temperature"] > 0 and len(responses) >= FEWEST and len(distinct) == 1
+    logprob = responses[0]["logprob"] if identical and request["temperature"] >= 1 else None
     sampling = Sampling(
-        round=round,
+        round=request["round"],
         rung=_rung(several=ladder.takes_several, logprobs=any(known)),
-        n_requested=n_samples,
+        n_requested=most,
         n_received=len(responses),
         n_requests=len(answered),
         n_empty=sum(not response["text"].strip() for response in responses),
@@ -53,28 +46,46 @@ def to_reply(
         n_cut=sum(len(text_of(generation)) > max_chars for generation in generations),
         logprobs_missing=known.count(False),
         identical=identical,
-        identical_chance=_chance(responses) if identical and temperature >= 1 else None,
+        identical_chance=None if logprob is None else math.exp(logprob * (len(responses) - 1)),
         refused=list(ladder.refused),
         ignores_temperature=None,
         probe=None,
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
-    cost = Usage(
-        input_tokens=sum(usage["input_tokens"] for usage in usages),
-        output_tokens=sum(usage["output_tokens"] for usage in usages),
-    )
-    return AgentReply(responses=responses, usage=cost, sampling=sampling)
+    return AgentReply(responses=responses, usage=total([usage_of(one.result) for one in answered]), sampling=sampling)
 
 
 def _response(
-    generation: Generation, agent: str, round: int, index: int, max_chars: int, *, marks_truncated: bool
+    generation: Generation, agent: str, request: AgentRequest, index: int, *, max_chars: int, refused: str
 ) -> Response:
+    if refused:
+        # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
+        text, answer = (refused, None) if answer_kind(refused) == "refusal" else (f"{_REFUSED} {refused}", _REFUSED)
+        return create_response(agent, _shorten(text, max_chars), round=request["round"], index=index, answer=answer)
     text = _shorten(text_of(generation), max_chars)
-    if marks_truncated and _is_truncated(generation):
+    if "choices" in request and _is_truncated(generation):  # it must not pass for a whole choice
         text += "… [cut off by the model's limit]"
     logprob, n_tokens = _log_probability(generation)
-    return create_response(agent, text, round=round, index=index, logprob=logprob, n_tokens=n_tokens)
+    return create_response(agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=n_tokens)
+
+
+def _refusals(generations: Sequence[Generation]) -> list[str]:
+    """Returns for each generation without text how the provider says that the model refuses; "" for any other.
+
+    Of several choices, LangChain keeps the refusal of the first one only: it is that of those without text, too.
+    """
+    first = _refusal(generations[0]) if generations else ""
+    return ["" if text_of(one).strip() else _refusal(one) or first for one in generations]
+
+
+def _refusal(generation: Generation) -> str:
+    if not isinstance(generation, ChatGeneration):
+        return ""
+    said = generation.message.additional_kwargs.get("refusal")
+    if not said and isinstance(content := generation.message.content, list):  # of OpenAI's Responses API
+        said = next((part.get("refusal") for part in content if isinstance(part, Mapping) and part.get("refusal")), "")
+    return said.strip() if isinstance(said, str) else ""
 
 
 def _rung(*, several: bool, logprobs: bool) -> Rung:
@@ -90,9 +101,13 @@ def text_of(generation: Generation) -> str:
 
 def whole_text(reply: AgentReply) -> str | None:
     """Returns the one response of a reply; None where it was cut off."""
+    return None if is_cut(reply) else reply["responses"][0]["text"]
+
+
+def is_cut(reply: AgentReply) -> bool:
+    """Returns whether a response of the reply was cut off, as far as is known."""
     sampling = reply.get("sampling")
-    is_cut = sampling is not None and (sampling["n_truncated"] or sampling["n_cut"])
-    return None if is_cut else reply["responses"][0]["text"]
+    return sampling is not None and sampling["n_truncated"] + sampling["n_cut"] > 0
 
 
 def _shorten(text: str, max_chars: int) -> str:
@@ -112,25 +127,18 @@ def _is_truncated(generation: Generation) -> bool:
 
 def _log_probability(generation: Generation) -> tuple[float | None, int | None]:
     """Returns the sum of the tokens' log-probabilities and their number; None where one is missing or invalid."""
-    given = (generation.generation_info or {}).get("logprobs")
-    content = given.get("content") if isinstance(given, Mapping) else None
-    values = [token.get("logprob") for token in content or ()]
-    if not values or not all(_is_log_probability(value) for value in values):
+    values: list[Any] = [token.get("logprob") for token in tokens_of(generation)]
+    are_numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+    if not values or not are_numbers or max(values) > _ROUNDING:
         return None, None
     return min(math.fsum(values), 0.0), len(values)
 
 
-def _is_log_probability(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and value <= _ROUNDING
-
-
-def _are_identical(responses: Sequence[Response]) -> bool:
-    return len({(response["text"], response["logprob"]) for response in responses}) == 1
-
-
-def _chance(responses: Sequence[Response]) -> float | None:
-    logprob = responses[0]["logprob"]
-    return None if logprob is None else math.exp(logprob * (len(responses) - 1))
+def tokens_of(generation: Generation) -> Sequence[Mapping[str, Any]]:
+    """Returns what is known of the tokens, in the shape that `ChatOpenAI` gives it; nothing where it is not there."""
+    given = (generation.generation_info or {}).get("logprobs")
+    content = given.get("content") if isinstance(given, Mapping) else None
+    return content or ()
 
 
 def usage_of(result: LLMResult) -> Usage:
@@ -141,3 +149,11 @@ def usage_of(result: LLMResult) -> Usage:
     first = result.generations[0][0]
     usage = getattr(getattr(first, "message", None), "usage_metadata", None) or {}
     return Usage(input_tokens=usage.get("input_tokens", 0), output_tokens=usage.get("output_tokens", 0))
+
+
+def total(usages: Sequence[Usage]) -> Usage:
+    """Returns the tokens of several requests together."""
+    return Usage(
+        input_tokens=sum(usage["input_tokens"] for usage in usages),
+        output_tokens=sum(usage["output_tokens"] for usage in usages),
+    )

@@ -4,20 +4,19 @@ Retries are here and nowhere else, since only here the deadline, the wait that t
 other requests are known. A client's own retries are turned off where possible.
 """
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
-from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
+from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from coe_agents.agents._requests.capabilities import ModelCall
 from coe_agents.agents._requests.endpoints import Answered, Replica, Replicas, Visit
-from coe_agents.agents._requests.limits import Deadline, call_within
+from coe_agents.agents._requests.limits import Deadline
+from coe_agents.agents._requests.steps import Call, Pause, Steps
 from coe_agents.agents.error_mapping import is_outage, status_of, to_agent_error
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError, is_control_flow
 from coe_agents.redaction import prints_secret
@@ -32,8 +31,6 @@ class Asker:
     """Asks one model.
 
     Attributes:
-        name: The agent's, for errors.
-        replicas: Its servers, or the model itself.
         retries: How often a request that failed is sent again, to whichever server.
         request_timeout: Seconds for one attempt; None leaves it to the deadline.
         secrets: What is redacted in errors.
@@ -47,105 +44,70 @@ class Asker:
 
     def ask(
         self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
-    ) -> Answered | CoEError:
-        """Returns the model's reply, or what went wrong.
+    ) -> Steps[Answered | CoEError]:
+        """Returns the model's reply, or what went wrong; `observed` are callbacks, tags and metadata."""
 
-        Args:
-            call: The request.
-            messages: The conversation.
-            observed: Callbacks, tags and metadata.
-            deadline: Of the agent, all attempts and waits included.
-        """
-
-        def send(model: BaseChatModel, seconds: float | None) -> Answered:
-            arguments = {**observed, **call.arguments(seconds)}
-            result = self._check_generations(call.on(model).generate([messages], **arguments))
-            return Answered(result, self.replicas.of(model))
+        def send(replica: Replica, seconds: float | None) -> Steps[Answered]:
+            model, options = call.on(replica.model), {**observed, **call.arguments(seconds)}
+            result: LLMResult = yield Call(model.generate, model.agenerate, ([messages],), options, seconds)
+            if not result.generations or not result.generations[0]:
+                hint = "Call the model directly to see why"
+                raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint=hint)
+            return Answered(result, replica)
 
         try:
-            return self.try_(send, deadline, call.refusable)
+            return (yield from self.retry(send, deadline, call.refusable))
         except CoEError as error:
             return error
 
-    async def aask(
-        self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
-    ) -> Answered | CoEError:
-        """Returns the model's reply, or what went wrong; see `ask`."""
-
-        async def send(model: BaseChatModel, seconds: float | None) -> Answered:
-            arguments = {**observed, **call.arguments(seconds)}
-            result = self._check_generations(await call.on(model).agenerate([messages], **arguments))
-            return Answered(result, self.replicas.of(model))
-
-        try:
-            return await self.atry(send, deadline, call.refusable)
-        except CoEError as error:
-            return error
-
-    def try_(
-        self, send: Callable[[BaseChatModel, float | None], _T], deadline: Deadline, options: Collection[str] = ()
-    ) -> _T:
-        """Calls `send` with a server's model and the seconds that an attempt has; repeats it after a transient failure.
+    def retry(
+        self, send: Callable[[Replica, float | None], Steps[_T]], deadline: Deadline, options: Collection[str] = ()
+    ) -> Steps[_T]:
+        """Runs `send` with a server and the seconds that an attempt has; repeats it after a transient failure.
 
         Raises:
             CoEError: What went wrong in the end.
         """
-        failed = list[Replica]()
-
-        def attempt() -> _T:
-            with self.replicas.take(deadline, failed) as visit:
-                seconds = deadline.seconds_left(self.request_timeout)
-                try:
-                    result = call_within(seconds, lambda: send(visit.replica.model, seconds))
-                except Exception as error:
-                    failed.append(visit.replica)
-                    self._fail(error, visit, options)
-                    raise
-                visit.note_answer()
-                return result
-
+        failed, pauses = list[Replica](), list[float]()
         try:
-            result: _T = Retrying(**self._rules(deadline, failed))(attempt)
+            for attempt in Retrying(**self._rules(deadline, failed), sleep=pauses.append, reraise=True):
+                if pauses:
+                    yield Pause(pauses.pop())
+                with attempt:
+                    result = yield from self._visit(send, deadline, failed, options)
         except CoEError as error:
             error.retryable = False  # the retries are used up
             raise
         return result
 
-    async def atry(
+    def _visit(
         self,
-        send: Callable[[BaseChatModel, float | None], Awaitable[_T]],
+        send: Callable[[Replica, float | None], Steps[_T]],
         deadline: Deadline,
-        options: Collection[str] = (),
-    ) -> _T:
-        """Calls `send`; see `try_`."""
-        failed = list[Replica]()
-
-        async def attempt() -> _T:
-            async with self.replicas.atake(deadline, failed) as visit:
-                seconds = deadline.seconds_left(self.request_timeout)
-                try:
-                    async with asyncio.timeout(seconds):
-                        result = await send(visit.replica.model, seconds)
-                except Exception as error:
-                    failed.append(visit.replica)
-                    self._fail(error, visit, options)
-                    raise
-                visit.note_answer()
-                return result
-
+        failed: list[Replica],
+        options: Collection[str],
+    ) -> Steps[_T]:
+        visit = yield from self.replicas.take(deadline, failed)
         try:
-            result: _T = await AsyncRetrying(**self._rules(deadline, failed))(attempt)
-        except CoEError as error:
-            error.retryable = False  # the retries are used up
-            raise
-        return result
+            seconds = deadline.seconds_left(self.request_timeout)
+            try:
+                result = yield from send(visit.replica, seconds)
+            except Exception as error:
+                failed.append(visit.replica)
+                self._fail(error, visit, options)
+                raise
+            visit.note_answer()
+            return result
+        finally:
+            visit.leave()
 
     def _rules(self, deadline: Deadline, failed: Sequence[Replica]) -> dict[str, Any]:
         def wait(state: RetryCallState) -> float:
             if self.replicas.is_another_ready(failed[-1]):
                 return 0.0
             longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
-            return max(random.uniform(longest / 2, longest), getattr(_error(state), "retry_after", None) or 0.0)
+            error = state.outcome.exception() if state.outcome is not None else None
+            return max(random.uniform(longest / 2, longest), getattr(error, "retry_after", None) or 0.0)
 
         def stop(state: RetryCallState) -> bool:
             if state.attempt_number > self.retries:
@@ -156,14 +118,8 @@ class Asker:
                 return True
             return left is not None and state.upcoming_sleep >= left
 
-        return {"wait": wait, "stop": stop, "retry": retry_if_exception(_may_retry), "reraise": True}
-
-    def _check_generations(self, result: LLMResult) -> LLMResult:
-        if not result.generations or not result.generations[0]:
-            raise InvalidReplyError(
-                f'the model of "{self.name}" gave no response', hint="Call the model directly to see why"
-            )
-        return result
+        retry = retry_if_exception(lambda error: isinstance(error, CoEError) and error.retryable)
+        return {"wait": wait, "stop": stop, "retry": retry}
 
     def _fail(self, error: Exception, visit: Visit, options: Collection[str]) -> None:
         """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""
@@ -179,14 +135,6 @@ class Asker:
             raise found
         # a traceback prints the cause, too, so it must hold no secret either
         raise found from (None if prints_secret(error, self.secrets) else error)
-
-
-def _may_retry(error: BaseException) -> bool:
-    return isinstance(error, CoEError) and error.retryable
-
-
-def _error(state: RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome is not None else None
 
 
 def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """Owns graded verdicts: a chat model's probability of each choice, read in one request in place of samples."""
 
 import math
-from collections.abc import Sequence
 
 from coe_agents.agents.choice.probability import ChoiceMethod, ChoiceProbabilities
-from coe_agents.types import AgentReply, Sampling, Usage, create_response
+from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, create_response
 
 OTHER_REPLY = "(another reply)"
 """The text of the response that stands for all replies that are not one of the choices."""
@@ -14,23 +13,17 @@ METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
 """Not the likeliest first tokens of a free reply, which may continue: "Approve would be unsafe"."""
 
 
-def is_gradable(choices: Sequence[str]) -> bool:
-    """Returns whether no choice begins another, so that a first token distinguishes them."""
-    folded = [choice.strip().casefold() for choice in choices]
-    return not any(a.startswith(b) for i, a in enumerate(folded) for j, b in enumerate(folded) if i != j)
-
-
-def to_graded_reply(found: ChoiceProbabilities, *, agent: str, round: int, first_index: int) -> AgentReply:
+def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent: str) -> AgentReply:
     """Returns the probabilities of choices as responses: one for each choice, of one token, and one for the rest."""
     mass = 1.0 if found.mass is None else found.mass
     shares = {choice: p * mass for choice, p in found.probabilities.items()} | {OTHER_REPLY: 1.0 - mass}
     rows = [(text, math.log(share)) for text, share in shares.items() if share > 0]
     responses = [
-        create_response(agent, text, round=round, index=index, logprob=logprob, n_tokens=1)
-        for index, (text, logprob) in enumerate(rows, start=first_index)
+        create_response(agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=1)
+        for index, (text, logprob) in enumerate(rows, start=request.get("first_index", 0))
     ]
     sampling = Sampling(
-        round=round,
+        round=request["round"],
         rung="choice",
         n_requested=1,
         n_received=1,

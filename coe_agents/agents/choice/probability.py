@@ -1,12 +1,9 @@
-"""Owns `choice_probability`: how likely a chat model is to reply with each of a few short choices.
+"""Owns `choice_probability`: how likely a chat model is to reply with each of a few short choices."""
 
-The requests that find it out are a generator without I/O, which the sync and the async form drive.
-"""
-
-import asyncio
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
@@ -15,7 +12,7 @@ from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents.agents._requests.parse import text_of, usage_of
 from coe_agents.agents._requests.send import tracing_options
-from coe_agents.agents._requests.steps import arun_steps, run_steps
+from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.errors import AgentError, NoChoiceError
@@ -110,14 +107,7 @@ def choice_probability(
         >>> found.method, round(found.probabilities["True"], 3), found.mass
         ('sampled', 0.667, 0.75)
     """
-    conversation = _check(model, messages, choices, n_samples, methods)
-    if "exact" in methods and isinstance(model, ScoresChoices):
-        return _from_scores(model.choice_log_probabilities(conversation, choices), choices)
-    quiet, observed = _without_streaming(model), tracing_options(config)
-    return run_steps(
-        _steps(quiet, choices, n_samples, methods),
-        lambda step: quiet.generate([conversation] * step.n_prompts, **observed, **step.options),
-    )
+    return run_steps(_steps(model, messages, choices, n_samples=n_samples, methods=methods, config=config))
 
 
 async def achoice_probability(
@@ -130,20 +120,13 @@ async def achoice_probability(
     config: Mapping[str, Any] | None = None,
 ) -> ChoiceProbabilities:
     """Returns how likely a model is to reply with each of a few short choices; see `choice_probability`."""
-    conversation = _check(model, messages, choices, n_samples, methods)
-    if "exact" in methods and isinstance(model, ScoresChoices):
-        return _from_scores(await asyncio.to_thread(model.choice_log_probabilities, conversation, choices), choices)
-    quiet, observed = _without_streaming(model), tracing_options(config)
-    return await arun_steps(
-        _steps(quiet, choices, n_samples, methods),
-        lambda step: quiet.agenerate([conversation] * step.n_prompts, **observed, **step.options),
-    )
+    return await arun_steps(_steps(model, messages, choices, n_samples=n_samples, methods=methods, config=config))
 
 
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
     values = [float(score) for score in scores]
     top = max(values, default=math.nan)
-    if len(values) != len(choices) or any(math.isnan(value) for value in values) or not math.isfinite(top):
+    if len(values) != len(choices) or any(map(math.isnan, values)) or not math.isfinite(top):
         raise NoChoiceError(
             f"the log-probabilities of {_list_names(choices)} must be {len(choices)} numbers, one of them finite; "
             f"got {values}",
@@ -167,13 +150,11 @@ def _check(
     folded = [choice.strip().casefold() for choice in choices]
     if len(folded) < 2 or not all(folded):
         raise ValueError(f'"choices" must hold at least two texts, none empty; got {list(choices)}. Name the others')
-    for i, one in enumerate(folded):
-        for j, other in enumerate(folded):
-            if i != j and other.startswith(one):
-                raise ValueError(
-                    f'none of "choices" may begin another, in any case; "{choices[i]}" begins "{choices[j]}". '
-                    "Reword one of them, or name them A, B, ..."
-                )
+    if ambiguous := find_ambiguous(choices):
+        raise ValueError(
+            f'none of "choices" may begin another, in any case; "{ambiguous[0]}" begins "{ambiguous[1]}". '
+            "Reword one of them, or name them A, B, ..."
+        )
     if not n_samples >= 1:
         raise ValueError(f'"n_samples" must be at least 1; got {n_samples}. 10 is the default')
     if not methods or not set(methods) <= set(CHOICE_METHODS):
@@ -181,38 +162,51 @@ def _check(
     return convert_to_messages(messages)
 
 
+def find_ambiguous(choices: Sequence[str]) -> tuple[str, str] | None:
+    """Returns a choice and another one that it begins, ignoring case; a first token does not distinguish these."""
+    pairs = permutations(choices, 2)
+    return next(((a, b) for a, b in pairs if b.strip().casefold().startswith(a.strip().casefold())), None)
+
+
 def _without_streaming(model: BaseChatModel) -> BaseChatModel:
     """Returns the model with streaming off: streamed choices of one request would be merged into one text."""
     return model.model_copy(update={"streaming": False}) if getattr(model, "streaming", False) else model
 
 
-@dataclass(frozen=True)
-class _Request:
-    """One call of the model: the conversation so many times, with these options."""
-
-    options: dict[str, Any]
-    n_prompts: int = 1
-
-
 def _steps(
-    model: BaseChatModel, choices: Sequence[str], n_samples: int, methods: Sequence[ChoiceMethod]
-) -> Generator[_Request, LLMResult, ChoiceProbabilities]:
-    """Yields the requests, is sent their results or thrown their errors, and returns the probabilities; does no I/O."""
+    model: BaseChatModel,
+    messages: Sequence[MessageLikeRepresentation],
+    choices: Sequence[str],
+    *,
+    n_samples: int,
+    methods: Sequence[ChoiceMethod],
+    config: Mapping[str, Any] | None,
+) -> Steps[ChoiceProbabilities]:
+    """Returns the probabilities; does no I/O but its steps."""
+    conversation = _check(model, messages, choices, n_samples, methods)
+    if "exact" in methods and isinstance(model, ScoresChoices):
+        return _from_scores((yield Call(model.choice_log_probabilities, None, (conversation, choices))), choices)
+    model = _without_streaming(model)
+    always = tracing_options(config) | ({"stream": False} if "streaming" in type(model).model_fields else {})
+
+    def request(options: Mapping[str, Any], n_prompts: int = 1) -> Call:
+        return Call(model.generate, model.agenerate, ([conversation] * n_prompts,), {**always, **options})
+
     fields = type(model).model_fields
     lists_tokens = "top_logprobs" in fields
     if lists_tokens and "top_logprobs" in methods:
-        found, usage = yield from _first_token(model, choices, {"max_tokens": 1})
-        if found and found.is_settled(choices):
-            return _from_first_token(found, choices, "top_logprobs", usage)
+        found = yield from _first_token(request, choices)
+        if found and found[0].is_settled(choices):
+            return _from_first_token(*found, choices, "top_logprobs")
         lists_tokens = found is not None
     if lists_tokens and "constrained" in methods and "extra_body" in fields:
         own = getattr(model, "extra_body", None) or {}
         held = {"extra_body": {**own, "structured_outputs": {"choice": list(choices)}}}
-        found, usage = yield from _first_token(model, choices, {"max_tokens": 1, **held})
-        if found and found.is_held(choices):
-            return _from_first_token(found, choices, "constrained", usage)
+        found = yield from _first_token(request, choices, held)
+        if found and found[0].is_held(choices):
+            return _from_first_token(*found, choices, "constrained")
     if "sampled" in methods:
-        return (yield from _sample(model, choices, n_samples))
+        return (yield from _sample(model, request, choices, n_samples))
     raise NoChoiceError(
         f"{type(model).__name__} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
         hint='Allow the method "sampled", or use a server that gives log-probabilities',
@@ -220,23 +214,23 @@ def _steps(
 
 
 def _first_token(
-    model: BaseChatModel, choices: Sequence[str], options: Mapping[str, Any]
-) -> Generator[_Request, LLMResult, tuple[FirstToken | None, Usage]]:
+    request: Callable[..., Call], choices: Sequence[str], held: Mapping[str, Any] | None = None
+) -> Steps[tuple[FirstToken, Usage] | None]:
+    """Returns what the first tokens say, and the tokens that it cost; None where they are not listed."""
     try:
-        result = yield _Request({**_plain(model), **options, "logprobs": True, "top_logprobs": _N_TOP})
+        result = yield request({"max_tokens": 1, **(held or {}), "logprobs": True, "top_logprobs": _N_TOP})
     except Exception as error:
         if not _is_refusal(error):
             raise
-        return None, Usage(input_tokens=0, output_tokens=0)
+        return None
     generations = _flat(result)
-    if not generations:
-        return None, Usage(input_tokens=0, output_tokens=0)
-    return read_first_token(generations[0], choices), usage_of(result)
+    found = read_first_token(generations[0], choices) if generations else None
+    return None if found is None else (found, usage_of(result))
 
 
 def _sample(
-    model: BaseChatModel, choices: Sequence[str], n_samples: int
-) -> Generator[_Request, LLMResult, ChoiceProbabilities]:
+    model: BaseChatModel, request: Callable[..., Call], choices: Sequence[str], n_samples: int
+) -> Steps[ChoiceProbabilities]:
     """Counts replies; asks for all in one request where the model has a field `n`, and again for what is missing."""
     wanted = 1 if getattr(model, "temperature", None) == 0 else n_samples
     seed = getattr(model, "seed", None)
@@ -244,10 +238,10 @@ def _sample(
     replies: list[Generation] = []
     while (missing := wanted - len(replies)) > 0:
         # replies that share a seed would be copies of one another
-        options = _plain(model) if seed is None else {**_plain(model), "seed": seed + len(replies)}
-        alone = _Request(options, n_prompts=missing if seed is None else 1)
+        options = {} if seed is None else {"seed": seed + len(replies)}
+        n_prompts = missing if seed is None else 1
         try:
-            result = yield _Request({**options, "n": missing}) if many else alone
+            result = yield request({**options, "n": missing}) if many else request(options, n_prompts)
         except Exception as error:
             if not (many and _is_refusal(error)):
                 raise
@@ -270,25 +264,16 @@ def _sample(
 
 
 def _from_first_token(
-    found: FirstToken, choices: Sequence[str], method: ChoiceMethod, usage: Usage
+    found: FirstToken, usage: Usage, choices: Sequence[str], method: ChoiceMethod
 ) -> ChoiceProbabilities:
-    return ChoiceProbabilities(
-        found.probabilities(choices),
-        method,
-        mass=None if method == "constrained" else found.mass,
-        unseen=tuple(choice for choice in choices if choice not in found.seen),
-        input_tokens=usage["input_tokens"],
-        output_tokens=usage["output_tokens"],
-    )
+    mass = None if method == "constrained" else found.mass
+    unseen = tuple(choice for choice in choices if choice not in found.seen)
+    return ChoiceProbabilities(found.probabilities(choices), method, mass, unseen, **usage)
 
 
 def _is_refusal(error: Exception) -> bool:
     """Returns whether a call may have failed for an option that the model or its server does not take."""
     return status_of(error) in _REFUSALS or isinstance(error, TypeError | ValueError | NotImplementedError)
-
-
-def _plain(model: BaseChatModel) -> dict[str, Any]:
-    return {"stream": False} if "streaming" in type(model).model_fields else {}
 
 
 def _flat(result: LLMResult) -> list[Generation]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain_core.outputs import Generation
 
+from coe_agents.agents._requests.parse import tokens_of
 from coe_agents.clustering import strip_reasoning
 
 _MASKED = 1e-30
@@ -79,29 +80,27 @@ def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstTok
         >>> {choice: round(p, 3) for choice, p in found.seen.items()}
         {'True': 0.905, 'False': 0.082}
     """
-    given = (generation.generation_info or {}).get("logprobs")
-    content = given.get("content") if isinstance(given, Mapping) else None
+    content = tokens_of(generation)
     if not content or not content[0].get("top_logprobs"):
         return None
     top = [_read_entry(entry) for entry in content[0]["top_logprobs"]]
     drawn = _read_entry(content[0])
     # servers add the drawn token to the list if it is not among the likeliest
     listed = top if drawn[0] in dict(top) else [*top, drawn]
-    if any(probability is None for _, probability in listed):
+    if any(math.isnan(probability) for _, probability in listed):
         return None
     seen: dict[str, float] = {}
     ambiguous = total = others = 0.0
     for token, probability in listed:
-        value = probability or 0.0
-        total += value
+        total += probability
         begun = _find_begun(token, choices)
         if len(begun) == 1:
-            seen[begun[0]] = seen.get(begun[0], 0.0) + value
+            seen[begun[0]] = seen.get(begun[0], 0.0) + probability
         elif begun:
-            ambiguous += value
+            ambiguous += probability
         else:
-            others += value
-    least = min(probability or 0.0 for _, probability in top)
+            others += probability
+    least = min(probability for _, probability in top)
     return FirstToken(seen, ambiguous, min(least, max(0.0, 1.0 - total)), others)
 
 
@@ -126,12 +125,10 @@ def read_choice(text: str, choices: Sequence[str]) -> str | None:
     return named[0] if opened else None
 
 
-def _read_entry(entry: Mapping[str, Any]) -> tuple[str, float | None]:
-    """Returns a token and its probability; None where the log-probability is missing or not a number."""
+def _read_entry(entry: Mapping[str, Any]) -> tuple[str, float]:
+    """Returns a token and its probability; NaN where the log-probability is missing or not a number."""
     logprob = entry.get("logprob")
-    if not isinstance(logprob, int | float) or math.isnan(logprob):
-        return str(entry.get("token") or ""), None
-    return str(entry.get("token") or ""), math.exp(min(logprob, 0.0))
+    return str(entry.get("token") or ""), math.exp(min(logprob, 0.0)) if isinstance(logprob, int | float) else math.nan
 
 
 def _find_begun(token: str, choices: Sequence[str]) -> list[str]:

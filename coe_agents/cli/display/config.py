@@ -1,37 +1,28 @@
 """Owns the tables of `config check` and `doctor`: how they look on a terminal."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from coe_agents.config.checks import is_folder
+from coe_agents.cli.terminal import clean, create_console
+from coe_agents.config import schema
 from coe_agents.config.clients import LOCAL_PROVIDERS
-from coe_agents.config.schema import (
-    CalibratedConfig,
-    Config,
-    CustomPart,
-    EmbeddingClusterer,
-    GraphConfig,
-    JudgeClusterer,
-    ModelSection,
-    NormalizedClusterer,
-    RegimeConfig,
-)
+from coe_agents.config.schema import Config, ModelSection
 from coe_agents.doctor.agents import AgentReport
 from coe_agents.doctor.clusterers import EmbeddingReport, EntailmentReport
 from coe_agents.doctor.diagnosis import Examination
 from coe_agents.extensions import find_extension, origin_of
 from coe_agents.policy import RegimePolicy
 from coe_agents.policy.base import quorum
-from coe_agents.redaction import clean
 
 
-def show_config(config: Config, notes: Sequence[str], *, path: str, console: Console | None = None) -> None:
+def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
     """Prints the settings of a configuration."""
-    console = console or Console(highlight=False)
+    console = create_console()
     console.print(Text.assemble((clean(path), "bold"), (" is valid.", "bold green")))
     console.print()
     heads = ("agent", "provider", "model", "samples", "temperature", "weight", "key")
@@ -63,8 +54,8 @@ def show_config(config: Config, notes: Sequence[str], *, path: str, console: Con
 
 def show_examination(examination: Examination, *, console: Console | None = None) -> None:
     """Prints the findings of `doctor`."""
-    console = console or Console(highlight=False)
-    heads = ("agent", "reachable", "loading", "latency", "n at once", "log-probs", "distinct", "tokens")
+    console = console or create_console()
+    heads = ("agent", "reachable", "loading", "latency", "n at once", "logprobs", "distinct", "tokens")
     rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
     console.print(_table(heads, rows))
     console.print()
@@ -146,12 +137,11 @@ def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[t
 
 def _model(section: ModelSection) -> str:
     if section.base_url:
-        return f"{section.model} at {', '.join(section.base_url)}"
-    return (
-        f"{section.model} ({'folder' if is_folder(section.model) else 'hub'})"
-        if section.provider == "transformers"
-        else section.model
-    )
+        # a query may hold a key
+        return f"{section.model} at {', '.join(address.partition('?')[0] for address in section.base_url)}"
+    if section.provider != "transformers":
+        return section.model
+    return f"{section.model} ({'folder' if Path(section.model).is_dir() else 'hub'})"
 
 
 def _key(section: ModelSection) -> str:
@@ -164,24 +154,21 @@ def _key(section: ModelSection) -> str:
 
 def _clusterer(config: Config) -> str:
     chosen = config.clusterer
-    if isinstance(chosen, CustomPart):
+    if isinstance(chosen, schema.CustomPart):
         return _custom("clusterer", chosen)
-    if isinstance(chosen, NormalizedClusterer):
+    if isinstance(chosen, schema.NormalizedClusterer):
         return "normalized: equal except for case, articles and punctuation; no model"
-    if isinstance(chosen, EmbeddingClusterer):
+    if isinstance(chosen, schema.EmbeddingClusterer):
         return f"embedding by {_server(chosen)}; same meaning from a cosine of {chosen.threshold:g}"
-    rule = (
-        "each response must entail the other"
-        if chosen.strict
-        else "lenient: no contradiction, and not neutral in both directions"
-    )
-    if isinstance(chosen, JudgeClusterer):
+    lenient = "lenient: no contradiction, and not neutral in both directions"
+    rule = "each response must entail the other" if chosen.strict else lenient
+    if isinstance(chosen, schema.JudgeClusterer):
         return f"llm: {_server(chosen)} judges; {rule}"
-    source = "shipped" if chosen.model == "tinyworld" else "folder" if is_folder(chosen.model) else "hub"
+    source = "shipped" if chosen.model == "tinyworld" else "folder" if Path(chosen.model).is_dir() else "hub"
     return f"entailment by {chosen.model} ({source}); {rule}"
 
 
-def _custom(part: str, section: CustomPart) -> str:
+def _custom(part: str, section: schema.CustomPart) -> str:
     options = ", ".join(f"{name} = {value!r}" for name, value in section.options.items())
     return _named(part, section.kind) + (f"; options: {options}" if options else "")
 
@@ -198,17 +185,17 @@ def _server(section: ModelSection) -> str:
 
 def _policy(config: Config) -> str:
     chosen = config.policy
-    if isinstance(chosen, CustomPart):
+    if isinstance(chosen, schema.CustomPart):
         return _custom("policy", chosen)
     unit = "nats" if config.graph.divergence == "kl" else "on the scale of kl"
-    if isinstance(chosen, RegimeConfig):
+    if isinstance(chosen, schema.RegimeConfig):
         policy = RegimePolicy(chosen.aleatoric_threshold, chosen.epistemic_threshold, actions=chosen.actions)
         actions = ", ".join(f"{regime} -> {action}" for regime, action in policy.actions.items())
         return (
             f"regime, at {chosen.aleatoric_threshold:g} {unit} (aleatoric) and {chosen.epistemic_threshold:g} "
             f"(epistemic): {actions}"
         )
-    if isinstance(chosen, CalibratedConfig):
+    if isinstance(chosen, schema.CalibratedConfig):
         return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
     return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
 
@@ -220,21 +207,18 @@ def _graph(config: Config) -> str:
         bounds.append(_plural(graph.token_budget, "token"))
     if graph.deadline is not None:
         bounds.append(f"{graph.deadline:g} s")
+    if (adaptive := graph.adaptive) is None:
+        more = ""
+    else:
+        first = f"{_plural(adaptive.start, 'response')} of each agent at first, then {adaptive.step} more at a time"
+        more = f"; {first} while they could change the decision (confidence {adaptive.confidence:g})"
     strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
     return (
-        f"{', '.join(bounds)} at most{strategies}{_adaptive(graph)}; "
+        f"{', '.join(bounds)} at most{strategies}{more}; "
         f"{quorum(n_agents, graph.min_agents)} of {_plural(n_agents, 'agent')} must answer; "
         f"weighting {graph.weighting}; divergence {_named('divergence', graph.divergence)}; "
         f"coordination {_named('solver', graph.coordination or 'off')}"
     )
-
-
-def _adaptive(graph: GraphConfig) -> str:
-    chosen = graph.adaptive
-    if chosen is None:
-        return ""
-    first = f"; {_plural(chosen.start, 'response')} of each agent at first, then {chosen.step} more at a time"
-    return f"{first} while they could change the decision (confidence {chosen.confidence:g})"
 
 
 def _plural(count: int, one: str) -> str:

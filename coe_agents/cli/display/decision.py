@@ -9,10 +9,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.cli.terminal import clean, create_console
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.policy.wording import MOSTLY, decomposition
-from coe_agents.redaction import clean
 
 _WIDE = 100
 """From so many columns on, bars are long."""
@@ -37,7 +37,7 @@ def show_decision(
     question: str, decision: Mapping[str, Any], seconds: float, *, note: str = "", console: Console | None = None
 ) -> None:
     """Prints a decision: the answer or the refusal, the reason in plain words, the answers, the numbers."""
-    console = console or Console(highlight=False)
+    console = console or create_console()
     asked = Text.assemble(("? ", "dim"), (clean(question), "bold"))
     if note:
         asked.append(f"  ({note})", style="dim")
@@ -59,7 +59,7 @@ def show_decision(
 
 def show_note(text: str, *, to_stderr: bool = False) -> None:
     """Prints a paragraph of our own."""
-    Console(highlight=False, stderr=to_stderr).print(Text(text, style="dim"))
+    create_console(stderr=to_stderr).print(Text(text, style="dim"))
 
 
 def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
@@ -142,7 +142,7 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
             bar = Text("█" * max(1, round(share * longest)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
-            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(_shorten(clean(answer))))
+            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(answer, _MOST_CHARS)))
         if len(answers) > _SHOWN:
             rest, n_others = sum(share for _, share in answers[_SHOWN:]), len(answers) - _SHOWN
             table.add_row(
@@ -158,7 +158,3 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
             Text(clean(name), style="bold red"), Text("failed", style="red"), "", Text(clean(reason), style="red")
         )
     return table
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"

@@ -1,33 +1,30 @@
 """Owns how an experiment looks on a terminal."""
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.cli.terminal import clean, create_console
 from coe_agents.experiments.experiment import PAPER, Experiment
 from coe_agents.experiments.output import caption_of, format_cell
-from coe_agents.redaction import clean
 
 
-def show_experiment(experiment: Experiment, *, console: Console | None = None) -> None:
+def show_experiment(experiment: Experiment) -> None:
     """Prints the title, the table with the paper's rows in another colour, and the notes below it.
 
     Columns that do not fit a narrow terminal are omitted, from the right, and counted.
     """
-    console = console or Console(highlight=False)
+    console = create_console()
     n_heads = len(experiment.heads)
-    n_shown = next((n for n in range(n_heads, 1, -1) if _width(experiment, n, console) <= console.width - 2), 1)
+    unbounded = console.options.update(width=10_000)
+    widths = {n: console.measure(_table(experiment, n), options=unbounded).maximum for n in range(n_heads, 1, -1)}
+    n_shown = next((n for n, width in widths.items() if width <= console.width - 2), 1)
     console.print()
     console.print(Text(clean(experiment.title), style="bold"))
     console.print(Padding(_table(experiment, n_shown), (0, 0, 0, 2)))
     left_out = [f"{n_heads - n_shown} more columns in a wider terminal and in the files"] if n_shown < n_heads else []
     for text in (*left_out, *caption_of(experiment)):
         console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
-
-
-def _width(experiment: Experiment, n_columns: int, console: Console) -> int:
-    return console.measure(_table(experiment, n_columns), options=console.options.update(width=10_000)).maximum
 
 
 def _table(experiment: Experiment, n_columns: int) -> Table:

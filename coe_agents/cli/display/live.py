@@ -3,6 +3,7 @@
 On a terminal the view is redrawn in place; elsewhere each event is a line.
 """
 
+from contextlib import nullcontext
 from typing import Any
 
 from rich.console import Console
@@ -11,9 +12,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.cli.terminal import clean, create_console
 from coe_agents.graph import Clustered, Event, Measured
 from coe_agents.policy.wording import decomposition
-from coe_agents.redaction import clean
 
 _BAR = 30
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
@@ -21,30 +22,17 @@ _ACTIONS = {"answer": "bold green", "abstain": "bold yellow", "escalate": "bold 
 
 
 def watch(graph: Any, question: str, *, console: Console | None = None) -> dict[str, Any]:
-    """Runs a compiled graph, shows its progress, and returns its result.
-
-    Args:
-        graph: The compiled graph.
-        question: The question.
-        console: Standard error by default, so that standard output has only the result.
-    """
-    console = console or Console(stderr=True, highlight=False)
-    result = dict[str, Any]()
-    stream = graph.stream({"question": question}, stream_mode=["custom", "values"])
-    if not console.is_terminal:
-        for mode, chunk in stream:
+    """Runs a compiled graph, shows its progress on standard error, and returns its result."""
+    console = console or create_console(stderr=True)
+    result, view = dict[str, Any](), View()
+    with Live(view, console=console, refresh_per_second=12) if console.is_terminal else nullcontext():
+        for mode, chunk in graph.stream({"question": question}, stream_mode=["custom", "values"]):
             if mode == "values":
                 result = chunk
+            elif console.is_terminal:
+                view.add(chunk)
             else:
                 console.print(Text(f"round {chunk['round'] + 1}: ").append_text(describe(chunk)), soft_wrap=True)
-        return result
-    view = View()
-    with Live(view, console=console, refresh_per_second=12):
-        for mode, chunk in stream:
-            if mode == "values":
-                result = chunk
-            else:
-                view.add(chunk)
     return result
 
 
@@ -64,9 +52,12 @@ class View:
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
         several = any(number for number, _, _ in self._rows)
         for (number, _, _), event in self._rows.items():
-            is_waiting = event["event"] == "agent_asked"
-            place = Text(f"round {number + 1}" if several else "", style="dim")
-            table.add_row(place, self._spinner if is_waiting else _mark(event), describe(event))
+            mark: Spinner | Text = Text("✓", style="green")
+            if event["event"] == "agent_asked":
+                mark = self._spinner
+            elif event["event"] == "agent_sampled" and event["error"] is not None:
+                mark = Text("✗", style="red")
+            table.add_row(Text(f"round {number + 1}" if several else "", style="dim"), mark, describe(event))
         return table
 
 
@@ -91,11 +82,6 @@ def describe(event: Event) -> Text:
     action = Text(event["action"].replace("_", " "), style=_ACTIONS[event["action"]])
     why = f", decided by {event['decided_by']}" if event["event"] == "ruled" else f": {event['reason']}"
     return Text.assemble(action, clean(why))
-
-
-def _mark(event: Event) -> Text:
-    failed = event["event"] == "agent_sampled" and event["error"] is not None
-    return Text("✗", style="red") if failed else Text("✓", style="green")
 
 
 def _clusters(event: Clustered) -> Text:

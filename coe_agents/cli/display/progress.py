@@ -8,9 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from coe_agents.redaction import clean
-
-_SECONDS_BETWEEN_LINES = 10.0
+from coe_agents.cli.terminal import clean, create_console
 
 Advance = Callable[[str, bool], None]
 """Takes the name of the agent that replied, and whether the reply is a failure."""
@@ -22,17 +20,13 @@ def progress(
     *,
     what: str = "replies",
     console: Console | None = None,
-    every: float = _SECONDS_BETWEEN_LINES,
+    every: float = 10.0,
 ) -> Iterator[Advance]:
     """Shows on standard error the number of replies of each agent, the rate, the time left, and the failures.
 
-    Args:
-        totals: For each agent the number of replies so far, and the number in the end.
-        what: The name of the replies.
-        console: Where to print; standard error by default.
-        every: Seconds between two lines without a terminal.
+    `totals` holds for each agent the number of replies so far and in the end; `every` are seconds between two lines.
     """
-    console = console or Console(stderr=True, highlight=False)
+    console = console or create_console(stderr=True)
     if not console.is_terminal:
         yield _lines(totals, what, console, every)
         return

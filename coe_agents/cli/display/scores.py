@@ -3,75 +3,55 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents.cli.terminal import clean, create_console
 from coe_agents.evaluation.report import find_standout
 from coe_agents.evaluation.scoring.score_names import group_scores, name_of
-from coe_agents.redaction import clean
 
 _WIDE = 180
 
 
-def show_report(report: Mapping[str, Any], *, console: Console | None = None) -> None:
+def show_report(report: Mapping[str, Any]) -> None:
     """Prints the object of `score --json` as a table; a score is in bold if it stands out from all others."""
-    console = console or Console(highlight=False)
-    details = report["details"]
-    console.print(
-        f"{report['n_scored']} of {report['n_questions']} questions scored"
-        + "".join(
-            f", {details[key]} {what}"
-            for key, what in (("n_unanswered", "without a response"), ("n_unjudged", "without a verdict"))
-            if details[key]
-        )
-        + (f", {_ties(report['n_ties'])}" if report["n_ties"] else "")
-    )
+    console = create_console()
+
+    def note(text: str) -> None:
+        console.print(Text(text, style="dim"))
+
+    details, n_ties = report["details"], report["n_ties"]
+    counts = {"without a response": details["n_unanswered"], "without a verdict": details["n_unjudged"]}
+    notes = [f", {count} {what}" for what, count in counts.items() if count]
+    if n_ties:
+        notes.append(", 1 tie" if n_ties == 1 else f", {n_ties} ties")
+    console.print(f"{report['n_scored']} of {report['n_questions']} questions scored{''.join(notes)}")
     for name, agent in details["agents"].items():
         failed = f", {agent['n_failures']} failures" if agent["n_failures"] else ""
-        console.print(
-            Text(
-                f"  {clean(name)}: {agent['n_responses']} responses to {agent['n_questions']} questions, by "
-                f"probability in {agent['by_probability']}{failed}",
-                style="dim",
-            )
+        note(
+            f"  {clean(name)}: {agent['n_responses']} responses to {agent['n_questions']} questions, by probability in "
+            f"{agent['by_probability']}{failed}"
         )
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
-    console.print(
-        Text(
-            f"accuracy {accuracy}, right by {clean(report['correctness'])}; clusters by {details['clusterer']}, "
-            f"weighting {details['weighting']}"
-        )
-    )
+    right = f"accuracy {accuracy}, right by {clean(report['correctness'])}"
+    console.print(Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}"))
     console.print()
     if report["scores"]:
         console.print(_table(report["scores"], details["reference"], wide=console.width >= _WIDE))
         if console.width < _WIDE:
-            console.print(Text(f"A terminal of {_WIDE} columns, or --json, shows more.", style="dim"))
+            note(f"A terminal of {_WIDE} columns, or --json, shows more.")
         console.print()
     absent = ", ".join(
         f"{name_of(name).label} ({n} of {report['n_scored']} questions)" for name, n in details["absent"].items()
     )
     if absent:
-        console.print(Text(f"not computable: {absent}", style="dim"))
-    if report["n_ties"]:
-        console.print(
-            Text(
-                "A tie: several answers share the lead; the question counts by the share of them that is right.",
-                style="dim",
-            )
-        )
-    console.print(
-        Text(
-            f"[low, high]: 95 % intervals, {details['n_resamples']} paired bootstrap resamples. - means undefined: "
-            "all answers are right, or all are wrong.",
-            style="dim",
-        )
+        note(f"not computable: {absent}")
+    if n_ties:
+        note("A tie: several answers share the lead; the question counts by the share of them that is right.")
+    note(
+        f"[low, high]: 95 % intervals, {details['n_resamples']} paired bootstrap resamples. - means undefined: all "
+        "answers are right, or all are wrong."
     )
-
-
-def _ties(count: int) -> str:
-    return "1 tie" if count == 1 else f"{count} ties"
 
 
 def _table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:

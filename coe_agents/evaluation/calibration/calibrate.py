@@ -3,23 +3,22 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Literal
 
 import numpy as np
 
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.calibration.learned import fit_gate, judge_clusters, to_folds
+from coe_agents.evaluation.calibration.learned import fit_gate, to_folds
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
-from coe_agents.evaluation.scoring.scores import in_second_half
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, judge_clusters, mean_verdict, with_verdicts
+from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
 from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration
 from coe_agents.policy.gate import LearnedGate
-from coe_agents.uncertainty.answers import TIE, shares_lead
+from coe_agents.uncertainty.answers import TIE
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,6 @@ class Judged:
     """One question as a policy sees it, and whether the group was right.
 
     Attributes:
-        id: The question's id.
         measurement: What a policy would be shown.
         correct: The share of the leading answer that is right, in [0, 1]: 1 or 0, or between them where the labels of
             its cluster, or its tied clusters, differ; None where that cannot be said.
@@ -59,29 +57,18 @@ def judge_samples(
 ) -> list[Judged]:
     """Measures and judges every question that has a response, in the order of the questions.
 
-    Args:
-        questions: As `Samples` gives them.
-        clusterer: Decides which responses mean the same.
-        weighting: How responses count within their agent, as in `measure`.
-        criterion: Decides which answers are right.
-        every_cluster: Whether each cluster is judged, not only the leading ones; a learned gate needs it.
+    With `every_cluster` each cluster is judged, not only the leading ones; a learned gate needs it. The other arguments
+    are as in `ScoringSetup`.
     """
     statistics = iter_statistics(questions, clusterer=clusterer, weighting=weighting)
     if not every_cluster:
-        return [
-            Judged(s.question.id, s.measurement, None if verdict is None else float(verdict))
-            for s, verdict in with_verdicts(statistics, criterion)
-        ]
-    return [
-        Judged(s.question.id, s.measurement, _lead_verdict(s.measurement, verdicts), verdicts)
-        for s, verdicts in judge_clusters(statistics, criterion)
-    ]
-
-
-def _lead_verdict(measurement: Measurement, verdicts: Sequence[float | None]) -> float | None:
-    leaders = np.flatnonzero(shares_lead(np.array(measurement.support))).tolist()
-    known = [verdict for i in leaders if (verdict := verdicts[i]) is not None]
-    return sum(known) / len(known) if len(known) == len(leaders) else None
+        return [Judged(s.question.id, s.measurement, verdict) for s, verdict in with_verdicts(statistics, criterion)]
+    rows = []
+    for s, verdicts in judge_clusters(((s, range(len(s.support))) for s in statistics), criterion):
+        leading = [verdicts[cluster] for cluster in s.leading]
+        correct = None if None in leading else mean_verdict(leading)
+        rows.append(Judged(s.question.id, s.measurement, correct, tuple(verdicts)))
+    return rows
 
 
 def calibrate(
@@ -122,7 +109,7 @@ def calibrate(
         ImportError: A gate is to be learned and scikit-learn is not installed.
         ValueError: No question has a verdict, the divergences differ, or the gate cannot be learned.
     """
-    known = sorted((row for row in rows if row.correct is not None), key=lambda row: _hash(row.id))
+    known = sorted((row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id))
     if not known:
         raise ValueError('"rows" must hold questions with a verdict; none has one. Add references or labels')
     divergences = {row.measurement.divergence for row in known}
@@ -234,10 +221,6 @@ def _fit(rows: Sequence[Judged]) -> LearnedGate:
 def _to_shares(scores: FloatArray) -> FloatArray:
     """The share of all scores that are at most each one; those within 1e-9 are equal."""
     return np.searchsorted(np.sort(scores), scores + TIE, side="right") / scores.size
-
-
-def _hash(identifier: str) -> bytes:
-    return sha256(identifier.encode("utf-8", "surrogatepass")).digest()
 
 
 def _agents(measurements: Iterable[Measurement]) -> dict[str, CalibratedAgent]:

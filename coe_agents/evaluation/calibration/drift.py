@@ -9,7 +9,7 @@ from scipy.stats import beta, ks_2samp
 
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.threshold import risk_bound, round_up
-from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.evaluation.metrics.tallies import join_ties
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.answers import TIE
 
@@ -55,11 +55,8 @@ class Drift:
 def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: str) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
-    Args:
-        policy: As calibrated.
-        rows: New questions, from `judge_samples`, with `every_cluster` for a learned gate; verdicts may be missing, and
-            then only the uncertainties are compared.
-        clusterer: What clustered them.
+    The rows are from `judge_samples`, with `every_cluster` for a learned gate, and by the clusterer of that name. Where
+    their verdicts are missing, only the uncertainties are compared.
 
     Raises:
         ValueError: No question can be measured as the policy needs it.
@@ -69,26 +66,28 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
     usable = [row for row in rows if needed <= row.measurement.agents.keys()]
     if not usable:
         raise ValueError('"rows" must hold questions with all agents of the policy; none has them. Sample them again')
-    known, new = _align(
-        np.array(calibration.uncertainties), np.array([calibration.uncertainty(row.measurement) for row in usable])
-    )
-    test = ks_2samp(known, new)
+    uncertainties = [calibration.uncertainty(row.measurement) for row in usable]
+    joined = join_ties([*calibration.uncertainties, *uncertainties])  # so that summation noise is no difference
+    test = ks_2samp(*np.split(joined, [len(calibration.uncertainties)]))
     # the same decision as in production; what it warns of is reported once, below
     threshold = -1.0 if calibration.threshold is None else calibration.threshold + TIE
     answered = [
         row
-        for row in usable
-        if calibration.uncertainty(row.measurement) <= threshold
+        for row, uncertainty in zip(usable, uncertainties, strict=True)
+        if uncertainty <= threshold
         and calibration.can_answer(row.measurement)
         and row.measurement.divergence == calibration.divergence
     ]
     verdicts = [verdict for row in answered if (verdict := row.verdict(calibration)) is not None]
     wrong = sum(1.0 - verdict for verdict in verdicts)
     n_wrong, at_least = round_up(wrong), int(wrong + 1e-9)
-    interval = None
+    interval: tuple[float, float] | None = None
+    risk: Literal["kept", "broken", "open"] = "open"
     if verdicts:
         low = float(beta.ppf(0.05, at_least, len(verdicts) - at_least + 1)) if at_least else 0.0
-        interval = (low, risk_bound(n_wrong, len(verdicts), confidence=0.95))
+        high = risk_bound(n_wrong, len(verdicts), confidence=0.95)
+        interval = (low, high)
+        risk = "broken" if low > calibration.risk else "kept" if high <= calibration.risk else "open"
     mismatches = dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement))
     for name in sorted({row.measurement.divergence for row in rows} - {calibration.divergence}):
         mismatches[f'the divergence is "{name}", and "{calibration.divergence}" when calibrated'] = None
@@ -104,24 +103,7 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
         n_judged=len(verdicts),
         n_wrong=n_wrong,
         risk_interval=interval,
-        risk=_verdict(interval, calibration.risk),
+        risk=risk,
         mismatches=tuple(mismatches),
         n_ties=sum(calibration.choose_cluster(row.measurement) is None for row in usable),
     )
-
-
-def _verdict(interval: tuple[float, float] | None, risk: float) -> Literal["kept", "broken", "open"]:
-    if interval is None:
-        return "open"
-    low, high = interval
-    return "broken" if low > risk else "kept" if high <= risk else "open"
-
-
-def _align(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Makes values equal that lie within 1e-9 of their lower neighbour, so that summation noise is no difference."""
-    together = np.concatenate([first, second])
-    order = np.argsort(together, kind="stable")
-    rising = together[order]
-    starts = np.concatenate([[True], np.diff(rising) > TIE])
-    together[order] = rising[starts][np.cumsum(starts) - 1]
-    return together[: first.size], together[first.size :]

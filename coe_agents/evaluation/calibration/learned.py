@@ -1,9 +1,6 @@
 """Owns learning trust in the agents and a gate from judged questions; SciPy and scikit-learn fit, NumPy applies."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from hashlib import sha256
-from itertools import islice
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
-from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
-from coe_agents.evaluation.scoring.statistics import BATCH, Statistics
+from coe_agents.evaluation.scoring.scores import hash_of
 from coe_agents.policy import Measurement
 from coe_agents.policy.gate import LearnedGate, distributions_of, gate_features
 from coe_agents.uncertainty.answers import shares_lead
@@ -26,27 +22,6 @@ GATE_PENALTIES = (10.0, 100.0)
 """The ridge penalties that a gate tries on the agents' deviations of support."""
 _FREE = 1e-3
 """The penalty on the entropy's slope, which keeps it finite where right and wrong can be separated."""
-
-
-def judge_clusters(
-    statistics: Iterable[Statistics], criterion: Criterion
-) -> Iterator[tuple[Statistics, tuple[float | None, ...]]]:
-    """Yields each with the verdict on every cluster, so that another choice of cluster can be judged.
-
-    A verdict is the share in [0, 1] that is right, or None where that cannot be said; `BATCH` questions are judged
-    together.
-    """
-    left = iter(statistics)
-    while batch := list(islice(left, BATCH)):
-        counts = [each.distributions.shape[1] for each in batch]
-        predictions = [
-            Prediction.of(each, cluster=cluster)
-            for each, count in zip(batch, counts, strict=True)
-            for cluster in range(count)
-        ]
-        verdicts = iter(judge(predictions, criterion))
-        for each, count in zip(batch, counts, strict=True):
-            yield each, tuple(None if v is None else float(v) for v in islice(verdicts, count))
 
 
 def fit_trust(
@@ -160,9 +135,9 @@ def _fit_block(entropies: FloatArray, deviations: FloatArray, wrong: FloatArray)
     centre = entropies.mean()
     alone = ((entropies - centre) / scale)[:, None]
     together = np.hstack([alone, deviations])
-    fold = _deal(np.argsort(wrong, kind="stable"), N_FOLDS)
-    baseline = _held_out_loss(partial(_ridge, penalty=1.0), alone, wrong, fold)
-    losses = [_held_out_loss(partial(_ridge, penalty=p), together, wrong, fold) for p in GATE_PENALTIES]
+    fold = _deal(np.argsort(wrong, kind="stable"))
+    baseline = _held_out_loss(alone, wrong, fold, penalty=1.0)
+    losses = [_held_out_loss(together, wrong, fold, penalty=penalty) for penalty in GATE_PENALTIES]
     best = int(np.argmin([loss.mean() for loss in losses]))
     gains = baseline - losses[best]
     enters = gains.mean() > gains.std(ddof=1) / np.sqrt(gains.size)
@@ -190,24 +165,19 @@ def _ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[
     return model.coef_[0] * stretch, float(model.intercept_[0])
 
 
-def _held_out_loss(
-    fit: Callable[[FloatArray, FloatArray], tuple[FloatArray, float]],
-    features: FloatArray,
-    wrong: FloatArray,
-    fold: IntArray,
-) -> FloatArray:
+def _held_out_loss(features: FloatArray, wrong: FloatArray, fold: IntArray, *, penalty: float) -> FloatArray:
     """The log-loss of each question under a model that was fitted on the other folds."""
     loss = np.empty(wrong.size)
     for number in range(N_FOLDS):
         inside = fold == number
-        coefficients, intercept = fit(features[~inside], wrong[~inside])
+        coefficients, intercept = _ridge(features[~inside], wrong[~inside], penalty=penalty)
         log_odds = features[inside] @ coefficients + intercept
         loss[inside] = np.logaddexp(0.0, log_odds) - wrong[inside] * log_odds
     return loss
 
 
-def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, n_folds: int = N_FOLDS, salt: str = "") -> IntArray:
-    """Deals questions into folds with equal shares of wrong answers, by a hash of their ids.
+def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, salt: str = "") -> IntArray:
+    """Deals questions into five folds with equal shares of wrong answers, by a hash of their ids.
 
     With unequal shares a fold would be scored by a gate that has seen fewer errors the more there are in it. The order
     of the questions and the names of the agents change nothing.
@@ -215,18 +185,17 @@ def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, n_folds: int =
     Args:
         identifiers: Shape `(n,)`, all different.
         wrong: Shape `(n,)`: the share of each answer that is wrong, in [0, 1].
-        n_folds: How many folds.
         salt: Another one deals other folds.
 
     Returns:
-        Shape `(n,)`: the fold of each question, 0..n_folds-1.
+        Shape `(n,)`: the fold of each question, 0..4.
     """
     shares = np.asarray(wrong, dtype=np.float64)
-    hashes = [sha256((salt + each).encode("utf-8", "surrogatepass")).digest() for each in identifiers]
-    return _deal(np.array(sorted(range(len(hashes)), key=lambda i: (shares[i], hashes[i])), dtype=np.int64), n_folds)
+    hashes = [hash_of(salt + each) for each in identifiers]
+    return _deal(np.array(sorted(range(len(hashes)), key=lambda i: (shares[i], hashes[i])), dtype=np.int64))
 
 
-def _deal(order: IntArray, n_folds: int) -> IntArray:
+def _deal(order: IntArray) -> IntArray:
     fold = np.empty(order.size, dtype=np.int64)
-    fold[order] = np.arange(order.size) % n_folds
+    fold[order] = np.arange(order.size) % N_FOLDS
     return fold

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta, binom
 
-from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.evaluation.metrics.tallies import check_shares
 from coe_agents.uncertainty.answers import TIE
 
 N_STEPS = 50
@@ -108,7 +108,7 @@ def choose_threshold(
     >>> choose_threshold(correct=many, uncertainty=[0.1] * 50, risk=0.1, confidence=0.9).threshold
     0.1
     """
-    right, scores = _validate(correct, uncertainty)
+    right, scores = check_shares(correct, uncertainty, name="uncertainty")
     start = first_count(right.size, risk=risk, confidence=confidence)
     chosen = ThresholdChoice(None, 0, 0, None)
     if start is None:
@@ -132,17 +132,3 @@ def choose_threshold(
 def round_up(n_wrong: float) -> int:
     """Returns a sum of shares as a whole number of errors, never below the sum except by rounding errors."""
     return math.ceil(n_wrong - 1e-9)
-
-
-def _validate(correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    right, scores = np.asarray(correct), np.asarray(uncertainty)
-    if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():
-        raise ValueError('"correct" must hold shares in [0, 1] only; got others. Omit, and count, unknown ones')
-    if scores.dtype.kind not in "biuf" or not np.isfinite(scores).all():
-        raise ValueError('"uncertainty" must hold finite numbers only; got others. Omit, and count, such rows')
-    if right.ndim != 1 or right.shape != scores.shape or right.size == 0:
-        raise ValueError(
-            f'"correct" and "uncertainty" must be equally long and not empty; got shapes {right.shape} and '
-            f"{scores.shape}. Pass one value of each per answer"
-        )
-    return right.astype(np.float64), scores.astype(np.float64)

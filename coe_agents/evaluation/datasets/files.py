@@ -5,16 +5,17 @@ import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from coe_agents.documents import parse_json
 from coe_agents.errors import DatasetError
 from coe_agents.evaluation.datasets.question import Place
 
 _BETWEEN = re.compile(r"[\s,:]*")
-_Location = tuple[str | int, ...]
 
 
 def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
@@ -31,14 +32,14 @@ def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
         raise DatasetError(f"{path} is not one of {', '.join(readers)}", hint="Give it the suffix of its format")
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(
             f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
         ) from error
     yield from reader(path, content)
 
 
-def line_of(text: str, location: _Location) -> int:
+def line_of(text: str, location: tuple[str | int, ...]) -> int:
     r"""Returns the line (from 1) at which a value of a JSON document begins.
 
     Example:
@@ -77,36 +78,32 @@ def _document(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
     def place(*location: str | int) -> str:
         return f"{path}:{line_of(text, location)}"
 
-    def inside(value: Any, *location: str | int) -> Any:
+    def inside(value: Any, kind: type, *location: str | int) -> Any:
         """Returns what a dictionary holds last in `location`, or says where it does not."""
         *outer, name = location
         if not isinstance(value, dict) or name not in value:
             raise DatasetError(
                 f'{place(*outer)}: "{name}" is missing', hint="Check that the file is as it was published"
             )
+        if not isinstance(value[name], kind):
+            raise DatasetError(f'{place(*location)}: "{name}" must be a list', hint="Check that the file is complete")
         return value[name]
-
-    def items(value: Any, *location: str | int) -> Iterator[tuple[_Location, Any]]:
-        held = inside(value, *location)
-        if not isinstance(held, list):
-            raise DatasetError(
-                f'{place(*location)}: "{location[-1]}" must be a list', hint="Check that the file is complete"
-            )
-        return (((*location, number), item) for number, item in enumerate(held))
 
     if isinstance(document, list):
         for number, record in enumerate(document):
             yield partial(place, number), record
     elif isinstance(document, dict) and "Data" in document:
-        for location, record in items(document, "Data"):
-            yield partial(place, *location), record
+        for number, record in enumerate(inside(document, list, "Data")):
+            yield partial(place, "Data", number), record
     else:
-        for location, article in items(document, "data"):
-            for deeper, paragraph in items(article, *location, "paragraphs"):
-                context = inside(paragraph, *deeper, "context")
-                for deepest, record in items(paragraph, *deeper, "qas"):
+        for number, article in enumerate(inside(document, list, "data")):
+            above = ("data", number, "paragraphs")
+            for n_paragraph, paragraph in enumerate(inside(article, list, *above)):
+                at = (*above, n_paragraph)
+                context = inside(paragraph, object, *at, "context")
+                for n_record, record in enumerate(inside(paragraph, list, *at, "qas")):
                     held = {**record, "context": context} if isinstance(record, dict) else record
-                    yield partial(place, *deepest), held
+                    yield partial(place, *at, "qas", n_record), held
 
 
 def _table(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
@@ -122,7 +119,7 @@ def _table(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
 
 def _parse(path: Path, content: bytes, line: int = 1) -> Any:
     try:
-        return json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        return parse_json(content.decode("utf-8-sig"))
+    except ValueError as error:
         at = line + getattr(error, "lineno", 1) - 1
         raise DatasetError(f"{path}:{at}: this is not JSON: {error}", hint="Check that the file is complete") from error

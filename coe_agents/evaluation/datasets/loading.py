@@ -1,10 +1,9 @@
 """Owns the step from a dataset's name or path to its questions, and the `datasets` library that loads some."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets.files import file_records
@@ -14,14 +13,8 @@ from coe_agents.evaluation.datasets.records import MalformedError, to_question
 _DEFAULT_SPLIT = "validation"
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A dataset on the hub.
-
-    Attributes:
-        path: Its name there.
-        config: Its configuration; None where it has but one.
-    """
+class Published(NamedTuple):
+    """A dataset on the hub: its name there, and its configuration unless it has but one."""
 
     path: str
     config: str | None = None
@@ -53,9 +46,7 @@ def load_questions(source: str, *, split: str | None = None) -> QuestionSet:
         ImportError: If `datasets` is needed and not installed.
     """
     path = Path(source)
-    published = PUBLISHED.get(source)
-    if published is None and path.is_dir():
-        published = Published(source)
+    published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
     if published is not None:
         chosen = split or _DEFAULT_SPLIT
         return to_set(f"{published}, {chosen}", _questions(hub_records(published, chosen)))
@@ -103,6 +94,7 @@ def hub_records(published: Published, split: str) -> Iterator[tuple[Place, Any]]
         raise DatasetError(
             f"{name} cannot be loaded: {type(error).__name__}: {error}",
             hint="Check the split and the connection, or pass the dataset's official file",
+            retryable=True,
         ) from error
     for number, row in enumerate(rows):
         yield partial("{}: row {}".format, name, number), row

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from coe_agents.documents import parse_toml
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets.question import Kind, Question
 from coe_agents.prompts import quote
@@ -70,7 +71,7 @@ def load_prompt(kind: Kind, path: Path | None = None) -> Prompt:
         text = resources.files("coe_agents.evaluation.datasets").joinpath("prompts.toml").read_text(encoding="utf-8")
         return Prompt(**tomllib.loads(text)[kind])
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}", hint="A prompt is a TOML file") from error
     return Prompt(**_check_fields(table, path))

@@ -1,6 +1,7 @@
 """Owns the records: what each dataset's fields are called, and the step from a record to a question."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,19 +53,9 @@ def to_question(record: object) -> tuple[Kind, Question]:
     return "questions", _plain(record)
 
 
-_HUB_NAMES = {
-    "QuestionId": "question_id",
-    "Question": "question",
-    "Answer": "answer",
-    "Value": "value",
-    "Aliases": "aliases",
-    "NormalizedAliases": "normalized_aliases",
-    "HumanAnswers": "human_answers",
-}
-
-
 def _rename(record: _Record) -> _Record:
-    return {_HUB_NAMES.get(name, name): value for name, value in record.items()}
+    """Returns a record of the official file with the names that its fields have on the hub, such as `question_id`."""
+    return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): value for name, value in record.items()}
 
 
 def _trivia_qa(record: _Record) -> Question:

@@ -36,19 +36,8 @@ def create_page(
 ) -> str:
     """Scores the questions as `score` does and returns the page, HTML in one piece; it may hold lone surrogates.
 
-    Args:
-        questions: As `Samples` gives them.
-        title: The heading.
-        clusterer: Decides which responses mean the same.
-        weighting: How responses count within their agent.
-        criterion: Decides which answers are right.
-        entailment: As in `score`.
-        n_resamples: Of the bootstrap behind every interval.
-
-    Raises:
-        SamplesError: A line of the samples is malformed.
-        ValueError: "probability" is asked for and an agent lacks log-probabilities.
-        ImportError: Jinja is not installed.
+    `title` is the heading, and `n_resamples` is of the bootstrap behind every interval. The errors are those of
+    `score`, and ImportError if Jinja is not installed.
     """
     try:
         from jinja2 import Environment, StrictUndefined

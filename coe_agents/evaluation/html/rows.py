@@ -31,9 +31,7 @@ _COLUMNS = ("id", "text", "answer", "kind", "correct", "coe", "aleatoric", "epis
 class Rows:
     """The questions in the order in which they are added; of their responses only the packed form is kept.
 
-    Args:
-        criterion: By which the answers are judged. One that needs no model judges every cluster, another one only the
-            cluster that leads.
+    A criterion that needs no model judges every cluster, another one only the cluster that leads.
     """
 
     def __init__(self, criterion: Criterion) -> None:

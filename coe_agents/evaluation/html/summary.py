@@ -18,9 +18,7 @@ _APART = 0.04
 def summarize(questions: Mapping[str, Sequence[Any]], figures: Mapping[str, Any]) -> dict[str, list[str]]:
     """Returns plain sentences: "facts" on the group's answers, and what some "thresholds" would give.
 
-    Args:
-        questions: The columns of `Rows`.
-        figures: What `report` returns on the same questions.
+    `questions` are the columns of `Rows`, and `figures` is what `report` returns on the same questions.
     """
     n = figures["n_scored"]
     if not n:

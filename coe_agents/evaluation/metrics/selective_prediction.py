@@ -65,16 +65,11 @@ def auroc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
 def aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     """Area under the accuracy-rejection curve: the mean over k = 1..n of the accuracy of the k most certain answers.
 
-    Args:
-        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
-        uncertainty: Shape `(n,)`; higher = less sure.
+    Arguments and errors are as in `auroc`.
 
     Returns:
         In [0, 1]; 1.0 where all answers are right, whatever n. It depends on the accuracy as well as on the ranking;
         `paper_aurac` is another figure of that name.
-
-    Raises:
-        ValueError: The arguments differ in length, are empty, or hold something else.
 
     >>> round(aurac(correct=[True, False], uncertainty=[0.1, 0.9]), 4)  # (1 + 1/2) / 2
     0.75
@@ -85,15 +80,10 @@ def aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
 def aurc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     """Area under the risk-coverage curve: the mean over k of the error of the k most certain answers, 1 - `aurac`.
 
-    Args:
-        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
-        uncertainty: Shape `(n,)`; higher = less sure.
+    Arguments and errors are as in `auroc`.
 
     Returns:
         In [0, 1]; lower is better.
-
-    Raises:
-        ValueError: The arguments differ in length, are empty, or hold something else.
 
     >>> aurc(correct=[True, True], uncertainty=[0.1, 0.9])
     0.0
@@ -113,8 +103,7 @@ def rejection_accuracy(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, re
         In [0, 1].
 
     Raises:
-        ValueError: `retention` is out of range, or the other arguments differ in length, are empty, or hold something
-            else.
+        ValueError: `retention` is out of range, or as `auroc`.
 
     >>> rejection_accuracy(correct=[True, False, False, True], uncertainty=[0.1, 0.9, 0.5, 0.5], retention=0.5)
     0.75
@@ -130,15 +119,10 @@ def paper_aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     It is the trapezoidal sum with one step of 0.1 throughout, and reproduces the cells of the paper's table; a perfect
     score over all-right answers has 0.3. Use it to compare with the paper, and `aurac` for anything else.
 
-    Args:
-        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
-        uncertainty: Shape `(n,)`; higher = less sure.
+    Arguments and errors are as in `auroc`.
 
     Returns:
         In [0, 0.3].
-
-    Raises:
-        ValueError: The arguments differ in length, are empty, or hold something else.
 
     >>> round(paper_aurac(correct=[True, True], uncertainty=[0.1, 0.9]), 4)
     0.3
@@ -149,12 +133,7 @@ def paper_aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
 def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
     """The expected accuracy of the k most certain answers, for each k = 1..n; its mean is `aurac`.
 
-    Args:
-        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
-        uncertainty: Shape `(n,)`; higher = less sure.
-
-    Raises:
-        ValueError: The arguments differ in length, are empty, or hold something else.
+    Arguments and errors are as in `auroc`.
 
     >>> accuracy_rejection_curve(correct=[True, False], uncertainty=[0.1, 0.9]).values
     array([1. , 0.5])
@@ -167,15 +146,10 @@ def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLi
 def roc_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> RocCurve:
     """The ROC curve of separating wrong answers from right ones; the area under its straight pieces is `auroc`.
 
-    Args:
-        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
-        uncertainty: Shape `(n,)`; higher = less sure.
+    Arguments and errors are as in `auroc`.
 
     Returns:
         Rates in [0, 1]. Those of right answers are NaN where none is right, and likewise for wrong ones.
-
-    Raises:
-        ValueError: The arguments differ in length, are empty, or hold something else.
 
     >>> roc_curve(correct=[True, True, False], uncertainty=[0.1, 0.5, 0.5]).false_positive_rate
     array([0. , 0.5, 1. ])
@@ -188,12 +162,7 @@ def roc_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> RocCurve
 def risk_coverage_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
     """The expected share of wrong answers among the k most certain, for each k = 1..n; its mean is `aurc`.
 
-    Args:
-        correct: Shape `(n,)`; booleans, or numbers in [0, 1].
-        uncertainty: Shape `(n,)`; higher = less sure.
-
-    Raises:
-        ValueError: The arguments differ in length, are empty, or hold something else.
+    Arguments and errors are as in `auroc`.
 
     >>> risk_coverage_curve(correct=[True, False], uncertainty=[0.1, 0.9])
     Curve(coverage=array([0.5, 1. ]), values=array([0. , 0.5]))
@@ -215,8 +184,7 @@ def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayL
         In [0, 1]; lower is better.
 
     Raises:
-        ValueError: A confidence is outside [0, 1], or the arguments differ in length, are empty, or hold something
-            else.
+        ValueError: A confidence is outside [0, 1], or as `auroc`.
 
     >>> round(expected_calibration_error(correct=[True, True, False, False], confidence=[0.75, 0.75, 0.75, 0.75]), 4)
     0.25

@@ -1,7 +1,5 @@
 """Owns the tally behind every ranking metric: right and wrong answers by group of equal uncertainty.
 
-A verdict is a number in [0, 1]: a share c of right counts as c right and 1 - c wrong answers at one uncertainty.
-
 All metrics are formulas over a `Tally`, whose leading axis holds resamples. So the figure and its bootstrap interval
 are computed by the same code, and the order of tied rows never matters.
 """
@@ -51,8 +49,8 @@ class Ranking:
         ordered = scores[order]
         starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
         self._order, self._starts = order.astype(np.int32), starts.astype(np.int32)
-        ordered_right = right[order]
-        self._right = ordered_right.astype(np.bool_) if _are_whole(right) else ordered_right
+        is_whole = ((right == 0) | (right == 1)).all()
+        self._right = right[order].astype(np.bool_) if is_whole else right[order]
 
     def ranks_like(self, other: "Ranking") -> bool:
         """Whether another ranking of the same answers has the same order and ties, and so the same tallies."""
@@ -157,12 +155,8 @@ def check_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) ->
     return right.astype(np.float64), numbers.astype(np.float64)
 
 
-def _are_whole(right: FloatArray) -> bool:
-    return bool(((right == 0) | (right == 1)).all())
-
-
 def _first_invalid(array: npt.NDArray[Any]) -> object:
     if array.dtype.kind not in "biuf":
         return array.dtype.name
-    wrong = ~np.isfinite(array) | (array < 0) | (array > 1)
-    return array[~np.isfinite(array)][0].item() if not np.isfinite(array).all() else array[wrong][0].item()
+    infinite = ~np.isfinite(array)
+    return array[infinite if infinite.any() else (array < 0) | (array > 1)][0].item()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from coe_agents.documents import parse_json
 from coe_agents.errors import ConfigurationError, StoreError
 
 SETTINGS = "settings.json"
@@ -15,12 +16,10 @@ _LOCK = ".lock"
 
 @contextmanager
 def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iterator[None]:
-    """Keeps a run's folder to one process, and to one run.
+    """Keeps a run's folder, which is created if it does not exist, to one process, and to one run.
 
-    Args:
-        folder: Created if it does not exist.
-        settings: All that the run's results depend on, as JSON has it; without keys.
-        holds: The name of the file that must not exist without settings.
+    `settings` are all that the run's results depend on, as JSON has it; without keys. The file `holds` must not exist
+    without settings.
 
     Raises:
         ConfigurationError: If the folder holds a run with other settings; the message names them.
@@ -32,23 +31,20 @@ def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iter
     except ModuleNotFoundError as error:
         raise ImportError('a run needs filelock; pip install "coe-agents[evaluation]"') from error
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / _LOCK)
     try:
-        lock.acquire(blocking=False)
+        acquired = FileLock(folder / _LOCK).acquire(blocking=False)
     except Timeout as error:
         raise StoreError(f"another process writes to {folder}", hint="Wait for it, or choose another folder") from error
-    try:
+    with acquired:
         _check_settings(folder, json.loads(json.dumps(settings)), folder / holds)
         yield
-    finally:
-        lock.release()
 
 
 def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> None:
     path = folder / SETTINGS
     if path.exists():
         try:
-            kept = json.loads(path.read_bytes())
+            kept = parse_json(path.read_bytes())
         except ValueError as error:
             raise StoreError(f"{path} is not JSON: {error}", hint="Choose another folder") from error
         found = differences(kept, settings)

@@ -53,7 +53,7 @@ def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
         >>> [*rows_of(BytesIO(to_parquet([{"id": "1", "n": None}], {"id": "string", "n": "int64"})))]
         [{'id': '1', 'n': None}]
     """
-    arrow, parquet = _pyarrow()
+    arrow = _pyarrow()
     prepared = []
     for row in rows:
         strange = sorted(row.keys() - columns.keys())
@@ -69,24 +69,21 @@ def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
         for name, kind in {**columns, _EXACT: "string"}.items()
     ]
     file = BytesIO()
-    parquet.write_table(arrow.Table.from_pylist(prepared, arrow.schema(fields)), file, compression="zstd")
+    arrow.parquet.write_table(arrow.Table.from_pylist(prepared, arrow.schema(fields)), file, compression="zstd")
     return file.getvalue()
 
 
 def rows_of(file: Path | BytesIO, *, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
     """Yields the rows of a Parquet file, a batch of them in memory at a time.
 
-    Args:
-        file: A path, or what it holds.
-        columns: All where not given; of rows whose text UTF-8 has no place for always all.
+    By default they have all columns; rows whose text UTF-8 has no place for always do.
 
     Raises:
         ValueError: If it is not a Parquet file.
         OSError: If it cannot be read.
         ImportError: If pyarrow is not installed.
     """
-    _, parquet = _pyarrow()
-    with parquet.ParquetFile(file) as opened:
+    with _pyarrow().parquet.ParquetFile(file) as opened:
         names = opened.schema_arrow.names
         chosen = None if columns is None else [*columns, *([_EXACT] if _EXACT in names else ())]
         for batch in opened.iter_batches(_BATCH, columns=chosen):
@@ -99,10 +96,10 @@ def rows_of(file: Path | BytesIO, *, columns: list[str] | None = None) -> Iterat
                 )
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def _pyarrow() -> Any:
     try:
         import pyarrow
         import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise ImportError('Parquet needs pyarrow; pip install "coe-agents[evaluation]"') from error
-    return pyarrow, pyarrow.parquet
+    return pyarrow

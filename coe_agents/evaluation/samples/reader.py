@@ -4,25 +4,32 @@ import gzip
 import json
 import os
 import tempfile
+import warnings
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
 
+from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.parquet import PARTS, rows_of
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.types import Response, in_canonical_order
+
+_MOST_FAULTS = 20
+_NEAR = 0.8
+"""How alike a misspelt name is to the right one, by `difflib`; "answerable" is no misspelling of "answer"."""
 
 
 class Sample(Response):
     """One line: a response, and what is known about it. Unknown fields are kept.
 
     Attributes:
-        id: The question's id.
         question: What was asked; "" where not known.
         references: Accepted answers; may be empty.
         correct: A verdict in the data; None where there is no verdict.
@@ -39,7 +46,6 @@ class SampledQuestion:
     """All samples of one question, in canonical order.
 
     Attributes:
-        id: The question's id.
         text: What was asked; "" where not known.
         references: The accepted answers of all its samples, each once.
         responses: The samples without an `error`.
@@ -66,8 +72,11 @@ class Samples:
             line is a row. A folder means the samples of the run in it.
 
     Raises:
-        SamplesError: A file cannot be read, a line is malformed, or there is no line.
+        SamplesError: A file cannot be read, lines are malformed (all are listed, up to 20), or there is no line.
         ImportError: There is a Parquet file, and pyarrow is not installed.
+
+    Warns:
+        UserWarning: A line lacks a field, and has an unknown one of a similar name.
 
     Example:
         >>> import tempfile
@@ -85,11 +94,14 @@ class Samples:
         self._files: list[IO[bytes]] = []
         with ExitStack() as stack:
             unpacked = stack.enter_context(tempfile.TemporaryFile())  # one for all, as open files are not many
+            self._faults: list[str] = []
+            self._noticed: set[str] = set()
             for number, path in enumerate(self.paths):
-                packed = path.suffix in _UNPACK
-                start = _unpack(path, unpacked) if packed else 0
-                self._files.append(unpacked if packed else stack.enter_context(_open(path)))
-                self._index(number, path, self._files[-1], start)
+                file, start = _open(path, unpacked)
+                self._files.append(stack.enter_context(file))
+                self._index(number, path, file, start)
+            if self._faults:
+                raise SamplesError("\n".join(self._faults))
             if not self._places:
                 named = ", ".join(str(path) for path in self.paths) or "no file"
                 raise SamplesError(f"{named}: there are no samples", hint="Pass files of one JSON object a line")
@@ -113,7 +125,9 @@ class Samples:
         file.seek(start)
         before = None
         for line, raw in enumerate(file, start=1):
-            identifier = _sample(raw, path, line)["id"] if raw.strip() else None
+            identifier = self._identifier(raw, path, line) if raw.strip() else None
+            if len(self._faults) == _MOST_FAULTS:
+                raise SamplesError("\n".join(self._faults), hint=f"These are the first {_MOST_FAULTS} faulty lines")
             if identifier is not None:
                 runs = self._places.setdefault(identifier, array("q"))
                 if identifier == before:
@@ -121,6 +135,21 @@ class Samples:
                 else:
                     runs.extend((number, line, start, 1))
             start, before = start + len(raw), identifier
+
+    def _identifier(self, raw: bytes, path: Path, line: int) -> str | None:
+        """Returns the id of a line's question; None if the line is faulty, which is noted."""
+        try:
+            sample = _sample(raw, path, line, on_unknown=self._notice)
+        except SamplesError as error:
+            self._faults.append(str(error))
+            return None
+        return sample["id"]
+
+    def _notice(self, field: str, place: str, near: str) -> None:
+        """Warns of a field that is probably misspelt, once for all lines."""
+        if field not in self._noticed:
+            self._noticed.add(field)
+            warnings.warn(f'{place}: the field "{field}" is not read. Did you mean "{near}"?', stacklevel=5)
 
     def _lines(self, identifier: str) -> Iterator[tuple[Path, int, bytes]]:
         """Yields the file, number and text of each line of a question."""
@@ -150,18 +179,14 @@ class Samples:
             seen[key] = path, line
             samples.append(sample)
         ordered = cast("list[Sample]", in_canonical_order(samples))
+        lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides
         return SampledQuestion(
             id=identifier,
             text=ordered[0]["question"],
-            references=_merge({tuple(sample["references"]) for sample in ordered}),
+            references=tuple(dict.fromkeys(reference for references in lists for reference in references)),
             responses=tuple(sample for sample in ordered if sample["error"] is None),
             failures=tuple(sample for sample in ordered if sample["error"] is not None),
         )
-
-
-def _merge(lists: Collection[tuple[str, ...]]) -> tuple[str, ...]:
-    """Returns each reference once, in an order that no agent decides: that of the lists, which are sorted."""
-    return tuple(dict.fromkeys(reference for references in sorted(lists) for reference in references))
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -176,22 +201,18 @@ def _files_of(path: Path) -> list[Path]:
     return found
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
+    """Returns a file and where its lines start; those of a compressed file, or of a Parquet one, go to `unpacked`."""
     try:
-        return path.open("rb")
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unpack(path: Path, unpacked: IO[bytes]) -> int:
-    """Appends the lines of a compressed file, or of a Parquet one, and returns where they start."""
-    start = unpacked.seek(0, os.SEEK_END)
-    try:
-        for lines in _UNPACK[path.suffix](path):
-            unpacked.write(lines)
+        if path.suffix not in _UNPACK:
+            return path.open("rb"), 0
+        start = unpacked.seek(0, os.SEEK_END)
+        unpacked.writelines(_UNPACK[path.suffix](path))
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise _unreadable(path, error) from error
-    return start
+        raise SamplesError(
+            f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
+        ) from error
+    return unpacked, start
 
 
 def _lines_of_gzip(path: Path) -> Iterator[bytes]:
@@ -208,16 +229,13 @@ def _lines_of_parquet(path: Path) -> Iterator[bytes]:
 _UNPACK: Mapping[str, Callable[[Path], Iterator[bytes]]] = {".gz": _lines_of_gzip, ".parquet": _lines_of_parquet}
 
 
-def _unreadable(path: Path, error: Exception) -> SamplesError:
-    return SamplesError(f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete")
-
-
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    # a number that a double holds exactly: figures are computed with it
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT
 
 
 def _is_log_probability(value: Any) -> bool:
@@ -225,31 +243,51 @@ def _is_log_probability(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e18 <= value <= 1e-6
 
 
-def _optional(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or is_valid(value)
-
-
+_LARGEST_COUNT = 2**53
+_COUNT = "an integer of at least 0, and at most 2**53"
 _REQUIRED = object()
+# by field: whether a value is valid, what is, and the default; null is valid where it is the default
 _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str, Any]] = {
     "id": (_is_text, "a string", _REQUIRED),
     "agent": (lambda value: isinstance(value, str) and value != "", "a string that is not empty", _REQUIRED),
-    "index": (_is_count, "an integer of at least 0", _REQUIRED),
+    "index": (_is_count, _COUNT, _REQUIRED),
     "text": (_is_text, "a string", _REQUIRED),
     "question": (_is_text, "a string", ""),
     "references": (lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings", []),
-    "round": (_is_count, "an integer of at least 0", 0),
-    "answer": (_optional(_is_text), "a string or null", None),
-    "logprob": (_optional(_is_log_probability), "a finite number of at most 0, or null", None),
-    "n_tokens": (_optional(_is_count), "an integer of at least 0, or null", None),
-    "correct": (_optional(lambda value: isinstance(value, bool)), "true, false or null", None),
-    "error": (_optional(_is_text), "a string or null", None),
+    "round": (_is_count, _COUNT, 0),
+    "answer": (_is_text, "a string or null", None),
+    "logprob": (_is_log_probability, "a finite number of at most 0, or null", None),
+    "n_tokens": (_is_count, f"{_COUNT}, or null", None),
+    "correct": (lambda value: isinstance(value, bool), "true, false or null", None),
+    "error": (_is_text, "a string or null", None),
 }
 
 
-def _sample(raw: bytes, path: Path, line: int) -> Sample:
+@lru_cache(maxsize=1024)  # the lines of a file mostly have the same fields
+def _nearest(field: str, others: frozenset[str]) -> str | None:
+    return next(iter(get_close_matches(field, sorted(others), n=1, cutoff=_NEAR)), None)
+
+
+def _show(value: Any) -> str:
     try:
-        record = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+        return repr(str(value)[:50])
+    except ValueError:  # Python does not write thousands of digits
+        return "a huge number"
+
+
+def _sample(raw: bytes, path: Path, line: int, *, on_unknown: Callable[[str, str, str], None] | None = None) -> Sample:
+    """Returns the sample of a line.
+
+    Args:
+        raw: The line.
+        path: Its file, for messages.
+        line: Its number, for messages.
+        on_unknown: Called with each unknown field whose name is like that of a field that the line lacks, the place,
+            and the name of that field.
+    """
+    try:
+        record = parse_json(raw)
+    except ValueError as error:
         raise SamplesError(
             f"{path}:{line}: this is not JSON: {error}", hint="Every line is one JSON object; it may have been cut off"
         ) from error
@@ -257,14 +295,20 @@ def _sample(raw: bytes, path: Path, line: int) -> Sample:
         raise SamplesError(
             f"{path}:{line}: this is not a JSON object", hint='Write every line as {"id": ..., "agent": ..., ...}'
         )
+    absent = frozenset(_FIELDS.keys() - record.keys())
     for field, (is_valid, expected, default) in _FIELDS.items():
         if field not in record and default is not _REQUIRED:
             record[field] = default
         elif field not in record:
-            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {expected}")
-        elif not is_valid(record[field]):
+            near = _nearest(field, frozenset(record.keys() - _FIELDS.keys()))
+            hint = f'Rename "{near}", or add it' if near else "Add it"
+            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"{hint}; it is {expected}")
+        elif not (is_valid(record[field]) or record[field] is default is None):
             raise SamplesError(
-                f'{path}:{line}: "{field}" must be {expected}; got {str(record[field])[:50]!r}',
+                f'{path}:{line}: "{field}" must be {expected}; got {_show(record[field])}',
                 hint="Correct it, or omit the line",
             )
+    for field in record.keys() - _FIELDS.keys() if absent and on_unknown else ():
+        if on_unknown is not None and (near := _nearest(field, absent)):
+            on_unknown(field, f"{path}:{line}", near)
     return cast("Sample", record)

@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from coe_agents.documents import parse_json
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.samples.folder import run_folder, write
 
@@ -26,10 +27,8 @@ Unit = tuple[str, str]
 class Store:
     """The samples of one run; use it as a context manager, in one process at a time.
 
-    Args:
-        folder: The run's; created if it does not exist.
-        settings: All that the responses depend on, as JSON has it; without keys.
-        units: The number of responses of each unit, in the order of the finished file.
+    `settings` are all that the responses depend on, as JSON has it; without keys. `units` holds the number of responses
+    of each unit, in the order of the finished file.
 
     Raises:
         ConfigurationError: On entering, if the folder holds a run with other settings; the message names them.
@@ -139,7 +138,7 @@ class Store:
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             _ = row["id"], row["agent"], row["error"]
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(

@@ -1,8 +1,8 @@
 """Owns scoring: statistics of each question, estimators over them, the criterion of correctness, and score vectors."""
 
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
+from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.evaluation.scoring.scores import Scores, score
-from coe_agents.evaluation.scoring.setup import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 
 __all__ = [

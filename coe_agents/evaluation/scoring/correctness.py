@@ -20,7 +20,6 @@ class Prediction:
     """A cluster's answer, and what it is judged by.
 
     Attributes:
-        question: What was asked.
         answer: The cluster's most probable response.
         references: The accepted answers; may be empty.
         verdicts: The data's own labels of the responses in the cluster; None where there is no label.
@@ -117,30 +116,24 @@ def token_f1(answer: str, reference: str) -> float:
     return 2.0 * (found & expected).total() / n_tokens if n_tokens else 0.0
 
 
+@dataclass(frozen=True)
 class Rule:
     """A `Criterion` from a function of one prediction.
 
-    Args:
-        name: What reports call it.
-        rule: Returns whether a prediction is right, in [0, 1]; None where that is not known.
+    `rule` returns whether a prediction is right, in [0, 1]; None where that is not known. Reports show the name.
     """
 
-    def __init__(self, name: str, rule: Callable[[Prediction], float | None]) -> None:
-        self.name, self._rule = name, rule
+    name: str
+    rule: Callable[[Prediction], float | None]
 
     def judge(self, predictions: Sequence[Prediction]) -> list[float | None]:
-        """Returns the rule's verdicts."""
-        return [self._rule(prediction) for prediction in predictions]
+        return [self.rule(prediction) for prediction in predictions]
 
 
 class SameMeaning:
     """A `Criterion`: right where a clusterer puts the answer and a reference together.
 
     With `BidirectionalEntailment` that is equivalence by an NLI model: each entails the other, given the question.
-
-    Args:
-        clusterer: Decides what means the same.
-        name: What reports call it.
     """
 
     def __init__(self, clusterer: Clusterer, *, name: str = "entailment") -> None:
@@ -176,7 +169,7 @@ CRITERIA: Mapping[str, Criterion] = {
 
 
 def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float | None]:
-    """Returns the criterion's verdicts; a refusal or an empty answer is wrong wherever a verdict is possible.
+    """Returns the verdicts as numbers; a refusal or an empty answer is wrong wherever a verdict is possible.
 
     Raises:
         ValueError: The criterion returns another number of verdicts, or one outside [0, 1].
@@ -194,23 +187,31 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float
                 "Return True, False, a share of right, or None where it is not known"
             )
     return [
-        verdict if verdict is None or answer_kind(prediction.answer) == "answer" else False
+        None if verdict is None else float(verdict) if answer_kind(prediction.answer) == "answer" else 0.0
         for verdict, prediction in zip(verdicts, predictions, strict=True)
     ]
 
 
+def judge_clusters(
+    chosen: Iterable[tuple[Statistics, Sequence[int]]], criterion: Criterion
+) -> Iterator[tuple[Statistics, list[float | None]]]:
+    """Yields the statistics with the verdict on each chosen cluster; `BATCH` questions are held and judged together."""
+    left = iter(chosen)
+    while batch := list(islice(left, BATCH)):
+        predictions = [Prediction.of(each, cluster=cluster) for each, clusters in batch for cluster in clusters]
+        verdicts = iter(judge(predictions, criterion))
+        for each, clusters in batch:
+            yield each, list(islice(verdicts, len(clusters)))
+
+
 def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, float | None]]:
-    """Yields each with the verdict on the group's answer; `BATCH` of them are held and judged together.
+    """Yields each with the verdict on the group's answer.
 
     The verdict of a tied question is the mean over the clusters that share the lead. Clusters about which nothing can
     be said are left out; it is None where no verdict is known.
     """
-    left = iter(statistics)
-    while batch := list(islice(left, BATCH)):
-        predictions = [Prediction.of(each, cluster=cluster) for each in batch for cluster in each.leading]
-        verdicts = iter(judge(predictions, criterion))
-        for each in batch:
-            yield each, mean_verdict(list(islice(verdicts, len(each.leading))))
+    leading = ((each, each.leading) for each in statistics)
+    return ((each, mean_verdict(verdicts)) for each, verdicts in judge_clusters(leading, criterion))
 
 
 def mean_verdict(verdicts: Sequence[float | None]) -> float | None:

@@ -1,9 +1,12 @@
-"""Owns how scores are shown: a label, a group and an explanation for each; the texts are in `score_names.toml`."""
+"""Owns the built-in estimators by name, and how reports show scores: a label, a group and an explanation for each."""
 
-import tomllib
-from collections.abc import Iterable
-from importlib import resources
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from coe_agents.evaluation.scoring.statistics import Statistics
+
+Estimator = Callable[[Statistics], float | None]
+_Built = TypeVar("_Built", bound=Estimator)
 
 
 class ScoreName(NamedTuple):
@@ -14,11 +17,25 @@ class ScoreName(NamedTuple):
     explanation: str
 
 
-_SOURCE = resources.files("coe_agents.evaluation.scoring").joinpath("score_names.toml").read_text("utf-8")
+ESTIMATORS: dict[str, Estimator] = {}
+"""The built-in estimators; `estimator` adds them."""
+
+BEST_SINGLE_MODEL = "best_single_model"
+"""The one score that no estimator computes, as it is chosen over all questions."""
+
+_GROUPS = (
+    "Collaborative Entropy and its parts",
+    "Entropies",
+    "Agreement",
+    "Graphs",
+    "Log-probabilities",
+    "Stated by the agents",
+    "Other estimators",
+)
 _NAMES = {
-    name: ScoreName(label, group, explanation)
-    for group, names in tomllib.loads(_SOURCE).items()
-    for name, (label, explanation) in names.items()
+    BEST_SINGLE_MODEL: ScoreName(
+        "Semantic entropy, best agent", "Entropies", "of the agent that ranked answers best on the other half"
+    )
 }
 
 BASELINE = (
@@ -33,6 +50,23 @@ BASELINE = (
 """The scores that reports show first."""
 
 
+def estimator(group: str, label: str, explanation: str) -> Callable[[_Built], _Built]:
+    """Makes a function a built-in estimator, its score named as the function.
+
+    Args:
+        group: Under which heading reports show the score.
+        label: What they call it.
+        explanation: What it measures, in a line.
+    """
+
+    def register(built: _Built) -> _Built:
+        ESTIMATORS[built.__name__] = built
+        _NAMES[built.__name__] = ScoreName(label, group, explanation)
+        return built
+
+    return register
+
+
 def name_of(score: str) -> ScoreName:
     """Returns how a score is shown; one that is not built in keeps its own name.
 
@@ -40,13 +74,13 @@ def name_of(score: str) -> ScoreName:
         >>> name_of("vote_share").label, name_of("my_score").label
         ('Vote share', 'my_score')
     """
-    return _NAMES.get(score) or ScoreName(score, "Other estimators", "registered by another package or by the caller")
+    return _NAMES.get(score) or ScoreName(score, _GROUPS[-1], "registered by another package or by the caller")
 
 
 def group_scores(scores: Iterable[str]) -> dict[str, list[str]]:
     """Returns scores by the group in which they are shown, groups and members in reading order."""
-    places = {name: place for place, name in enumerate(_NAMES)}
-    groups: dict[str, list[str]] = {}
+    places = {name: place for place, name in enumerate([*ESTIMATORS, BEST_SINGLE_MODEL])}
+    groups: dict[str, list[str]] = {group: [] for group in _GROUPS}
     for score in sorted(scores, key=lambda name: places.get(name, len(places))):
-        groups.setdefault(name_of(score).group, []).append(score)
-    return groups
+        groups[name_of(score).group].append(score)
+    return {group: names for group, names in groups.items() if names}

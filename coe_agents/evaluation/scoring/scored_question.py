@@ -1,14 +1,47 @@
-"""Owns the result of scoring one question: a row that can be kept and read again, wherever it was computed."""
+"""Owns scoring one question: what it depends on besides the samples, and the result, a row that can be kept."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.samples import SampledQuestion
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
 from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
-from coe_agents.evaluation.scoring.setup import ScoringSetup
-from coe_agents.evaluation.scoring.statistics import Statistics
+from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
+from coe_agents.policy import Weighting
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringSetup:
+    """How responses become scores and verdicts.
+
+    Attributes:
+        clusterer: Decides which responses mean the same.
+        criterion: Decides which answers are right.
+        entailment: For the distances between clusters that `coe_wasserstein` and the graph scores read; None: 0/1.
+        weighting: How responses count within their agent: "auto", "frequency" or "probability".
+        estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
+            float, higher = less sure, or None where it cannot be computed.
+    """
+
+    clusterer: Clusterer
+    criterion: Criterion = CRITERIA["reference_or_label"]
+    entailment: EntailmentModel | None = None
+    weighting: Weighting = "auto"
+    estimators: Mapping[str, Estimator] = field(default_factory=dict)
+
+    def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
+        """Yields the statistics of each question that has a response, with the verdict on the group's answer.
+
+        Raises:
+            ValueError: `weighting` is "probability" and an agent lacks log-probabilities.
+        """
+        statistics = iter_statistics(
+            questions, clusterer=self.clusterer, weighting=self.weighting, entailment=self.entailment
+        )
+        return with_verdicts(statistics, self.criterion)
 
 
 class AgentScore(NamedTuple):
@@ -24,7 +57,6 @@ class ScoredQuestion:
     """The result of scoring one question.
 
     Attributes:
-        id: The question's id.
         failures: Failed requests by agent.
         agents: Of each agent that responded; empty where none did.
         correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None
@@ -59,27 +91,20 @@ def score_each(
 
     for each, verdict in setup.judge(answered()):
         on_question(each, verdict)
-        yield _score_question(each, verdict, estimators)
+        yield ScoredQuestion(
+            each.question.id,
+            _failures(each.question),
+            {
+                name: AgentScore(agent.entropy, agent.n_responses, agent.weighting == "probability")
+                for name, agent in each.measurement.agents.items()
+            },
+            verdict,
+            each.is_tied,
+            {} if verdict is None else {name: estimator(each) for name, estimator in estimators.items()},
+        )
         yield from unanswered
         unanswered.clear()
     yield from unanswered
-
-
-def _score_question(
-    statistics: Statistics, correct: float | None, estimators: Mapping[str, Estimator]
-) -> ScoredQuestion:
-    scores = {name: estimator(statistics) for name, estimator in estimators.items()} if correct is not None else {}
-    return ScoredQuestion(
-        statistics.question.id,
-        _failures(statistics.question),
-        {
-            name: AgentScore(agent.entropy, agent.n_responses, agent.weighting == "probability")
-            for name, agent in statistics.measurement.agents.items()
-        },
-        correct,
-        statistics.is_tied,
-        scores,
-    )
 
 
 def _failures(question: SampledQuestion) -> Mapping[str, int]:

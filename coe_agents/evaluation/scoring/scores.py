@@ -13,8 +13,7 @@ from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ti
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
-from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, score_each
-from coe_agents.evaluation.scoring.setup import ScoringSetup
+from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.policy import Weighting
 from coe_agents.uncertainty.answers import TIE
@@ -22,13 +21,9 @@ from coe_agents.uncertainty.answers import TIE
 
 @dataclass(slots=True)
 class AgentCount:
-    """What one agent contributed.
+    """What one agent contributed: questions with a response, responses, and failed requests.
 
-    Attributes:
-        n_questions: Questions that it responded to.
-        n_responses: Its responses.
-        n_failures: Its failed requests.
-        by_probability: Questions on which its responses count by probability; by frequency on the others.
+    On `by_probability` of its questions its responses count by probability; by frequency on the others.
     """
 
     n_questions: int = 0
@@ -82,15 +77,8 @@ def score(
 ) -> Scores:
     """Scores every question with every estimator; only the score vectors are kept, some 300 bytes a question.
 
-    Args:
-        questions: As `Samples` gives them, one at a time.
-        clusterer: Decides which responses mean the same.
-        weighting: How responses count within their agent: "auto", "frequency" or "probability".
-        criterion: Decides which answers are right.
-        entailment: For the distances between clusters that `coe_wasserstein` and the graph scores read.
-        estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
-            float, higher = less sure, or None where it cannot be computed.
-        on_question: Called with each question that has a response, and whether the answer was right, in [0, 1].
+    The questions are read one at a time. `on_question` is called with the statistics of each that has a response, and
+    whether the answer was right, in [0, 1]. The other arguments are explained in `ScoringSetup`.
 
     Raises:
         SamplesError: A line of the samples is malformed.
@@ -118,16 +106,14 @@ def to_scores(
 ) -> Scores:
     """Returns the score vectors of rows in the order of ids.
 
-    Args:
-        rows: Those whose `correct` is known have a value, or None, of every estimator.
-        criterion: The name of the criterion, as reports show it.
-        clusterer: The name of the clusterer, as reports show it.
-        weighting: As asked for.
-        estimators: Their names.
+    Rows whose `correct` is known have a value, or None, of every estimator. `criterion` and `clusterer` are the names
+    that reports show.
     """
     agents: dict[str, AgentCount] = {}
-    table = _Table(estimators)
-    n_questions = n_unanswered = 0
+    # arrays, since they grow by eight bytes a number; NaN marks what could not be computed
+    correct, halves = array("d"), array("b")
+    scores, entropies = {name: array("d") for name in estimators}, dict[str, "array[float]"]()
+    n_questions = n_unanswered = n_ties = 0
     for row in rows:
         n_questions += 1
         n_unanswered += not row.agents
@@ -138,27 +124,47 @@ def to_scores(
             count.n_questions += 1
             count.n_responses += agent.n_responses
             count.by_probability += agent.by_probability
-        if row.correct is not None:
-            table.add(row, row.correct)
-    correct, values, absent = table.columns()
+        if row.correct is None:
+            continue
+        n_ties += row.tied
+        for name, column in scores.items():
+            value = row.scores[name]
+            column.append(np.nan if value is None else value)
+        for name in row.agents.keys() - entropies.keys():
+            entropies[name] = array("d", [np.nan]) * len(correct)
+        for name, column in entropies.items():
+            column.append(row.agents[name].entropy if name in row.agents else np.nan)
+        correct.append(row.correct)
+        halves.append(in_second_half(row.id))
+    right = np.asarray(correct)  # the same memory, as below
+    columns = {name: np.asarray(column) for name, column in scores.items()}
+    columns[BEST_SINGLE_MODEL] = best_single_model(
+        {name: np.asarray(column) for name, column in entropies.items()}, right, np.asarray(halves).astype(np.bool_)
+    )
+    absent = {name: n for name, column in columns.items() if (n := int(np.isnan(column).sum()))}
     return Scores(
-        correct=correct,
-        n_ties=table.n_ties,
-        values=values,
+        correct=right,
+        n_ties=n_ties,
+        values={name: join_ties(column) for name, column in columns.items() if name not in absent},
         absent=absent,
         criterion=criterion,
         clusterer=clusterer,
         weighting=weighting,
         n_questions=n_questions,
         n_unanswered=n_unanswered,
-        n_unjudged=n_questions - n_unanswered - correct.size,
+        n_unjudged=n_questions - n_unanswered - right.size,
         agents=dict(sorted(agents.items())),
     )
 
 
+def hash_of(identifier: str) -> bytes:
+    """Returns a digest of an id, by which questions are dealt whatever their order."""
+    return sha256(identifier.encode("utf-8", "surrogatepass")).digest()
+
+
 def in_second_half(identifier: str) -> bool:
     """Returns which half of the questions an id belongs to, for cross-fitting; it depends on nothing else."""
-    return sha256(identifier.encode("utf-8", "surrogatepass")).digest()[0] % 2 == 1
+    return hash_of(identifier)[0] % 2 == 1
 
 
 def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, halves: BoolArray) -> FloatArray:
@@ -187,38 +193,3 @@ def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, 
         best = [values for values, rate in zip(whole, rated, strict=True) if rate > rated.max() - TIE]
         score[~other] = np.mean(best, axis=0)[~other]
     return score
-
-
-class _Table:
-    """Rows of numbers that grow; NaN marks what could not be computed, until `columns` takes it out."""
-
-    def __init__(self, estimators: Iterable[str]) -> None:
-        self.n_ties = 0
-        self._correct, self._halves = array("d"), array("b")
-        self._scores = {name: array("d") for name in estimators}
-        self._entropies: dict[str, array[float]] = {}
-
-    def add(self, row: ScoredQuestion, correct: float) -> None:
-        self.n_ties += row.tied
-        for name, column in self._scores.items():
-            value = row.scores[name]
-            column.append(np.nan if value is None else value)
-        for name in row.agents.keys() - self._entropies.keys():
-            self._entropies[name] = array("d", [np.nan]) * len(self._correct)
-        for name, column in self._entropies.items():
-            column.append(row.agents[name].entropy if name in row.agents else np.nan)
-        self._correct.append(correct)
-        self._halves.append(in_second_half(row.id))
-
-    def columns(self) -> tuple[FloatArray, dict[str, FloatArray], dict[str, int]]:
-        correct, halves = _vector(self._correct), np.asarray(self._halves).astype(np.bool_)
-        columns = {name: _vector(values) for name, values in self._scores.items()}
-        entropies = {name: _vector(values) for name, values in self._entropies.items()}
-        columns[BEST_SINGLE_MODEL] = best_single_model(entropies, correct, halves)
-        lacking = {name: int(np.isnan(column).sum()) for name, column in columns.items()}
-        values = {name: join_ties(column) for name, column in columns.items() if not lacking[name]}
-        return correct, values, {name: n for name, n in lacking.items() if n}
-
-
-def _vector(values: "array[float]") -> FloatArray:
-    return np.asarray(values)  # the same memory

@@ -1,10 +1,10 @@
 """Owns what is computed once per question, for all estimators to read."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
-from typing import NamedTuple, cast
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import islice, permutations
+from typing import cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
-from coe_agents.policy.weighting import log_probabilities, most_probable, shares, weighed_agents
+from coe_agents.policy.weighting import log_probabilities, most_probable, shares
 from coe_agents.uncertainty import CollaborativeEntropy, cluster_distributions, collaborative_entropy, entropy
 from coe_agents.uncertainty.answers import shares_lead
 
@@ -113,13 +113,8 @@ def iter_statistics(
 ) -> Iterator[Statistics]:
     """Yields the statistics of each question that has a response; a few questions are held at a time.
 
-    Responses are compared by their `answer`, else by the canonical answer of their text.
-
-    Args:
-        questions: As `Samples` gives them.
-        clusterer: Decides which responses mean the same.
-        weighting: How responses count within their agent, as in `measure`.
-        entailment: For the affinity between clusters; two requests' worth of pairs per pair of clusters.
+    Responses are compared by their `answer`, else by the canonical answer of their text. For the affinity between
+    clusters, `entailment` is asked two pairs per pair of clusters; the other arguments are as in `ScoringSetup`.
 
     Raises:
         ValueError: If `weighting` is "probability" and an agent lacks log-probabilities.
@@ -129,16 +124,15 @@ def iter_statistics(
         texts = [[response_text(response) for response in question.responses] for question in batch]
         found = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
         labels = [_number_by_text(texts_of_one, own) for texts_of_one, own in zip(texts, found, strict=True)]
-        measurements = [_measure(question, own, weighting) for question, own in zip(batch, labels, strict=True)]
-        affinities = _affinities(batch, texts, labels, entailment, weighting)
-        rows = [_MeasuredQuestion(*row) for row in zip(batch, labels, measurements, affinities, strict=True)]
         alike: dict[tuple[str, ...], list[int]] = {}
         for place, question in enumerate(batch):
             alike.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
         ready: dict[int, Statistics] = {}
         for places in alike.values():
-            ready.update(zip(places, _compute_statistics([rows[place] for place in places], weighting), strict=True))
-        yield from (ready[place] for place in range(len(batch)))
+            chosen, own_labels = [batch[place] for place in places], [labels[place] for place in places]
+            ready.update(zip(places, _compute_statistics(chosen, own_labels, weighting), strict=True))
+        statistics = [ready[place] for place in range(len(batch))]
+        yield from statistics if entailment is None else _with_affinities(statistics, entailment)
 
 
 def _measure(question: SampledQuestion, labels: Sequence[int], weighting: Weighting) -> Measurement:
@@ -148,22 +142,18 @@ def _measure(question: SampledQuestion, labels: Sequence[int], weighting: Weight
         raise ValueError(f"question {question.id!r}: {error}") from error
 
 
-class _MeasuredQuestion(NamedTuple):
-    question: SampledQuestion
-    labels: list[int]
-    measurement: Measurement
-    affinity: FloatArray
-
-
-def _compute_statistics(rows: Sequence[_MeasuredQuestion], weighting: Weighting) -> Iterator[Statistics]:
+def _compute_statistics(
+    questions: Sequence[SampledQuestion], labels: Sequence[Sequence[int]], weighting: Weighting
+) -> Iterator[Statistics]:
     """Yields the statistics of questions with as many responses of the same agents: one array operation serves all.
 
     Distributions are padded with clusters of probability 0, which change no figure.
     """
+    measurements = [_measure(question, own, weighting) for question, own in zip(questions, labels, strict=True)]
     numbers: dict[str, int] = {}
-    agents = np.array([numbers.setdefault(response["agent"], len(numbers)) for response in rows[0].question.responses])
-    clusters = np.array([row.labels for row in rows])
-    known = [log_probabilities(row.question.responses, "auto") for row in rows]
+    agents = np.array([numbers.setdefault(response["agent"], len(numbers)) for response in questions[0].responses])
+    clusters = np.array(labels)
+    known = [log_probabilities(question.responses, "auto") for question in questions]
     likely = np.array([log_probs for log_probs, _ in known])
     frequencies = cluster_distributions(clusters, agents)
     probabilities = cluster_distributions(clusters, agents, log_probs=likely)
@@ -182,19 +172,19 @@ def _compute_statistics(rows: Sequence[_MeasuredQuestion], weighting: Weighting)
     pooled_by_frequency, pooled_by_probability = (
         entropy(cluster_distributions(clusters, pool, log_probs=each)[:, 0]).tolist() for each in (None, likely)
     )
-    for i, row in enumerate(rows):
-        own = slice(len(row.affinity))
+    for i, question in enumerate(questions):
+        n_clusters = max(labels[i]) + 1
         complete = all(known[i][1].values())
         yield Statistics(
-            question=row.question,
+            question=question,
             labels=clusters[i],
-            measurement=row.measurement,
-            affinity=row.affinity,
+            measurement=measurements[i],
+            affinity=np.eye(n_clusters),
             agents=agents,
             log_probs=log_probs[i],
-            distributions=distributions[i, :, own],
-            frequencies=frequencies[i, :, own],
-            probabilities=probabilities[i, :, own] if complete else None,
+            distributions=distributions[i, :, :n_clusters],
+            frequencies=frequencies[i, :, :n_clusters],
+            probabilities=probabilities[i, :, :n_clusters] if complete else None,
             coe_js=js[i],
             coe_hellinger=hellinger[i],
             coe_total_variation=total_variation[i],
@@ -206,15 +196,12 @@ def _compute_statistics(rows: Sequence[_MeasuredQuestion], weighting: Weighting)
 
 
 def _fill_answers(question: SampledQuestion) -> SampledQuestion:
-    texts = {response["text"] for response in question.responses if response["answer"] is None}
-    answers = {text: canonical_answer(text) for text in texts}
+    answer_of = cache(canonical_answer)  # many texts are equal
     responses = [
-        response if response["answer"] is not None else {**response, "answer": answers[response["text"]]}
+        response if response["answer"] is not None else {**response, "answer": answer_of(response["text"])}
         for response in question.responses
     ]
-    return SampledQuestion(
-        question.id, question.text, question.references, cast("tuple[Sample, ...]", tuple(responses)), question.failures
-    )
+    return replace(question, responses=cast("tuple[Sample, ...]", tuple(responses)))
 
 
 def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
@@ -227,33 +214,15 @@ def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
     return [numbers[label] for label in labels]
 
 
-def _affinities(
-    batch: Sequence[SampledQuestion],
-    texts: Sequence[Sequence[str]],
-    labels: Sequence[Sequence[int]],
-    entailment: EntailmentModel | None,
-    weighting: Weighting,
-) -> list[FloatArray]:
-    """The affinity matrix of each question; all pairs go to the model in one request."""
-    matrices = [np.eye(max(own) + 1) for own in labels]
-    if entailment is None:
-        return matrices
+def _with_affinities(batch: Sequence[Statistics], entailment: EntailmentModel) -> Iterator[Statistics]:
+    """Yields the statistics with the affinities that the model gives; all pairs go to it in one request."""
     pairs: list[tuple[str, str]] = []
-    for question, texts_of_one, own in zip(batch, texts, labels, strict=True):
-        _, agents, _ = weighed_agents(question.responses, None)
-        log_probs, _ = log_probabilities(question.responses, weighting)
-        parts = shares(log_probs, agents)
-        shown = [
-            most_probable(
-                [text if label == cluster else None for text, label in zip(texts_of_one, own, strict=True)], parts
-            )
-            for cluster in range(max(own) + 1)
-        ]
-        asked = [" ".join(f"{question.text} {text}".split()) for text in shown]
-        pairs += [(a, b) for i, a in enumerate(asked) for j, b in enumerate(asked) if i != j]
+    for each in batch:
+        answers = [each.answer_of(cluster) for cluster in range(len(each.support))]
+        pairs += permutations([" ".join(f"{each.question.text} {answer}".split()) for answer in answers], 2)
     entailed = iter(np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist() if pairs else ())
-    for matrix in matrices:
-        off_diagonal = ~np.eye(len(matrix), dtype=bool)
+    for each in batch:
+        matrix = np.eye(len(each.support))
+        off_diagonal = matrix == 0.0
         matrix[off_diagonal] = [next(entailed) for _ in range(off_diagonal.sum())]
-        matrix[:] = (matrix + matrix.T) / 2.0
-    return matrices
+        yield replace(each, affinity=(matrix + matrix.T) / 2.0)

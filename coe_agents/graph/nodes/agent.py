@@ -15,7 +15,7 @@ from coe_agents.graph import events
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import AgentTokens, AskedRequest
 from coe_agents.redaction import prints_secret, redact, secrets_of
-from coe_agents.types import Agent, AgentReply, AgentRequest, Response
+from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response
 
 _GRACE = 0.5
 """Seconds after the deadline in which an agent may still return what it has, before it is cut off."""
@@ -37,59 +37,49 @@ def agent_node(agent: Agent, *, attempts: int, graded: bool = True) -> TwoForms:
         return {"responses": responses, "usages": [spent]}
 
     def to_failure(request: AskedRequest, error: Exception) -> dict[str, Any]:
+        if is_control_flow(error):
+            raise error
         may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
         secrets = secrets_of(agent)
         message = redact(f"{type(error).__name__}: {error}", secrets)
-        if may_retry and _attempt() < attempts:
+        execution = get_runtime().execution_info
+        if may_retry and (1 if execution is None else execution.node_attempt) < attempts:
             if prints_secret(error, secrets):  # LangGraph logs what it retries, with the whole chain of causes
                 raise AgentError(message, retryable=True) from None
             raise error
-        row = Response(
-            agent=agent.name,
-            round=request["round"],
-            index=request.get("first_index", 0),
-            text="",
-            answer=None,
-            logprob=None,
-            n_tokens=None,
-            error=message,
-        )
-        if (
-            isinstance(error, IgnoredTemperatureError) and error.usage is not None
-        ):  # it did respond, and its tokens count
-            spent = AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
-            return {"responses": [row], "usages": [spent]}
-        return {"responses": [row]}
+        index = request.get("first_index", 0)
+        row = create_response(agent.name, "", round=request["round"], index=index, error=message)
+        update: dict[str, Any] = {"responses": [row]}
+        if isinstance(error, IgnoredTemperatureError) and error.usage is not None:  # it did respond: its tokens count
+            update["usages"] = [AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)]
+        return update
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
+        finish = events.start_sampling(agent.name, asked["round"])
         try:
             request, _ = in_time(asked, graded=graded)  # a call in this thread cannot be cut off
-            return to_update(asked, agent.sample(request, disable_streaming(config)))
+            update = to_update(asked, agent.sample(request, disable_streaming(config)))
         except Exception as error:
-            if is_control_flow(error):
-                raise
-            return to_failure(asked, error)
+            update = to_failure(asked, error)
+        return finish(update)
 
     async def asample(asked: AskedRequest, config: RunnableConfig) -> dict[str, Any]:
+        finish = events.start_sampling(agent.name, asked["round"])
         try:
             request, seconds = in_time(asked, graded=graded)
             async with nullcontext() if seconds is None else cut_off(seconds):
-                return to_update(asked, await agent.asample(request, disable_streaming(config)))
+                update = to_update(asked, await agent.asample(request, disable_streaming(config)))
         except Exception as error:
-            if is_control_flow(error):
-                raise
-            return to_failure(asked, error)
+            update = to_failure(asked, error)
+        return finish(update)
 
-    return TwoForms(events.with_events(sample, agent.name), events.awith_events(asample, agent.name), name=agent.name)
+    return TwoForms(sample, asample, name=agent.name)
 
 
 def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float | None]:
     """Returns what the agent is asked, with the seconds that are left, and when to cut it off.
 
     `graded`: whether it may give probabilities where it must choose.
-
-    Raises:
-        AgentTimeoutError: If no time is left.
     """
     request = asked.copy()
     until = request.pop("until", None)
@@ -124,8 +114,3 @@ def disable_streaming(config: RunnableConfig) -> RunnableConfig:
 def _past_deadline() -> AgentTimeoutError:
     hint = "Raise `deadline` of the graph"
     return AgentTimeoutError("the deadline of the question has passed", hint=hint, retryable=False)
-
-
-def _attempt() -> int:
-    execution = get_runtime().execution_info
-    return 1 if execution is None else execution.node_attempt

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -13,12 +13,13 @@ from langgraph.types import Overwrite
 from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import new_responses
+from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
 from coe_agents.rounds import RoundContext, RoundPlan, Strategies, Strategy, check_plan
 
 
-def another_round_node(names: Sequence[str], strategies: Strategies) -> TwoForms:
+def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForms:
     """Returns the node that has a strategy plan the next round, and opens it."""
 
     def choose(state: CoEState) -> tuple[str, Strategy, RoundContext]:
@@ -30,12 +31,12 @@ def another_round_node(names: Sequence[str], strategies: Strategies) -> TwoForms
             messages=state["conversation"],
             round=state["round"] + 1,
             measurement=measurement,
-            n_responses={agent: responding.count(agent) for agent in names},
+            n_responses={agent: responding.count(agent) for agent in settings.of(state).agents},
         )
         return name, strategy, context
 
     def open_round(state: CoEState, name: str, plan: Any, started: float) -> dict[str, Any]:
-        plan = check_plan(plan, strategy=name, agents=names)
+        plan = check_plan(plan, strategy=name, agents=settings.of(state).agents)
         update = {
             "round": state["round"] + 1,
             "strategy": name,

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
@@ -11,14 +12,13 @@ from pydantic import TypeAdapter
 from coe_agents import prompts
 from coe_agents.graph.human_input import Spoken, ask, person_request
 from coe_agents.graph.nodes.escalation import case_of
-from coe_agents.graph.runnables import StateNode
 from coe_agents.graph.state import CoEState
 from coe_agents.rounds import CLARIFY, rephrase
 
 _REPLY: TypeAdapter[str] = TypeAdapter(Spoken)
 
 
-def clarify_node(max_question_chars: int) -> StateNode:
+def clarify_node(max_question_chars: int) -> Callable[[CoEState], dict[str, Any]]:
     """Returns the node that asks the user what is meant and opens a round on the question with the reply.
 
     Earlier responses no longer count; their cost does. Both texts join the conversation.

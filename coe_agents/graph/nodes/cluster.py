@@ -1,6 +1,7 @@
 """Owns the node that gives each response a cluster."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,7 +43,13 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         except Exception as error:
             if is_control_flow(error):
                 raise
-            _raise_without_secrets(error, clusterer)
+            secrets = secrets_of(clusterer)
+            is_secret, of_a_model = prints_secret(error, secrets), isinstance(error, AgentError)
+            known = (CoEError, ValueError, TypeError, ImportError, OSError)
+            if is_secret or of_a_model or not isinstance(error, known):
+                message = redact(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
+                hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
+                raise ClusteringError(message, hint=hint) from None if is_secret else error
             raise
         return _clustered(state, responses, labels, dict(zip(former, others, strict=True)))
 
@@ -75,38 +82,14 @@ def _other(text: str, choices: Sequence[str]) -> str:
     return text if parse_choice(text.strip(), choices) is None else f"(not a choice: {text!r})"
 
 
-def graded_agents(state: CoEState) -> set[str]:
-    """Returns the agents that gave probabilities of choices in this round."""
-    return {
-        spent["agent"]
-        for spent in state["usages"]
-        if spent["sampling"] and spent["sampling"]["rung"] == "choice" and spent["sampling"]["round"] == state["round"]
-    }
-
-
-def graded_options(state: CoEState) -> dict[str, Any]:
-    """Returns the options of `measure` for exact probabilities: they have no sampling error to bootstrap."""
-    return {"n_resamples": 0} if graded_agents(state) else {}
-
-
 def _clustered(
     state: CoEState, responses: Sequence[Response], labels: Sequence[int], former_labels: Mapping[str, int]
 ) -> dict[str, Any]:
     failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
-    events.emit(events.clustering_event(state["round"], labels))
+    sizes = [count for _, count in sorted(Counter(labels).items())]
+    events.emit(events.Clustered(event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes))
     rows = Overwrite([*responses, *failures])
     return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
-
-
-def _raise_without_secrets(error: Exception, clusterer: Clusterer) -> None:
-    """Raises a `ClusteringError` for an error of a model's client, or one that reveals its key; returns for others."""
-    secrets = secrets_of(clusterer)
-    is_secret = prints_secret(error, secrets)
-    of_a_model = isinstance(error, AgentError)
-    if is_secret or of_a_model or not isinstance(error, CoEError | ValueError | TypeError | ImportError | OSError):
-        message = redact(f"the responses could not be clustered: {type(error).__name__}: {error}", secrets)
-        hint = 'Check the model that the clusterer asks; "coe-agents doctor" tries it alone'
-        raise ClusteringError(message, hint=hint) from None if is_secret else error
 
 
 def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize | None) -> list[Response]:
@@ -115,9 +98,4 @@ def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize | No
         return list(responses)
     unread = dict.fromkeys(response["text"] for response in responses if response["answer"] is None)
     found = {text: answer for text in unread if (answer := canonicalize(text)) != text}
-    return [
-        {**response, "answer": found[response["text"]]}
-        if response["answer"] is None and response["text"] in found
-        else response
-        for response in responses
-    ]
+    return [{**row, "answer": found.get(row["text"])} if row["answer"] is None else row for row in responses]

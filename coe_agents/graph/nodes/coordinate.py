@@ -1,6 +1,6 @@
 """Owns the node that decides: it applies the policy, and the rules that no policy can overrule."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from coe_agents.graph import events
 from coe_agents.graph.limits import Bounds, seconds_used
 from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import agents_counted_as
-from coe_agents.graph.runnables import StateNode
+from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision, Measurement, Policy
 from coe_agents.policy.base import without_tie
@@ -22,38 +22,33 @@ _NO_ANSWER = {"refusal": "a refusal is not an answer", "empty": "an empty respon
 
 
 def coordinate_node(
-    policy: Policy,
-    names: Sequence[str],
+    settings: RunSettings,
     *,
-    bounds: Bounds,
-    min_agents: int,
     strategies: Strategies,
     routes: Collection[str],
-) -> StateNode:
+) -> Callable[[CoEState], Command[str]]:
     """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`."""
 
     def coordinate(state: CoEState) -> Command[str]:
+        now = settings.of(state)
+        names, min_agents, bounds = now.agents, now.quorum, now.bounds
         answering = {response["agent"] for response in state["responses"] if response["error"] is None}
         who, regime = "", None  # without a quorum, no regime
         if len(answering) < min_agents:
-            greedy = agents_counted_as(state, "not")
-            missing = [
-                f"{name} (its temperature has no effect)" if name in greedy else name
-                for name in names
-                if name not in answering
-            ]
-            wanted = f"{len(answering)} of {len(names)} agents answered, but {min_agents} must"
+            whys = dict.fromkeys(agents_counted_as(state, "not"), " (its temperature has no effect)")
+            missing = ", ".join(f"{name}{whys.get(name, '')}" for name in names if name not in answering)
+            wanted = f"{len(answering)} of {len(names)} agents answered, but {min_agents} must; missing: {missing}"
             late = bounds.bound_on_time(state)
-            reason = f"{wanted}; missing: {', '.join(missing)}{f'; {late}' if late else ''}"
-            decision = Decision("abstain", None, reason)
+            decision = Decision("abstain", None, f"{wanted}; {late}" if late else wanted)
         elif state["measured"] is None:
             decision = Decision("abstain", None, "no agent with a weight above 0 answered")
         else:
             measurement = measurement_of(state)
-            decision, regime = _decide(policy, measurement, state, bounds), measurement.regime
+            decision, regime = _decide(now.policy, measurement, state, bounds), measurement.regime
             who = who_says_what(measurement, n_agents=len(names))
         # an event contains no text of a response: only the decision says who gave which answer
-        events.emit(events.decision_event(state["round"], decision))
+        texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
+        events.emit_decision(state["round"], decision, texts)
         verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)
         return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})

@@ -13,7 +13,7 @@ from coe_agents.graph import events
 from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.human_input import faults
 from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.runnables import Steps, TwoForms, steps_node
 from coe_agents.graph.state import AgentTokens, CoEState
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.types import DECIDERS, Candidate, EscalatedCase, Ruling, Usage
@@ -75,12 +75,7 @@ def case_of(state: CoEState) -> EscalatedCase:
 
 
 def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms:
-    """Returns the node that passes the case to `escalation` and routes by its ruling.
-
-    Raises:
-        TypeError: If `escalation` cannot decide.
-        ValueError: If it has the name of an agent, or one of `DECIDERS` and is not an `AskPerson`.
-    """
+    """Returns the node that passes the case to `escalation` and routes by its ruling."""
     decider = _decider(escalation)
     name = getattr(decider, "name", None) or "escalation"
     is_person = isinstance(decider, AskPerson)
@@ -89,15 +84,11 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
             f'the name of "escalation" must differ from "group", "person" and the agents\'; got {name!r}. Rename it'
         )
 
-    def settle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(state, decider.invoke(case_of(state), disable_streaming(config)), name, is_person=is_person)
+    def settle(state: CoEState, config: RunnableConfig) -> Steps[Command[str]]:
+        ruling = yield decider, (case_of(state), disable_streaming(config)), {}
+        return _settled(state, ruling, name, is_person=is_person)
 
-    async def asettle(state: CoEState, config: RunnableConfig) -> Command[str]:
-        return _settled(
-            state, await decider.ainvoke(case_of(state), disable_streaming(config)), name, is_person=is_person
-        )
-
-    return TwoForms(settle, asettle, name="escalation")
+    return steps_node(settle, name="escalation")
 
 
 def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
@@ -142,14 +133,15 @@ def _settled(state: CoEState, given: object, name: str, *, is_person: bool) -> C
     if action == "answer" and (kind := answer_kind(ruling.answer or "")) != "answer":
         said = f'declines to answer ("{ruling.answer}")' if kind == "refusal" else "says nothing"
         action, reason = "abstain", f"{by} {said}; {reason}"
+    decided_by = "group" if action == "escalate" else by
     verdict = {
         **state["verdict"],
         "action": action,
         "answer": ruling.answer if action == "answer" else None,
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
-        "decided_by": "group" if action == "escalate" else by,
+        "decided_by": decided_by,
     }
-    events.emit(events.ruling_event(state["round"], verdict))
+    events.emit(events.Ruled(event="ruled", round=state["round"], action=action, decided_by=decided_by))
     update: dict[str, Any] = {"verdict": verdict}
     if ruling.usage is not None:
         usage = Usage(

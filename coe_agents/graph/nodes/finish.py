@@ -8,7 +8,8 @@ from coe_agents.graph.state import AgentData, CoEState, DecisionData
 from coe_agents.rounds import conformity
 from coe_agents.types import Sampling, Usage
 
-_WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
+WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
+"""How the message of a run begins that gives no answer."""
 
 
 def finish(state: CoEState) -> dict[str, Any]:
@@ -16,11 +17,9 @@ def finish(state: CoEState) -> dict[str, Any]:
     verdict, measured = state["verdict"], state["measured"] or {}
     tokens: dict[str, Usage] = {}
     for spent in state["usages"]:
-        former = tokens.get(spent["agent"], Usage(input_tokens=0, output_tokens=0))
-        tokens[spent["agent"]] = Usage(
-            input_tokens=former["input_tokens"] + spent["usage"]["input_tokens"],
-            output_tokens=former["output_tokens"] + spent["usage"]["output_tokens"],
-        )
+        used = tokens.setdefault(spent["agent"], Usage(input_tokens=0, output_tokens=0))
+        used["input_tokens"] += spent["usage"]["input_tokens"]
+        used["output_tokens"] += spent["usage"]["output_tokens"]
     decision = DecisionData(
         action=verdict["action"],
         answer=verdict["answer"],
@@ -57,7 +56,7 @@ def finish(state: CoEState) -> dict[str, Any]:
         trajectory=state["trajectory"],
         conformity=conformity(state["trajectory"]),
     )
-    text = verdict["answer"] if verdict["action"] == "answer" else f"{_WITHHELD[verdict['action']]}{verdict['reason']}."
+    text = verdict["answer"] if verdict["action"] == "answer" else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
     return {"decision": decision, "messages": [AIMessage(text, response_metadata={"decision": decision})]}
 
 

@@ -2,54 +2,60 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
 from coe_agents.graph import events
-from coe_agents.graph.nodes.cluster import graded_options
-from coe_agents.graph.rounds import account
+from coe_agents.graph.rounds import account, graded_agents
+from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import AgentMeasurement, Measurement, Policy, Weighting, measure
-from coe_agents.policy.base import regime_thresholds
+from coe_agents.policy import AgentMeasurement, Measurement, measure
 from coe_agents.rounds import conformity
-from coe_agents.uncertainty.divergences import Divergence
 
 
-def measure_node(
-    policy: Policy,
-    weights: Mapping[str, float],
-    *,
-    weighting: Weighting,
-    divergence: Divergence,
-    coordination: str | None,
-) -> TwoForms:
-    """Returns the node that computes Collaborative Entropy; None without a trusted agent."""
-    aleatoric, epistemic = regime_thresholds(policy)
+def measure_node(settings: RunSettings, measuring: Mapping[str, Any], *, coordination: str | None) -> TwoForms:
+    """Returns the node that computes Collaborative Entropy; None without a trusted agent.
+
+    `measuring` holds the options of `measure` and `forecast`: "weighting" and "divergence".
+    """
+    is_brief = coordination is None and isinstance(measuring["divergence"], str)  # about a millisecond
 
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
-        if not any(weights[response["agent"]] > 0 for response in responses):
-            events.emit(events.measurement_event(state["round"], None))
-            return {"measured": None, "trajectory": account(state, None)}
-        measurement = measure(
-            responses,
-            state["labels"],
-            weights=weights,
-            weighting=weighting,
-            divergence=divergence,
-            coordination=coordination,
-            **graded_options(state),
-            aleatoric_threshold=aleatoric,
-            epistemic_threshold=epistemic,
+        now, measurement = settings.of(state), None
+        aleatoric, epistemic = now.regimes
+        # probabilities that were read have no sampling error to bootstrap
+        options: dict[str, Any] = {**measuring, **({"n_resamples": 0} if graded_agents(state) else {})}
+        if any(now.weights[response["agent"]] > 0 for response in responses):
+            measurement = measure(
+                responses,
+                state["labels"],
+                weights=now.weights,
+                coordination=coordination,
+                aleatoric_threshold=aleatoric,
+                epistemic_threshold=epistemic,
+                **options,
+            )
+        measured = None if measurement is None else _to_plain(measurement)
+        shown: Mapping[str, Any] = measured or {}
+        events.emit(
+            events.Measured(
+                event="measured",
+                round=state["round"],
+                coe=shown.get("coe"),
+                aleatoric=shown.get("aleatoric"),
+                epistemic=shown.get("epistemic"),
+                divergence=shown.get("divergence"),
+                regime=shown.get("regime"),
+            )
         )
-        events.emit(events.measurement_event(state["round"], measurement))
-        return {"measured": to_plain(measurement), "trajectory": account(state, measurement)}
+        return {"measured": measured, "trajectory": account(state, measurement)}
 
     async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        if coordination is None and isinstance(divergence, str):  # about a millisecond: a thread would cost more
+        if is_brief:  # a thread would cost more
             return measure_responses(state, config)
         return await asyncio.to_thread(measure_responses, state, config)
 
@@ -58,23 +64,18 @@ def measure_node(
 
 def measurement_of(state: CoEState) -> Measurement:
     """Returns the last round's measurement with the earlier rounds, as policies and strategies see it."""
-    trajectory = state["trajectory"]
-    measured = _from_plain(state["measured"] or {})
-    return replace(measured, conformity=conformity(trajectory), history=tuple(trajectory[:-1]))
-
-
-def to_plain(measurement: Measurement) -> dict[str, Any]:
-    """Returns the fields, with lists for tuples, as a checkpointer would return them."""
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in _fields(measurement).items()}
-    return plain | {"agents": {name: _fields(said) for name, said in measurement.agents.items()}}
-
-
-def _from_plain(measured: Mapping[str, Any]) -> Measurement:
+    trajectory, measured = state["trajectory"], state["measured"] or {}
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in measured.items()
     }
     given["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
-    return Measurement(**given)
+    return Measurement(**given | {"conformity": conformity(trajectory), "history": tuple(trajectory[:-1])})
+
+
+def _to_plain(measurement: Measurement) -> dict[str, Any]:
+    """Returns the fields, with lists for tuples, as a checkpointer would return them."""
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in _fields(measurement).items()}
+    return plain | {"agents": {name: _fields(said) for name, said in measurement.agents.items()}}
 
 
 def _fields(instance: Measurement | AgentMeasurement) -> dict[str, Any]:

@@ -3,20 +3,29 @@
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from langchain_core.messages import AnyMessage, HumanMessage, convert_to_openai_messages
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, convert_to_openai_messages
 from langgraph.types import Overwrite
 
-from coe_agents.graph.runnables import StateNode
-from coe_agents.graph.state import CoEState
+from coe_agents.graph.nodes.finish import WITHHELD
+from coe_agents.graph.run_settings import RunSettings, read_changes
+from coe_agents.graph.state import STATE_VERSION, CoEState
+
+History = Literal["conversation", "question"]
 
 MAX_QUESTION_CHARS = "max_question_chars"
 """The option named in the refusal of a long question, by which a tool recognises that refusal."""
 
 
-def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = None) -> StateNode:
-    """Returns the node that determines the question and the conversation, and clears the former turn.
+def prepare_node(
+    max_question_chars: int,
+    settings: RunSettings,
+    *,
+    history: History = "conversation",
+    check: Callable[[], None] | None = None,
+) -> Callable[[CoEState], dict[str, Any]]:
+    """Returns the node that determines question, conversation and settings of a turn, and clears the former one.
 
     `check` is called first; it raises if the run must not start.
     """
@@ -24,37 +33,41 @@ def prepare_node(max_question_chars: int, *, check: Callable[[], None] | None = 
     def prepare(state: CoEState) -> dict[str, Any]:
         if check is not None:
             check()
-        settled = _settled(state)
-        n_chars = len(settled["asked"])
-        if n_chars > max_question_chars:
+        asked, messages, conversation = _read_question(state)
+        if len(asked) > max_question_chars:
             raise ValueError(
                 f"the question must have at most {max_question_chars} characters "
-                f'("{MAX_QUESTION_CHARS}" of the graph); got {n_chars}. '
+                f'("{MAX_QUESTION_CHARS}" of the graph); got {len(asked)}. '
                 "Shorten it, or build the graph with a higher bound"
             )
-        return settled
+        shown = _shown(conversation, asked, history)
+        return {
+            "state_version": STATE_VERSION,
+            "asked": asked,
+            "allowed": _choices(state.get("choices")),
+            "reviews": bool(state.get("is_review")),
+            "conversation": convert_to_openai_messages(shown),
+            "messages": messages,
+            "last_seen": conversation[-1].id,
+            "context": read_changes(settings),
+            "round": 0,
+            "strategy": None,
+            "wishes": None,
+            "shows_answers": False,
+            "trajectory": [],
+            "former_responses": Overwrite([]),
+            "former_labels": {},
+            "responses": Overwrite([]),
+            "usages": Overwrite([]),
+            "started": time.time(),
+            "elapsed": 0.0,
+        }
 
     return prepare
 
 
-def open_question() -> dict[str, Any]:
-    """Returns the state for the first round of a question, without anything of a former question."""
-    return {
-        "round": 0,
-        "strategy": None,
-        "wishes": None,
-        "shows_answers": False,
-        "trajectory": [],
-        "former_responses": Overwrite([]),
-        "former_labels": {},
-        "responses": Overwrite([]),
-        "usages": Overwrite([]),
-        "started": time.time(),
-        "elapsed": 0.0,
-    }
-
-
-def _settled(state: CoEState) -> dict[str, Any]:
+def _read_question(state: CoEState) -> tuple[str, list[AnyMessage], list[AnyMessage]]:
+    """Returns the question of this turn, the message to add for it, and the conversation with it."""
     given, messages = state.get("question"), list(state.get("messages") or [])
     if given is not None and not isinstance(given, str):
         raise TypeError(f'"question" of the input must be a string; got {given!r}. Write {{"question": "..."}}')
@@ -71,17 +84,50 @@ def _settled(state: CoEState) -> dict[str, Any]:
             'Call the graph with {"question": "..."}'
         )
     is_last = bool(added) and isinstance(added[-1], HumanMessage) and texts[-1] == question
-    asked = [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
-    conversation = [*messages, *asked] if added else asked
-    return {
-        "asked": question,
-        "allowed": _choices(state.get("choices")),
-        "reviews": bool(state.get("is_review")),
-        "conversation": convert_to_openai_messages(conversation),
-        "messages": asked,
-        "last_seen": conversation[-1].id,
-        **open_question(),
-    }
+    asked: list[AnyMessage] = [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
+    return question, asked, [*messages, *asked] if added else asked
+
+
+def _shown(conversation: Sequence[AnyMessage], question: str, history: History) -> list[AnyMessage]:
+    """Returns what the agents see; the question is always there, also where a refusal of it follows."""
+    place = max(
+        number
+        for number, message in enumerate(conversation)
+        if isinstance(message, HumanMessage) and message.text.strip() == question
+    )
+    if history == "question":
+        return [conversation[place]]
+    after = [message for message in conversation[place + 1 :] if not _is_refusal(message)]
+    return [*without_refusals(conversation[:place]), conversation[place], *after]
+
+
+def without_refusals(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Returns a conversation without the turns that a gate did not answer: neither its refusal nor the question.
+
+    Models that see a refusal tend to refuse, and many chat templates do not accept two messages of the user in a row. A
+    refusal is recognised by its decision or, where a client sent the conversation without it, by the field `refusal` of
+    OpenAI's API or by its text.
+    """
+    kept: list[AnyMessage] = []
+    for message in messages:
+        if not _is_refusal(message):
+            kept.append(message)
+        elif kept and isinstance(kept[-1], HumanMessage):
+            kept.pop()
+    return kept
+
+
+def _is_refusal(message: AnyMessage) -> bool:
+    if not isinstance(message, AIMessage):
+        return False
+    decision = message.response_metadata.get("decision")
+    if isinstance(decision, dict) and "action" in decision:
+        return bool(decision["action"] != "answer")
+    if (
+        message.additional_kwargs.get("refusal") and not message.text
+    ):  # as OpenAI's API, and `coe-agents serve`, mark it
+        return True
+    return message.text.startswith(tuple(WITHHELD.values()))
 
 
 def _choices(given: Any) -> list[str] | None:

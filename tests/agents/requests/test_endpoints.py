@@ -12,10 +12,10 @@ from langchain_openai import ChatOpenAI
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.agents._requests import endpoints, send
 from coe_agents.agents._requests.endpoints import Places, Replica, Replicas
-from coe_agents.agents._requests.limits import Deadline
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentConnectionError, AgentError, AgentTimeoutError, ServerError
 from coe_agents.types import AgentReply, AgentRequest
+from tests.agents.requests.visits import avisiting, taken, visiting
 from tests.doubles import CountingModel
 from tests.faults import failing
 from tests.servers import Served, answering, completion, running, served, write
@@ -94,22 +94,22 @@ def replicas(n: int = 3, size: int = 2) -> Replicas:
 
 
 def test_the_one_with_the_fewest_requests_is_next_and_ties_go_in_turn():
-    servers, deadline = replicas(), Deadline(5)
+    servers = replicas()
     with ExitStack() as stack:
-        visits = [stack.enter_context(servers.take(deadline, [])) for _ in range(6)]
+        visits = [stack.enter_context(visiting(servers)) for _ in range(6)]
     assert [visit.replica.address[-1] for visit in visits] == ["0", "1", "2", "0", "1", "2"]
     with ExitStack() as stack:
         for place in (0, 2):
-            stack.enter_context(servers.all[place].places.take(5))
-        assert stack.enter_context(servers.take(deadline, [])).replica.address == "http://1"
+            stack.enter_context(taken(servers.all[place].places, 5))
+        assert stack.enter_context(visiting(servers)).replica.address == "http://1"
 
 
 def test_a_request_goes_to_a_server_that_has_not_failed_it():
     servers = replicas()
-    with servers.all[1].places.take(5), servers.all[2].places.take(5):
-        with servers.take(Deadline(5), []) as visit:
+    with taken(servers.all[1].places, 5), taken(servers.all[2].places, 5):
+        with visiting(servers) as visit:
             assert visit.replica.address == "http://0"
-        with servers.take(Deadline(5), [servers.all[0], servers.all[1]]) as visit:
+        with visiting(servers, [servers.all[0], servers.all[1]]) as visit:
             assert visit.replica.address == "http://2"
 
 
@@ -118,7 +118,7 @@ def test_one_request_alone_tries_a_server_again(clock):
     servers.all[0].places.outage.note_failure()
     clock.now += 1
     with ExitStack() as stack:
-        visits = [stack.enter_context(servers.take(Deadline(5), [])) for _ in range(5)]
+        visits = [stack.enter_context(visiting(servers)) for _ in range(5)]
     assert [visit.replica.address[-1] for visit in visits].count("0") == 1
 
 
@@ -136,14 +136,14 @@ async def test_who_waits_at_a_server_that_fails_goes_to_another_without_having_a
     entered, order = asyncio.Event(), []
 
     async def hold(address: str, *, fails: bool) -> None:
-        async with servers.atake(Deadline(5), []) as visit:
+        async with avisiting(servers) as visit:
             assert visit.replica.address == address
             await entered.wait()
             if fails:
                 visit.replica.places.outage.note_failure()
 
     async def wait() -> None:
-        async with servers.atake(Deadline(5), []) as visit:
+        async with avisiting(servers) as visit:
             order.append(visit.replica.address)
 
     tasks = [asyncio.create_task(hold("http://0", fails=True)), asyncio.create_task(hold("http://1", fails=False))]
@@ -267,8 +267,8 @@ def test_a_place_that_comes_too_late_is_no_failure_of_the_server():
     servers = replicas(n=2, size=1)
     with ExitStack() as stack:
         for replica in servers.all:
-            stack.enter_context(replica.places.take(5))
-        with pytest.raises(AgentTimeoutError, match="places"), servers.take(Deadline(0.05), []):
+            stack.enter_context(taken(replica.places, 5))
+        with pytest.raises(AgentTimeoutError, match="places"), visiting(servers, seconds=0.05):
             pass
     assert not any(replica.places.outage.is_down for replica in servers.all)
 

@@ -8,10 +8,13 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents._requests.endpoints import Places, places_at
+from coe_agents.agents._requests.endpoints import Places, places_of
 from coe_agents.agents._requests.limits import Deadline, call_within
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import AgentTimeoutError
+from coe_agents.types import AgentRequest
+from tests.agents.requests.visits import ataken, taken
+from tests.doubles import CountingModel
 from tests.servers import served
 
 
@@ -35,13 +38,13 @@ def test_places_are_shared_by_threads_and_event_loops():
             most[0] = max(most[0], busy[0])
 
     def in_thread():
-        with places.take(10):
+        with taken(places, 10):
             enter(1)
             time.sleep(0.01)
             enter(-1)
 
     async def in_loop():
-        async with places.atake(10):
+        async with ataken(places, 10):
             enter(1)
             await asyncio.sleep(0.01)
             enter(-1)
@@ -62,13 +65,13 @@ async def test_waiting_for_a_place_does_not_block_the_event_loop():
     places, order = Places(1), []
 
     async def hold():
-        async with places.atake(None):
+        async with ataken(places, None):
             order.append("held")
             await asyncio.sleep(0.05)
         order.append("left")
 
     async def other():
-        async with places.atake(None):
+        async with ataken(places, None):
             order.append("taken")
 
     async def meanwhile():
@@ -80,36 +83,57 @@ async def test_waiting_for_a_place_does_not_block_the_event_loop():
 
 async def test_who_gives_up_waiting_takes_no_place():
     places = Places(1)
-    with places.take(None):
-        with pytest.raises(AgentTimeoutError, match=r"none of the 1 places .* was free within"), places.take(0.01):
+    with taken(places, None):
+        with pytest.raises(AgentTimeoutError, match=r"none of the 1 places .* was free within"), taken(places, 0.01):
             pass
         with pytest.raises(AgentTimeoutError):
-            async with places.atake(0.01):
+            async with ataken(places, 0.01):
                 pass
-        waiting = asyncio.create_task(places.atake(None).__aenter__())
+        waiting = asyncio.create_task(ataken(places, None).__aenter__())
         await asyncio.sleep(0.01)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-    async with places.atake(0.1):  # free again
+    async with ataken(places, 0.1):  # free again
         pass
+
+
+async def test_requests_that_are_cancelled_leave_the_place_and_the_queue():
+    started = asyncio.Event()
+
+    class Slow(CountingModel):
+        async def _agenerate(self, *args, **options):
+            started.set()
+            await asyncio.sleep(60)
+
+    agent = ModelAgent("a", Slow(), max_concurrency=1)
+    request = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+    asking = [asyncio.create_task(agent.asample(request)) for _ in range(2)]
+    await started.wait()
+    await asyncio.sleep(0.05)  # the other one is in the queue
+    places = agent._asker.replicas.all[0].places
+    assert places.load == 2
+    for task in asking:
+        task.cancel()
+    assert all(isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*asking, return_exceptions=True))
+    assert places.load == 0
 
 
 def test_who_fails_leaves_the_place():
     places = Places(1)
-    with pytest.raises(KeyError), places.take(None):
+    with pytest.raises(KeyError), taken(places, None):
         raise KeyError
-    with places.take(0.1):
+    with taken(places, 0.1):
         pass
 
 
 def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():
-    first, second, other = places_at("x", 5), places_at("x", 2), places_at("y", 5)
+    first, second, other = (places_of(None, at, size) for at, size in (("x", 5), ("x", 2), ("y", 5)))
     assert first is second
     assert (first.size, other.size) == (2, 5)
     del first, second
     gc.collect()
-    assert places_at("x", 7).size == 7
+    assert places_of(None, "x", 7).size == 7
 
 
 def test_a_call_keeps_its_context_and_its_error():

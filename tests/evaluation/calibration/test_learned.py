@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Samples, iter_statistics, judge_samples
-from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust, judge_clusters, to_folds
+from coe_agents.evaluation import Samples, judge_samples
+from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust, to_folds
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.policy.gate import distributions_of, gate_features
 from tests.evaluation.invented import group, row, write
@@ -175,11 +175,6 @@ def test_one_class_cannot_be_learned(rows):
 
 def test_every_cluster_has_its_own_verdict(tmp_path):
     samples = [row("q", "a", i, text, references=["rome"]) for i, text in enumerate(["Paris", "Paris", "Rome"])]
-    with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-        ((_, verdicts),) = judge_clusters(
-            iter_statistics(questions, clusterer=NormalizedMatch()), CRITERIA["reference"]
-        )
-    assert verdicts == (0.0, 1.0)
     (found,) = rows_of(tmp_path, samples)
     assert (found.verdicts, found.correct) == ((0.0, 1.0), 0.0)
     (tied,) = rows_of(tmp_path, samples[1:])

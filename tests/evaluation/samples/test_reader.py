@@ -102,3 +102,51 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     ):
         with pytest.raises(SamplesError, match=message):
             Samples([path])
+
+
+@pytest.mark.parametrize("field", ["index", "round", "n_tokens"])
+@pytest.mark.parametrize("value", [10**399, 2**53 + 1, "9" * 5000])
+def test_a_number_that_nothing_can_compute_with_is_named(tmp_path, field, value):
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(row()) + "\n" + json.dumps(row("q2") | {field: 7}).replace("7", str(value)) + "\n")
+    with pytest.raises(
+        SamplesError, match=rf's\.jsonl:2: ("{field}" must be an integer of at least 0|this is not JSON)'
+    ):
+        read(path)
+
+
+def test_all_faulty_lines_are_listed_at_once(tmp_path):
+    rows = [row(), row(index=-1), row("q2"), row(correct=1), {"id": "q3", "agent": "a", "index": 0, "txt": "x"}]
+    with pytest.raises(SamplesError) as raised:
+        read(write(tmp_path / "s.jsonl", rows), write(tmp_path / "t.jsonl", [row(), row(error=5)]))
+    lines = str(raised.value).splitlines()
+    assert len(lines) == 4
+    for line, start in zip(lines, ['s.jsonl:2: "index"', 's.jsonl:4: "correct"', 's.jsonl:5: "text"', 't.jsonl:2: "er'],
+                           strict=True):  # fmt: skip
+        assert start in line
+    assert 'Rename "txt", or add it; it is a string' in lines[2]
+
+
+@pytest.mark.parametrize(("n_faulty", "n_listed"), [(19, 19), (20, 20), (21, 20), (500, 20)])
+def test_no_more_than_twenty_faulty_lines_are_listed(tmp_path, n_faulty, n_listed):
+    path = write(tmp_path / "s.jsonl", [row(), *(row(index=-1) for _ in range(n_faulty))])
+    with pytest.raises(SamplesError) as raised:
+        read(path)
+    assert str(raised.value).count('"index" must be') == n_listed
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "right"),
+    [("corect", "correct"), ("logprobs", "logprob"), ("tokens", "n_tokens"), ("anwser", "answer"), ("errors", "error")],
+)
+def test_a_misspelt_field_is_noticed_once(tmp_path, misspelt, right):
+    path = write(tmp_path / "s.jsonl", [row(), *(row(f"q{n}", **{misspelt: None}) for n in range(2, 5))])
+    message = rf's\.jsonl:2: the field "{misspelt}" is not read\. Did you mean "{right}"\?'
+    with pytest.warns(UserWarning, match=message) as caught:
+        read(path)
+    assert len(caught) == 1
+
+
+def test_other_unknown_fields_are_no_misspellings(tmp_path):
+    extra = {"answerable": True, "p_false": 0.5, "verbal_conf": None, "mood": 1, "answers": []}
+    read(write(tmp_path / "s.jsonl", [row(answer="Paris", **extra)]))

@@ -11,58 +11,14 @@ or register it in the `pyproject.toml` of an installed package; every `coe-agent
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from numbers import Real
 
-from coe_agents.evaluation.scoring.estimators import (
-    agreement,
-    collaborative,
-    entropies,
-    graphs,
-    likelihood,
-    stated,
-    subsets,
-)
+# imported for their estimators, which register themselves
+from coe_agents.evaluation.scoring.estimators import agreement, entropies, graphs, responses, subsets  # noqa: F401
+from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL, ESTIMATORS, Estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.extensions import find_registered, load_extension
-
-Estimator = Callable[[Statistics], float | None]
-BEST_SINGLE_MODEL = "best_single_model"
-"""The name of the one score that no estimator computes, as it is chosen over all questions."""
-
-ESTIMATORS: Mapping[str, Estimator] = {
-    estimator.__name__: estimator
-    for estimator in (
-        collaborative.coe,
-        collaborative.coe_js,
-        collaborative.coe_hellinger,
-        collaborative.coe_wasserstein,
-        collaborative.coe_by_frequency,
-        collaborative.coe_by_probability,
-        collaborative.aleatoric,
-        collaborative.epistemic,
-        entropies.semantic_entropy,
-        entropies.semantic_entropy_by_frequency,
-        entropies.semantic_entropy_by_probability,
-        entropies.pooled_semantic_entropy,
-        entropies.pooled_semantic_entropy_by_frequency,
-        entropies.pooled_semantic_entropy_by_probability,
-        entropies.renyi3,
-        likelihood.regular_entropy,
-        likelihood.length_normalised_entropy,
-        agreement.vote_share,
-        agreement.self_consistency,
-        agreement.disagreement,
-        agreement.pooled_disagreement,
-        graphs.degree_matrix,
-        graphs.graph_eigenvalues,
-        graphs.eccentricity,
-        graphs.kernel_language_entropy,
-        subsets.divergence_subset,
-        stated.p_false,
-        stated.verbal_confidence,
-    )
-}
 
 CONFIDENCES = ("vote_share", "self_consistency", "p_false", "verbal_confidence")
 """Scores that are 1 - a claimed probability of being right, so that a calibration error can be computed."""

@@ -2,14 +2,17 @@
 
 import numpy as np
 
+from coe_agents.evaluation.scoring.score_names import estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 
 
+@estimator("Agreement", "Vote share", "1 - the leading meaning's share of the group")
 def vote_share(statistics: Statistics) -> float:
     """1 - the leading cluster's share of the ensemble mean, in [0, 1); higher = less sure."""
     return 1.0 - float(statistics.support.max())
 
 
+@estimator("Agreement", "Self-consistency", "1 - the share of each agent's own most frequent meaning, mean of agents")
 def self_consistency(statistics: Statistics) -> float:
     """1 - the mean over agents of the share of their own most frequent cluster, in [0, 1); higher = less sure.
 
@@ -18,6 +21,7 @@ def self_consistency(statistics: Statistics) -> float:
     return 1.0 - float(statistics.frequencies.max(axis=1).mean())
 
 
+@estimator("Agreement", "Disagreement between agents", "chance that responses of two agents differ")
 def disagreement(statistics: Statistics) -> float:
     """Probability that a response of one agent and one of another differ in meaning; higher = less sure.
 
@@ -30,6 +34,7 @@ def disagreement(statistics: Statistics) -> float:
     return 1.0 - float((agreement.sum() - np.trace(agreement)) / (n_agents * (n_agents - 1)))
 
 
+@estimator("Agreement", "Disagreement, pooled", "chance that any two responses of the group differ")
 def pooled_disagreement(statistics: Statistics) -> float:
     """Probability that two responses drawn from the ensemble mean differ, 1 - sum_c p_bar(c)^2; higher = less sure."""
     return 1.0 - float(np.square(statistics.support).sum())

@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
+from coe_agents.evaluation.scoring.score_names import estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.uncertainty.entropies import shannon
 
@@ -23,6 +24,7 @@ _INFORMATIVE = 0.9
 """Lin et al.'s threshold: eigenvectors of the normalised Laplacian with a lower eigenvalue embed the responses."""
 
 
+@estimator("Graphs", "Degree matrix", "mean distance between two responses (Lin et al., 2024)")
 def degree_matrix(statistics: Statistics) -> float:
     """trace(m I - D) / m^2 with the degrees D (Lin et al., 2024): the mean distance between two responses.
 
@@ -32,6 +34,7 @@ def degree_matrix(statistics: Statistics) -> float:
     return 1.0 - float(sizes @ degrees) / len(statistics.labels) ** 2
 
 
+@estimator("Graphs", "Graph eigenvalues", "a smooth count of the meanings (Lin et al., 2024)")
 def graph_eigenvalues(statistics: Statistics) -> float:
     """EigV, sum_k max(0, 1 - lambda_k) over the eigenvalues of the normalised Laplacian I - D^-1/2 W D^-1/2.
 
@@ -43,6 +46,7 @@ def graph_eigenvalues(statistics: Statistics) -> float:
     return float(np.maximum(np.linalg.eigvalsh(_normalize(statistics)), 0.0).sum())
 
 
+@estimator("Graphs", "Eccentricity", "spread of the responses on their graph (Lin et al., 2024)")
 def eccentricity(statistics: Statistics) -> float:
     """Ecc, the Frobenius norm of the centred embedding of the m responses (Lin et al., 2024).
 
@@ -59,6 +63,7 @@ def eccentricity(statistics: Statistics) -> float:
     return float(np.linalg.norm(embedding - np.outer(constant, constant @ embedding)))
 
 
+@estimator("Graphs", "Kernel language entropy", "entropy of the graph's heat kernel (Nikitin et al., 2024)")
 def kernel_language_entropy(statistics: Statistics) -> float:
     """Von Neumann entropy, -trace(K log K), of the heat kernel exp(-t L) with a unit diagonal, divided by m.
 

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
+from coe_agents.evaluation.scoring.score_names import estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.uncertainty import kl_divergence
 from coe_agents.uncertainty.answers import TIE
@@ -12,6 +13,7 @@ _TOLERANCE = 0.05
 """How much divergence, in nats, one more agent may add."""
 
 
+@estimator("Entropies", "Entropy of a compatible subset", "of the surest agents that hardly diverge from one another")
 def divergence_subset(statistics: Statistics) -> float:
     """Entropy of the mean distribution of a compatible subset of the agents, in nats; higher = less sure.
 

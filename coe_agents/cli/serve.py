@@ -1,0 +1,106 @@
+"""Owns the command `serve`."""
+
+import errno
+import os
+import socket
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.interrupts import clean_up_after_interrupt
+from coe_agents.cli.options import ConfigOption
+from coe_agents.cli.terminal import print_lines
+from coe_agents.redaction import may_be_key
+
+_LOOPBACK = "127.0.0.1"
+
+
+def serve(
+    config: ConfigOption = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the model for callers; default: that of the file, or tinyworld.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; another than the default requires --api-key-env.")
+    ] = _LOOPBACK,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for a free one.")] = 8000,
+    api_key_env: Annotated[
+        str | None,
+        typer.Option(help="NAME of the environment variable with the key that callers must send."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A further name under which callers reach the server, without port; repeatable."),
+    ] = None,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="Questions that are answered at a time; further ones get status 429.")
+    ] = 256,
+    max_bytes: Annotated[int, typer.Option(min=1, help="The largest request; larger ones get status 413.")] = 1_000_000,
+    grace: Annotated[
+        int, typer.Option(min=1, help="Seconds in which questions in flight are answered before the server ends.")
+    ] = 30,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Offer metrics for Prometheus at /metrics.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the server's page in the browser.")] = False,
+) -> None:
+    """Offer the group as one model to OpenAI's clients: an answer, or a refusal where the group does not agree.
+
+    A caller can make the gate stricter for a question, never looser.
+    """
+    key = _read_key(api_key_env)
+    if key is None and host != _LOOPBACK:
+        raise typer.BadParameter(
+            f"without a key the server listens at {_LOOPBACK} only. Add --api-key-env", param_hint="--host"
+        )
+    settings = load_quietly(config)
+    from coe_agents.serve import Group, create_app
+    from coe_agents.serve.guard import LOOPBACK
+    from coe_agents.serve.server import address_of
+    from coe_agents.serve.server import serve as serve_app
+
+    if config is None or settings is None:
+        group = Group.from_tinyworld(name=name or "tinyworld")
+    else:
+        from coe_agents.config import load
+
+        group = Group.from_configuration(load(config), name=name or config.stem)
+    hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine, not names
+    app = create_app(group, key=key, hosts=hosts, max_requests=max_requests, max_bytes=max_bytes, metrics=metrics)
+    clean_up_after_interrupt()
+    with _open_socket(host, port) as listening:
+        address = address_of(listening)
+        print_lines(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and")
+        print_lines(f'the model "{group.name}". Ctrl-C ends the server.')
+        if open_page:
+            webbrowser.open(address)  # the socket is open: the browser waits for the server
+        serve_app(app, listening, grace=grace)
+
+
+def _open_socket(host: str, port: int) -> socket.socket:
+    from coe_agents.serve.server import open_socket
+
+    try:
+        return open_socket(host, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        message = f"port {port} of {host} is taken: Address already in use"
+        raise OSError(f"{message}. Choose another with --port; 0 takes a free one") from error
+
+
+def _read_key(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key and may_be_key(variable):
+        raise typer.BadParameter(
+            "it must be the NAME of an environment variable; the given text is not shown, as it may be the key itself. "
+            "Put the key into a variable, and name that",
+            param_hint="--api-key-env",
+        )
+    if not key:
+        raise typer.BadParameter(
+            f"the environment variable {variable} is not set. Set it to the key", param_hint="--api-key-env"
+        )
+    return key

@@ -1,0 +1,13 @@
+"""Owns the server that offers a group as one model to OpenAI's clients."""
+
+try:
+    import starlette  # noqa: F401
+    import uvicorn  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ImportError('the server needs starlette and uvicorn; pip install "coe-agents[serve]"') from error
+
+from coe_agents.serve.app import create_app
+from coe_agents.serve.group import Group
+from coe_agents.serve.limits import Limits, LooseningError, tighten
+
+__all__ = ["Group", "Limits", "LooseningError", "create_app", "tighten"]

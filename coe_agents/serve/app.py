@@ -1,0 +1,151 @@
+"""Owns the server as an ASGI application: which address answers what."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from coe_agents.serve.admission import Admission, read_object
+from coe_agents.serve.api_error import ApiError, caller_gone, json_response
+from coe_agents.serve.chat_request import check_model, read_chat_request
+from coe_agents.serve.completion import to_chunks, to_completion
+from coe_agents.serve.event_stream import read_question, stream_events
+from coe_agents.serve.group import Group
+from coe_agents.serve.guard import LOOPBACK, Guard
+from coe_agents.serve.page_files import page_routes
+from coe_agents.serve.request_log import RequestLog, note_decision
+from coe_agents.serve.runs import Runs
+
+if TYPE_CHECKING:
+    from coe_agents.serve.metrics import Metrics
+
+_NOT_FOUND = (
+    "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: POST /v1/chat/completions"
+)
+_T = TypeVar("_T")
+
+
+def create_app(
+    group: Group,
+    *,
+    key: str | None = None,
+    hosts: Collection[str] = LOOPBACK,
+    max_requests: int = 256,
+    max_bytes: int = 1_000_000,
+    metrics: bool = False,
+) -> ASGIApp:
+    """Returns the server of a group as an ASGI application, for uvicorn or another server.
+
+    Args:
+        group: The group.
+        key: What callers must send; None lets everybody ask who reaches the server.
+        hosts: The names under which the server is asked; others are refused.
+        max_requests: How many questions are answered at a time; further ones get 429.
+        max_bytes: The size of a request; larger ones get 413.
+        metrics: Whether /metrics has metrics for Prometheus.
+
+    Raises:
+        ImportError: If metrics are asked for, and OpenTelemetry's exporter is not installed.
+        ValueError: If the key is blank.
+    """
+    measured = _create_metrics(lambda: admission.n_inside) if metrics else None
+    runs = Runs(group, [measured.telemetry] if measured else [])
+    model = {"id": group.name, "object": "model", "created": int(time.time()), "owned_by": "coe-agents"}
+
+    async def list_models(request: Request) -> Response:
+        return json_response({"object": "list", "data": [model]})
+
+    async def show_model(request: Request) -> Response:
+        check_model(request.path_params["name"], group.name)
+        return json_response(model)
+
+    async def complete(request: Request) -> Response:
+        asked = read_chat_request(await read_object(request, max_bytes=max_bytes), model=group.name)
+        limits = runs.limits_of(asked.coe)
+        runs.check_question(asked.question, param="messages")
+        decision = (await _unless_gone(request, runs.run({"messages": asked.messages}, limits)))["decision"]
+        note_decision(request.scope, decision)
+        if not asked.is_stream:
+            return json_response(to_completion(decision, model=group.name, ignored=asked.ignored))
+        chunks = to_chunks(decision, model=group.name, ignored=asked.ignored, with_usage=asked.with_usage)
+        return Response("".join(chunks), media_type="text/event-stream")
+
+    async def show_group(request: Request) -> Response:
+        return json_response(group.describe())
+
+    async def show_events(request: Request) -> Response:
+        question, options = read_question(await read_object(request, max_bytes=max_bytes))
+        limits = runs.limits_of(options)
+        runs.check_question(question, param="question")
+        events = stream_events(runs, question, limits, request.scope)
+        return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    routes = [
+        Route("/health", _tell_health),
+        Route("/v1/models", list_models),
+        Route("/v1/models/{name:path}", show_model),
+        Route("/v1/chat/completions", complete, methods=["POST"]),
+        Route("/group", show_group),
+        Route("/events", show_events, methods=["POST"]),
+        *page_routes(),
+    ]
+    if measured:
+        routes.append(Route("/metrics", measured.show))
+    handlers = dict.fromkeys((ApiError, HTTPException, Exception), _respond_to_error)
+    answering = Starlette(routes=routes, exception_handlers=handlers)
+    answering.router.redirect_slashes = False
+    admission = Admission(answering, most=max_requests)
+    paths = frozenset(route.path for route in routes)
+    note_request = measured.note_request if measured else None
+    return RequestLog(Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request)
+
+
+def _create_metrics(count_in_flight: Callable[[], int]) -> "Metrics":
+    from coe_agents.serve.metrics import Metrics
+
+    return Metrics(count_in_flight)
+
+
+async def _tell_health(request: Request) -> Response:
+    return json_response({"status": "ok"})
+
+
+async def _respond_to_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, ApiError):
+        return error.to_response()
+    if isinstance(error, HTTPException):  # of the routing: no such address, or another method
+        message = _NOT_FOUND if error.status_code == 404 else error.detail
+        if error.status_code == 405:
+            message = f"this address takes another method: {(error.headers or {}).get('Allow', 'POST')}"
+        return ApiError(error.status_code, message, headers=error.headers).to_response()
+    return ApiError(500, f"the server failed ({type(error).__name__})").to_response()
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """Returns the result of `work`, which is cancelled where the caller drops the connection before.
+
+    Raises:
+        ApiError: If the caller is gone; nobody receives it.
+    """
+    working, gone = asyncio.create_task(work), asyncio.create_task(_wait_until_gone(request))
+    try:
+        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise caller_gone()
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.gather(working, gone, return_exceptions=True)
+
+
+async def _wait_until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

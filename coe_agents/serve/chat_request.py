@@ -1,0 +1,189 @@
+"""Owns the body of a chat completion request: what the group can do, what has no effect, and what is refused."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coe_agents.extensions import did_you_mean
+from coe_agents.serve.api_error import ApiError
+from coe_agents.serve.refusal import is_refusal
+
+_HAS_NO_EFFECT = (
+    "temperature",
+    "top_p",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "max_tokens",
+    "max_completion_tokens",
+    "reasoning_effort",
+    "verbosity",
+)
+"""Set by the operator for each agent; repeated to the caller in `coe.ignored`."""
+_ABOUT_THE_CALLER = (
+    "user",
+    "metadata",
+    "safety_identifier",
+    "service_tier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "parallel_tool_calls",
+)
+_REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
+    "n": ((1,), "the group gives one answer, from all responses of its agents"),
+    "logprobs": ((False,), "an answer of the group is no sample of one model; the field `coe` holds its uncertainty"),
+    "top_logprobs": ((0,), "an answer of the group is no sample of one model; the field `coe` holds its uncertainty"),
+    "tools": (([],), "the group answers with text; gate the tools of an agent with CoEMiddleware"),
+    "tool_choice": (("none", "auto"), "the group answers with text; gate the tools of an agent with CoEMiddleware"),
+    "functions": (([],), "the group answers with text; gate the tools of an agent with CoEMiddleware"),
+    "function_call": (("none", "auto"), "the group answers with text"),
+    "response_format": (({"type": "text"},), "the group answers with text"),
+    "stop": (([], ""), "an answer that the agents agree on is not cut"),
+    "logit_bias": (({},), "the agents are other models, with other tokens"),
+    "modalities": ((["text"],), "the group answers with text"),
+    "audio": ((), "the group answers with text"),
+    "prediction": ((), "an answer of the group is no continuation of a text"),
+    "web_search_options": ((), "the group answers with text"),
+    "store": ((False,), "nothing is stored"),
+}
+"""Values that ask for nothing, and why others are refused."""
+_KNOWN = ("model", "messages", "stream", "stream_options", "coe", *_HAS_NO_EFFECT, *_ABOUT_THE_CALLER, *_REFUSED)
+_MOST_MESSAGES = 2048
+"""As OpenAI's API allows; each takes a thousand times its text in memory if it is short."""
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """A request that the group can answer.
+
+    Attributes:
+        messages: The conversation, of "role" and "content"; the last message is the user's.
+        coe: The options of the gate, not yet checked.
+        is_stream: Whether the answer is sent as a stream.
+        with_usage: Whether the stream ends with the tokens.
+        ignored: The options that have no effect.
+    """
+
+    messages: list[dict[str, str]]
+    coe: Mapping[str, Any]
+    is_stream: bool
+    with_usage: bool
+    ignored: tuple[str, ...]
+
+    @property
+    def question(self) -> str:
+        return self.messages[-1]["content"]
+
+
+def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
+    """Returns the request in a body.
+
+    Args:
+        body: The body.
+        model: The name of the group.
+
+    Raises:
+        ApiError: If the body asks for another model, or for what the group cannot do; the message says so.
+    """
+    given = {name: value for name, value in body.items() if value is not None}
+    for name, value in given.items():
+        if name not in _KNOWN:
+            near = did_you_mean(name, _KNOWN)
+            raise _fault(name, f'"{name}" is not supported: the field is unknown. {near or "Omit it"}')
+        if name in _REFUSED and value not in _REFUSED[name][0]:
+            raise _fault(name, f'"{name}" is not supported: {_REFUSED[name][1]}. Omit it')
+    check_model(given.get("model"), model)
+    options = _mapping(given, "stream_options")
+    return ChatRequest(
+        messages=_read_messages(given.get("messages")),
+        coe=_mapping(given, "coe"),
+        is_stream=_flag(given, "stream"),
+        with_usage=_flag(options, "include_usage"),
+        ignored=tuple(name for name in _HAS_NO_EFFECT if name in given),
+    )
+
+
+def check_model(name: object, model: str) -> None:
+    """Refuses another name than that of the group.
+
+    Raises:
+        ApiError: If it is another.
+    """
+    if name != model:
+        message = f'"model" must be "{model}", the only one here. GET /v1/models lists it'
+        raise ApiError(404, message, param="model", code="model_not_found")
+
+
+def _read_messages(given: Any) -> list[dict[str, str]]:
+    if not isinstance(given, list) or not given:
+        raise _fault("messages", '"messages" must be a list of at least one message. Add the question')
+    if len(given) > _MOST_MESSAGES:
+        raise _fault("messages", f'"messages" must hold at most {_MOST_MESSAGES}; got {len(given)}. Omit earlier ones')
+    messages = [_read_message(message, f"messages[{place}]") for place, message in enumerate(given)]
+    if messages[-1]["role"] != "user" or not messages[-1]["content"].strip():
+        raise _fault("messages", 'the last of "messages" must be a text of the role "user": the question. Add it')
+    return messages
+
+
+def _read_message(message: Any, place: str) -> dict[str, str]:
+    if not isinstance(message, Mapping) or message.get("role") not in (*_ROLES,):
+        raise _fault(place, f'"role" of {place} must be one of {", ".join(_ROLES)}. The group has no tools')
+    if message.get("tool_calls") or message.get("function_call") or message.get("audio"):
+        raise _fault(place, f"{place} must be text: tool calls and audio are not supported. Omit them")
+    content, role = message.get("content"), _ROLES[message["role"]]
+    if role == "assistant" and _is_refusal(message):
+        return {"role": role, "content": "", "refusal": "withheld"}  # the graph shows no such turn to the agents
+    return {"role": role, "content": _text(content, f"{place}.content")}
+
+
+def _is_refusal(message: Mapping[str, Any]) -> bool:
+    """Whether a message of the assistant is a refusal of this server, in any form in which clients return it.
+
+    It is in "refusal", in a part of that type, in the text, or lost, so that the text is empty.
+    """
+    content = message.get("content")
+    texts = [content]
+    if isinstance(content, list):
+        texts = [
+            None if _is_part(part, "refusal") else part.get("text") if _is_part(part, "text") else part
+            for part in content
+        ]
+    return all(text is None or (isinstance(text, str) and (not text.strip() or is_refusal(text))) for text in texts)
+
+
+def _text(content: Any, place: str) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise _fault(place, f"{place} must be a string or a list of text parts. Correct it")
+    texts = []
+    for part in content:
+        text = next((part.get(kind) for kind in ("text", "refusal") if _is_part(part, kind)), None)
+        if not isinstance(text, str):
+            raise _fault(place, f"{place} must be text: images, audio and files are not supported. Omit them")
+        texts.append(text)
+    return "\n".join(texts)
+
+
+def _is_part(part: Any, kind: str) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == kind
+
+
+def _mapping(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = given.get(name, {})
+    if not isinstance(value, Mapping):
+        raise _fault(name, f'"{name}" must be an object. Correct it, or omit it')
+    return value
+
+
+def _flag(given: Mapping[str, Any], name: str) -> bool:
+    value = given.get(name)
+    if not isinstance(value, bool | None):
+        raise _fault(name, f'"{name}" must be true or false. Correct it, or omit it')
+    return bool(value)
+
+
+def _fault(param: str, message: str) -> ApiError:
+    code = "unsupported_parameter" if "not supported" in message else "invalid_value"
+    return ApiError(400, message, param=param, code=code)

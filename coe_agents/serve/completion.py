@@ -1,0 +1,95 @@
+"""Owns a decision as a chat completion: whole, or as the chunks of a stream."""
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from coe_agents.serve.refusal import refusal
+
+_NUMBERS = ("regime", "coe", "aleatoric", "epistemic", "divergence", "interval", "surprisal", "n_rounds", "conformity")
+
+_CLASS = re.compile(r"[A-Za-z_]\w*(?:Error|Exception|Timeout)", re.ASCII)
+
+
+def to_completion(decision: Mapping[str, Any], *, model: str, ignored: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the decision as a `chat.completion`.
+
+    An answer is the message's content. Otherwise the content is null, and the message's refusal says why. `coe` holds
+    the numbers of the decision and no text of a response.
+
+    Args:
+        decision: The decision.
+        model: The name of the model.
+        ignored: The options of the request that have no effect; they are repeated in `coe`.
+    """
+    message = {"role": "assistant", **_said(decision)}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    return {
+        **_head(model, "chat.completion"),
+        "choices": [choice],
+        "usage": _usage(decision),
+        "coe": numbers_of(decision, ignored),
+    }
+
+
+def to_chunks(
+    decision: Mapping[str, Any], *, model: str, ignored: Sequence[str] = (), with_usage: bool = False
+) -> Iterator[str]:
+    """Yields the server-sent events of a `chat.completion.chunk` stream; the last chunk of the choice holds `coe`."""
+    head = _head(model, "chat.completion.chunk") | ({"usage": None} if with_usage else {})
+    said = {name: text for name, text in _said(decision).items() if text is not None}
+    for delta, end in (({"role": "assistant", "content": None}, None), (said, None), ({}, "stop")):
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}
+        numbers = {"coe": numbers_of(decision, ignored)} if end else {}
+        yield _event({**head, "choices": [choice], **numbers})
+    if with_usage:
+        yield _event({**head, "choices": [], "usage": _usage(decision)})
+    yield "data: [DONE]\n\n"
+
+
+def numbers_of(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the action, the numbers, and which agents failed with which kind of error."""
+    failed = {name: _kind_of(error) for name, error in decision["failed_agents"].items()}
+    return {
+        "action": decision["action"],
+        "decided_by": decision["decided_by"],
+        **{name: decision[name] for name in _NUMBERS},
+        "agents": {
+            name: {key: agent[key] for key in ("n_responses", "entropy")} for name, agent in decision["agents"].items()
+        },
+        "failed_agents": failed,
+        "ignored": list(ignored),
+    }
+
+
+def _kind_of(error: str) -> str:
+    """Returns the class of an error; an agent of your own may report one in any words, and quote a response."""
+    kind, colon, _ = error.partition(":")
+    return kind if colon and _CLASS.fullmatch(kind) else "Error"
+
+
+def _said(decision: Mapping[str, Any]) -> dict[str, str | None]:
+    if decision["action"] == "answer":
+        return {"content": decision["answer"], "refusal": None}
+    return {"content": None, "refusal": refusal(decision)}
+
+
+def _head(model: str, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}
+
+
+def _usage(decision: Mapping[str, Any]) -> dict[str, int] | None:
+    """Returns the tokens of all agents together; None if none is known."""
+    if not decision["tokens"]:
+        return None
+    prompt, written = (
+        sum(usage[f"{direction}_tokens"] for usage in decision["tokens"].values()) for direction in ("input", "output")
+    )
+    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+
+
+def _event(content: Mapping[str, Any]) -> str:
+    return f"data: {json.dumps(content)}\n\n"

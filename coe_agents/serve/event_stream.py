@@ -1,0 +1,90 @@
+"""Owns the stream of one run for the server's own page: each event of the graph, and at last the whole decision.
+
+Unlike a chat completion it shows what each agent said, also where the gate withholds the answer.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from starlette.types import Scope
+
+from coe_agents import GroupDecision
+from coe_agents.clustering import answer_kind
+from coe_agents.policy.weighting import rank_texts
+from coe_agents.serve.api_error import ApiError
+from coe_agents.serve.limits import Limits
+from coe_agents.serve.refusal import refusal
+from coe_agents.serve.request_log import note_decision
+from coe_agents.serve.runs import Runs
+
+
+def read_question(body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Returns the question and the options of the gate in a body.
+
+    Raises:
+        ApiError: If it holds no question, or something else.
+    """
+    question, options = body.get("question"), body.get("coe") or {}
+    if not isinstance(question, str) or not question.strip():
+        raise ApiError(400, '"question" must be a text that is not blank. Add it', param="question")
+    if not isinstance(options, Mapping) or not {*body} <= {"question", "coe"}:
+        raise ApiError(400, 'the body must hold "question" and at most an object "coe". Correct it')
+    return question, options
+
+
+async def stream_events(runs: Runs, question: str, limits: Limits, scope: Scope) -> AsyncIterator[str]:
+    """Yields server-sent events: those of `coe_agents.graph.events` by name, then "decision" or "error"."""
+    start = time.perf_counter()
+    try:
+        async for chunk in runs.stream({"question": question}, limits):
+            if "event" in chunk:
+                yield _format(chunk["event"], chunk)
+                continue
+            note_decision(scope, chunk["decision"])
+            gate = runs.group.describe_policy(limits)
+            yield _format("decision", to_report(question, chunk, time.perf_counter() - start, gate))
+    except ApiError as error:
+        yield _format("error", {"message": error.message})
+
+
+def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the result of a run as JSON.
+
+    Args:
+        question: The question.
+        result: The result: `decision`, `responses` and `labels`.
+        seconds: How long it took.
+        gate: The thresholds that applied.
+
+    Returns:
+        The keys of `coe_agents.graph.DecisionData`, and: "question"; "seconds"; "headline", one plain sentence;
+        "explanation", the sentences of `GroupDecision.explain`; "thresholds"; "answer_kind", the kind of the leading
+        answer, "answer", "refusal" or "empty" (None without one); "clusters", for each one a
+        "representative" and its "support"; "responses", by agent, of "text", "answer", "cluster" (the place in
+        "clusters"; None for a failure), "round" and "error".
+    """
+    decision, labels = result["decision"], result["labels"]
+    responses: dict[str, list[dict[str, Any]]] = {}
+    for place, row in enumerate(result["responses"]):
+        shown = {name: row[name] for name in ("text", "answer", "round", "error")}
+        cluster = labels[place] if place < len(labels) else None
+        responses.setdefault(row["agent"], []).append({**shown, "cluster": cluster})
+    is_answer = decision["action"] == "answer"
+    ranked = rank_texts(decision["support"].items())
+    return {
+        **decision,
+        "question": question,
+        "seconds": round(seconds, 3),
+        "headline": decision["answer"] if is_answer else refusal(decision),
+        "explanation": GroupDecision.from_state(result).explain().splitlines(),
+        "thresholds": {name: value for name, value in gate.items() if name != "type"},
+        "answer_kind": answer_kind(ranked[0][0]) if ranked else None,
+        "clusters": [{"representative": text, "support": share} for text, share in decision["support"].items()],
+        "responses": responses,
+    }
+
+
+def _format(kind: str, content: Mapping[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(content)}\n\n"

@@ -1,0 +1,156 @@
+"""Owns the group that a server asks: a configuration's, tinyworld's, or one of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from coe_agents.clustering import Clusterer
+from coe_agents.config import Configuration
+from coe_agents.errors import ConfigurationError
+from coe_agents.graph import create_coe_graph
+from coe_agents.policy import Policy
+from coe_agents.policy.base import regime_thresholds
+from coe_agents.rounds import Strategies
+from coe_agents.serve.limits import Limits, create_stricter_policy, thresholds_of
+from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+from coe_agents.tinyworld.examples import EXAMPLES
+from coe_agents.types import Agent
+
+_OF_GRAPH = ("max_rounds", "token_budget", "deadline")
+_MAX_QUESTION_CHARS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A group of agents that answers as one model.
+
+    Attributes:
+        name: The model's name for callers.
+        agents: The agents' names.
+        policy: The operator's gate.
+        create_graph: Returns the uncompiled graph, given the policy and the other options that a request lowers.
+        limits: The operator's limits.
+        is_adaptive: Whether sampling is adaptive.
+        max_question_chars: A longer question is refused.
+        is_toy: Whether its knowledge is invented.
+        examples: Questions to try.
+    """
+
+    name: str
+    agents: tuple[str, ...]
+    policy: Policy
+    create_graph: Callable[..., Any]
+    limits: Limits
+    is_adaptive: bool = False
+    max_question_chars: int = _MAX_QUESTION_CHARS
+    is_toy: bool = False
+    examples: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, agents: Sequence[Agent], *, clusterer: Clusterer, policy: Policy, name: str = "group", **options: Any
+    ) -> Group:
+        """Returns the group of these parts; `options` are further ones of `create_coe_graph`.
+
+        Raises:
+            ConfigurationError: If a run might stop to ask a person.
+        """
+        _check_asks_nobody(options)
+        return cls(
+            name=name,
+            agents=tuple(agent.name for agent in agents),
+            policy=policy,
+            create_graph=partial(_create_graph, agents, clusterer, options),
+            limits=replace(thresholds_of(policy), **_given(options)),
+            is_adaptive=options.get("adaptive") is not None,
+            max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
+        )
+
+    @classmethod
+    def from_configuration(cls, configuration: Configuration, *, name: str) -> Group:
+        """Returns the group of a configuration.
+
+        Raises:
+            ConfigurationError: If a run might stop to ask a person.
+        """
+        settings = configuration.settings
+        _check_asks_nobody(settings.graph.model_dump())
+
+        def create_graph(policy: Policy, **lower: Any) -> Any:
+            graph = settings.graph.model_copy(update=lower)
+            changed = replace(configuration, policy=policy, settings=settings.model_copy(update={"graph": graph}))
+            return changed.create_graph()
+
+        return cls(
+            name=name,
+            agents=tuple(agent.name for agent in configuration.agents),
+            policy=configuration.policy,
+            create_graph=create_graph,
+            limits=replace(thresholds_of(configuration.policy), **_given(settings.graph.model_dump())),
+            is_adaptive=settings.graph.adaptive is not None,
+            max_question_chars=settings.graph.max_question_chars,
+        )
+
+    @classmethod
+    def from_tinyworld(cls, *, name: str = "tinyworld") -> Group:
+        """Returns the group of the models that are shipped with the package."""
+        group = cls.of(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), name=name)
+        return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
+
+    def compile(self, limits: Limits) -> Any:
+        """Returns the compiled graph within the lower limits of a request."""
+        lower = {name: value for name in _OF_GRAPH[:2] if (value := getattr(limits, name)) is not None}
+        if limits == Limits():
+            return self.create_graph(self.policy).compile()
+        policy = create_stricter_policy(self.policy, limits, max_rounds=self.limits.max_rounds or 1)
+        return self.create_graph(policy, **lower).compile()
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what the group is, as JSON."""
+        return {
+            "model": self.name,
+            "agents": list(self.agents),
+            "policy": self.describe_policy(),
+            "max_rounds": self.limits.max_rounds,
+            "is_toy": self.is_toy,
+            "examples": list(self.examples),
+        }
+
+    def describe_policy(self, lower: Limits | None = None) -> dict[str, Any]:
+        """Returns the gate, with the lower limits of a request: its class, and the thresholds in nats.
+
+        `max_coe` is None where the gate compares no CoE. The other two also divide the plane of the regimes.
+        """
+        aleatoric, epistemic = regime_thresholds(self.policy)
+        thresholds = {
+            "max_coe": self.limits.max_coe,
+            "aleatoric_threshold": aleatoric,
+            "epistemic_threshold": epistemic,
+        }
+        own = {name: getattr(lower, name, None) for name in thresholds}
+        lowered = {name: value if own[name] is None else own[name] for name, value in thresholds.items()}
+        return {"type": type(self.policy).__name__, **lowered}
+
+
+def _create_graph(
+    agents: Sequence[Agent], clusterer: Clusterer, options: Mapping[str, Any], policy: Policy, **lower: Any
+) -> Any:
+    return create_coe_graph(agents, clusterer=clusterer, policy=policy, **{**options, **lower})
+
+
+def _check_asks_nobody(options: Mapping[str, Any]) -> None:
+    """Refuses what stops a run until a person replies: the caller of a single request cannot."""
+    strategies = Strategies(options.get("strategies"))
+    if strategies.may_clarify or options.get("clarify") or getattr(options.get("escalation"), "interrupts", False):
+        raise ConfigurationError(
+            "a group that stops to ask a person cannot be served as a model",
+            hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
+        )
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the operator's limits among the options of `create_coe_graph`."""
+    return {name: options.get(name) for name in _OF_GRAPH} | {"max_rounds": options.get("max_rounds", 1)}

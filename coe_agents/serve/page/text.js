@@ -1,0 +1,63 @@
+// Elements and words. What models, agents and the server wrote reaches the document as text nodes only: `append` makes
+// one of every string.
+
+export const byId = (id) => document.getElementById(id);
+
+// An element; the attributes may be just the class, and children that are null are omitted
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  const given = typeof attributes === "string" ? { class: attributes } : attributes;
+  for (const [key, value] of Object.entries(given)) made.setAttribute(key, value);
+  made.append(...children.flat().filter((child) => child !== null));
+  return made;
+}
+
+export function shape(name, attributes = {}, text = "") {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.textContent = text;
+  return made;
+}
+
+// Controls, and marks that reverse or hide the text after them
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+const NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split(" ");
+const SHOWN = 900; // characters of a longer text, before somebody asks for all of it
+
+export const visible = (text) => String(text).replace(/\r\n?/g, "\n").replace(CONTROLS, "\ufffd");
+export const line = (text) => visible(text).replace(/\s+/g, " ").trim();
+
+export function cut(text, limit) {
+  return text.length <= limit ? text : `${text.slice(0, limit - 1).replace(/[\ud800-\udbff]$/, "")}…`;
+}
+
+export const short = (text, limit = 120) => cut(line(text), limit);
+export const plural = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
+export const inWords = (n) => NUMBERS[n] ?? String(n);
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+export const number = (value, digits = 3) => (typeof value === "number" ? value.toFixed(digits) : "–");
+export const percent = (share) => `${Math.round(100 * share)} %`;
+
+export function listed(parts) {
+  return parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts.join("");
+}
+
+// One line of untrusted text, which cannot change the direction of what follows
+export const inline = (text, limit) => element("bdi", "said", short(text, limit));
+
+// Untrusted text with its lines; a long one is shown in part, with a button for the rest
+export function passage(text) {
+  const whole = visible(text);
+  const body = element("bdi", "said", whole.trim() ? cut(whole, SHOWN) : "(no text)");
+  const box = element("span", "passage", body);
+  if (whole.length > 300 || whole.split("\n").length > 5) box.tabIndex = 0; // it may scroll
+  if (whole.length <= SHOWN) return box;
+  const words = `Show all ${whole.length.toLocaleString("en")} characters`;
+  const button = element("button", { type: "button", class: "small" }, words);
+  button.addEventListener("click", () => {
+    body.textContent = whole;
+    button.remove();
+    box.focus();
+  });
+  return element("span", {}, box, button);
+}

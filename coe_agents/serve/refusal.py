@@ -1,0 +1,55 @@
+"""Owns the sentences in which a caller is told that there is no answer; they hold no text of a response.
+
+A decision's reason quotes what the agents said. A caller of the gate must not see that, so these sentences are made
+from the numbers.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coe_agents.clustering import answer_kind
+from coe_agents.policy.wording import decomposition
+
+_HEADS = {"abstain": "No answer", "escalate": "Escalated: somebody else must decide"}
+_CAUSES = {
+    "consensus": "the agents are not certain enough",
+    "conflict": "the agents are confident of different answers",
+    "ambiguous": "each agent hesitates between answers",
+    "unknown": "the agents hesitate, and they disagree",
+}
+OWN_LIMIT = "the limit of this request"
+"""How the reason of a decision ends where the request's own limit, not the operator's, withholds the answer."""
+
+
+def refusal(decision: Mapping[str, Any]) -> str:
+    """Returns why there is no answer, in plain words, and then the numbers.
+
+    Example:
+        >>> numbers = {"coe": 0.75, "aleatoric": 0.05, "epistemic": 0.7, "divergence": "kl", "tied": []}
+        >>> said = {"reason": "two say Lyon; CoE exceeds 0.6 nats", "support": {"Lyon": 0.7, "Nice": 0.3}}
+        >>> refusal({"action": "abstain", "regime": "conflict", **said, **numbers})
+        'No answer: the agents are confident of different answers. CoE 0.750 = aleatoric 0.050 + epistemic 0.700 nats.'
+    """
+    sentence = f"{_HEADS[decision['action']]}: {_cause(decision)}."
+    if decision["coe"] is None:
+        return sentence
+    parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
+    own = f", above {OWN_LIMIT}" if decision["reason"].endswith(OWN_LIMIT) else ""
+    return f"{sentence} CoE {decomposition(**parts, divergence=decision['divergence'] or 'kl')}{own}."
+
+
+def is_refusal(text: str) -> bool:
+    """Returns whether a text is a sentence of `refusal`, as a client that keeps it as plain text sends it back."""
+    return text.startswith(tuple(f"{head}: " for head in _HEADS.values()))
+
+
+def _cause(decision: Mapping[str, Any]) -> str:
+    if decision.get("is_late"):
+        return str(decision["reason"])
+    if decision["regime"] is None:
+        return "too few agents answered"
+    if {answer_kind(text) for text in decision["support"]} <= {"refusal", "empty"}:
+        return "the agents decline to answer"
+    if decision["tied"]:
+        return "several answers share the lead"
+    return _CAUSES[decision["regime"]]

@@ -1,0 +1,140 @@
+"""Owns the runs of a group: within the limits of a request, and with nothing of a failure but its kind in any log."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from langchain_core.callbacks import BaseCallbackHandler
+
+from coe_agents.serve.api_error import ApiError
+from coe_agents.serve.group import Group
+from coe_agents.serve.limits import Limits, LooseningError, tighten
+from coe_agents.serve.request_log import log_failure
+
+_MOST_GRAPHS = 64
+"""Compiled graphs that are kept, one for each combination of limits that was asked for."""
+
+
+class Runs:
+    """Asks a group, any number of times at once.
+
+    Args:
+        group: The group.
+        callbacks: Observe every run.
+    """
+
+    def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
+        self.group = group
+        self._config = {"callbacks": list(callbacks)}
+        self._graph = lru_cache(_MOST_GRAPHS)(group.compile)
+        self._graph(Limits())  # raises now what would fail every request
+
+    def limits_of(self, options: Mapping[str, Any]) -> Limits:
+        """Returns the limits that a request's `coe` sets.
+
+        Raises:
+            ApiError: If they are invalid, or looser than the operator's.
+        """
+        group = self.group
+        try:
+            return tighten(options, agents=group.agents, operator=group.limits, is_adaptive=group.is_adaptive)
+        except LooseningError as error:
+            raise ApiError(400, str(error), param=f"coe.{error.option}", code="invalid_value") from error
+
+    def check_question(self, question: str, *, param: str) -> None:
+        """Refuses a question that the graph would refuse.
+
+        Raises:
+            ApiError: If it is too long.
+        """
+        longest = self.group.max_question_chars
+        if len(question) > longest:
+            message = f"the question must have at most {longest} characters; got {len(question)}. Shorten it"
+            raise ApiError(400, message, param=param, code="context_length_exceeded")
+
+    async def run(self, given: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+        """Returns the result of a run; its decision is to abstain if the request's deadline passes before.
+
+        Raises:
+            ApiError: If the run fails.
+        """
+        try:
+            async with _watch(_end_of(limits)):
+                result: dict[str, Any] = await self._graph_of(limits).ainvoke(given, self._config)
+        except _LateError:
+            return late_result()
+        return result
+
+    async def stream(self, given: Mapping[str, Any], limits: Limits) -> AsyncIterator[Mapping[str, Any]]:
+        """Yields the events of a run, and at last its result, the only one without the key "event"; see `run`.
+
+        Raises:
+            ApiError: If the run fails.
+        """
+        result: dict[str, Any] = {}
+        end = _end_of(limits)
+        stream = self._graph_of(limits).astream(given, self._config, stream_mode=["custom", "values"])
+        try:
+            async with aclosing(stream):
+                while True:
+                    async with _watch(end):
+                        part = await anext(stream, None)
+                    if part is None:
+                        break
+                    mode, chunk = part
+                    if mode == "values":
+                        result = chunk
+                    else:
+                        yield chunk
+        except _LateError:
+            result = late_result()
+        yield result
+
+    def _graph_of(self, limits: Limits) -> Any:
+        return self._graph(replace(limits, deadline=None))
+
+
+class _LateError(Exception):
+    """The request's deadline has passed."""
+
+
+def _end_of(limits: Limits) -> float | None:
+    return None if limits.deadline is None else asyncio.get_running_loop().time() + limits.deadline
+
+
+@asynccontextmanager
+async def _watch(end: float | None) -> AsyncIterator[None]:
+    """Ends the block at a time of the event loop's clock; turns another failure into an error that a caller may see."""
+    try:
+        async with asyncio.timeout_at(end) as limit:
+            yield
+    except Exception as error:
+        if limit.expired() and isinstance(error, TimeoutError):
+            raise _LateError from None
+        log_failure(error)
+        message = f"the group failed ({type(error).__name__}). The operator can find the cause with coe-agents doctor"
+        raise ApiError(500, message, code="group_failed") from None
+
+
+def late_result() -> dict[str, Any]:
+    """Returns the result of a run whose request had too little time."""
+    nothing = ("choices", "regime", "coe", "aleatoric", "epistemic", "divergence", "interval", "coordinated_coe")
+    decision: dict[str, Any] = {
+        "action": "abstain",
+        "answer": None,
+        "reason": "there was no decision before the deadline of the request",
+        "decided_by": "group",
+        **dict.fromkeys((*nothing, "surprisal", "conformity")),
+        "tied": [],
+        "support": {},
+        "n_rounds": 0,
+        "failed_agents": {},
+        "agents": {},
+        "tokens": {},
+        "trajectory": [],
+        "is_late": True,
+    }
+    return {"decision": decision, "responses": [], "labels": []}

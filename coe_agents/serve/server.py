@@ -1,0 +1,100 @@
+"""Owns the process that serves: its socket, its logs, and its end."""
+
+import logging
+import signal
+import socket
+import warnings
+from typing import TextIO
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from coe_agents.serve.connection import MAX_HEAD_BYTES, Connection
+
+_LOG = logging.getLogger("coe_agents.serve")
+_KEEP_ALIVE = 75
+"""Seconds; longer than clients keep a connection, so that none sends a request into one that is being closed."""
+_SHOWN = ("coe_agents.serve", "uvicorn")
+
+
+class SafeFormatter(logging.Formatter):
+    """Formats the messages of the server itself, and of other packages only who logs, and the kind of an exception.
+
+    What the client of a model logs may quote a response or hold a key; so may the message of any exception.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns the line of a record."""
+        bare = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None, "stack_info": None})
+        if not record.name.startswith(_SHOWN):
+            bare.msg, bare.args = f"{record.name} logs a message, which is not shown", ()
+        if record.exc_info and record.exc_info[0]:
+            bare.msg = f"{bare.msg} ({record.exc_info[0].__name__})"
+        return super().format(bare)
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens; port 0 takes a free one.
+
+    Raises:
+        OSError: If the address is not available.
+    """
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
+
+
+def address_of(listening: socket.socket) -> str:
+    """Returns the address that a browser on this machine opens."""
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # all addresses of the machine
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def create_server(app: ASGIApp, *, grace: int) -> uvicorn.Server:
+    """Returns the server of an application; `grace` is for how many seconds it answers once it is told to end."""
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=grace,
+    )
+    return uvicorn.Server(config)
+
+
+def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
+    """Serves until SIGINT or SIGTERM; questions in flight are then answered for up to `grace` seconds."""
+    set_up_logs()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for each in signals:  # uvicorn raises the signal again once it has ended
+        signal.signal(each, signal.SIG_IGN)
+    try:
+        create_server(app, grace=grace).run(sockets=[listening])
+    finally:
+        for each in signals:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def log_warning(  # noqa: PLR0917  # the form of `warnings.showwarning`
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Logs the kind of a warning, and where it was given; its message may quote a response, as pydantic's do."""
+    _LOG.warning("%s at %s:%d", category.__name__, filename, lineno)
+
+
+def set_up_logs() -> None:
+    """Writes records of our own from INFO on, and of others from WARNING on, to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    warnings.showwarning = log_warning
+    logging.getLogger("coe_agents.serve").setLevel(logging.INFO)

@@ -1,0 +1,75 @@
+"""A provider's refusal: OpenAI gives it beside an empty text."""
+
+import pytest
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch, answer_kind, parse_choice
+from coe_agents.types import AgentRequest
+from tests.servers import answering, completion
+
+REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
+KNOWN, OTHER = "I'm sorry, but I can't assist with that request.", "This conflicts with the usage policies."
+
+
+def refusing(text, *, first=None):
+    """Returns what a server answers whose model refuses each choice, or says `first` as the first one."""
+
+    def answer(body):
+        status, reply = completion(*[""] * body.get("n", 1))
+        for choice in reply["choices"]:
+            choice["message"] = {"role": "assistant", "content": None, "refusal": text}
+        if first is not None:
+            reply["choices"][0]["message"] = {"role": "assistant", "content": first, "refusal": None}
+        return status, reply
+
+    return answer
+
+
+def agent(model, **options):
+    return ModelAgent("a", model, on_greedy="trust", **options)
+
+
+@pytest.mark.parametrize("text", [KNOWN, OTHER])
+@pytest.mark.parametrize("n_samples", [1, 5])
+def test_it_is_a_refusal_and_no_empty_response(text, n_samples):
+    with answering(refusing(text)) as server:
+        reply = agent(server.chat(), n_samples=n_samples).sample(REQUEST)
+    assert len(reply["responses"]) == n_samples
+    assert reply["sampling"]["n_empty"] == 0
+    for row in reply["responses"]:
+        assert text in row["text"]
+        assert answer_kind(row["answer"] or row["text"]) == "refusal"
+
+
+def test_the_group_says_that_it_refuses():
+    with answering(refusing(OTHER)) as server:
+        graph = create_coe_graph([agent(server.chat())], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5))
+        decision = graph.compile().invoke({"question": "Q?"})["decision"]
+    assert (decision["action"], decision["coe"]) == ("abstain", 0.0)
+    assert "a refusal is not an answer" in decision["reason"]
+
+
+def test_it_is_never_a_choice():
+    with answering(refusing("approve")) as server:
+        (row,) = agent(server.chat(), n_samples=1).sample(REQUEST)["responses"]
+    assert parse_choice(row["text"], ["approve", "reject"]) is None
+
+
+def test_a_text_counts_and_not_the_refusal_of_another():
+    with answering(refusing(OTHER, first="Paris")) as server:
+        rows = agent(server.chat(), n_samples=2).sample(REQUEST)["responses"]
+    assert [row["text"] for row in rows] == ["Paris", ""]  # LangChain drops the second one's refusal
+
+
+def test_a_block_of_the_responses_api():
+    message = AIMessage([{"type": "refusal", "refusal": OTHER}])
+    reply = agent(GenericFakeChatModel(messages=iter([message])), n_samples=1).sample(REQUEST)
+    assert answer_kind(reply["responses"][0]["answer"]) == "refusal"
+
+
+def test_a_text_beside_it_is_kept():
+    message = AIMessage("Paris", additional_kwargs={"refusal": KNOWN})
+    reply = agent(GenericFakeChatModel(messages=iter([message])), n_samples=1).sample(REQUEST)
+    assert reply["responses"][0]["text"] == "Paris"

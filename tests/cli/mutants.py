@@ -1,0 +1,243 @@
+"""Damages files in the ways that files are damaged: by hand, by a transfer, by another program, or with intent."""
+
+import copy
+import gzip
+import json
+import random
+import re
+
+HUGE = "9" * 400
+DEEP = 3000
+_JSON_VALUES = [
+    None,
+    True,
+    5,
+    -1,
+    0,
+    2.5,
+    -0.0,
+    1e308,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    10**19,
+    10**399,
+    -(10**399),
+    99999999999,
+    "",
+    " ",
+    "x" * 3000,
+    "=1+1",
+    "\x00",
+    "\x1b[31mred",
+    "\ud800",
+    "\u202eabc",
+    "../../etc",
+    [],
+    {},
+    ["a", 1],
+    {"a": {"b": []}},
+]
+_TOML_VALUES = [
+    "true",
+    "-1",
+    "0",
+    "5",
+    "2.5",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    HUGE,
+    "99999999999",
+    "9223372036854775807",
+    "2026-11-22",
+    "2026-11-22T07:24:15Z",
+    "07:24:15",
+    '""',
+    '" "',
+    '"opnai"',
+    '"a:b"',
+    '"os:getcwd"',
+    '"../../etc/passwd"',
+    '"http://[::1"',
+    '"http://user:pass-0123456789@host/v1"',
+    '"\\u0000"',
+    '"\\u001b[31m"',
+    '"' + "x" * 3000 + '"',
+    "[]",
+    "{}",
+    '["a", 1]',
+    "[[[[]]]]",
+    "{ a = { b = 1 } }",
+    "{ when = 2026-11-22 }",
+    "{ at = 07:24:15 }",
+    "{ timeout = nan }",
+    '{ api_key = "sk-planted-0123456789" }',
+    '{ seed = "x", top_p = 7 }',
+    "[" * DEEP + "]" * DEEP,
+    "'''\nlines\n'''",
+    "unquoted",
+]
+
+
+def _somewhere(content, chance):
+    return chance.randrange(len(content) + 1)
+
+
+def flip_bits(content, chance):
+    damaged = bytearray(content)
+    for _ in range(chance.randint(1, 8)):
+        if damaged:
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+    return bytes(damaged)
+
+
+def cut(content, chance):
+    return content[: _somewhere(content, chance)]
+
+
+def drop(content, chance):
+    start, end = sorted((_somewhere(content, chance), _somewhere(content, chance)))
+    return content[:start] + content[end:]
+
+
+def double(content, chance):
+    start, end = sorted((_somewhere(content, chance), _somewhere(content, chance)))
+    return content[:end] + content[start:]
+
+
+def insert(content, chance):
+    strange = [
+        b"\x00",
+        b"\xff\xfe",
+        b"\xc3\x28",
+        b"\xef\xbb\xbf",
+        b"\r\n",
+        b"\x1b[2J",
+        b"\n" * 50,
+        b'"',
+        b"}",
+        b"[",
+        b"{",
+    ]
+    place = _somewhere(content, chance)
+    return content[:place] + chance.choice(strange) + content[place:]
+
+
+def with_bom(content, chance):
+    return b"\xef\xbb\xbf" + content
+
+
+def with_crlf(content, chance):
+    return content.replace(b"\n", b"\r\n")
+
+
+def as_another_encoding(content, chance):
+    text = content.decode("utf-8", errors="replace")
+    return text.encode(chance.choice(["utf-16", "utf-16-le", "utf-32", "latin-1", "cp1252"]), errors="replace")
+
+
+def empty(content, chance):
+    return chance.choice([b"", b"\n", b" ", b"\x00" * 100, b"null", b"[]", b"{}", b"\xff"])
+
+
+def swap_lines(content, chance):
+    lines = content.split(b"\n")
+    one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+    lines[one], lines[other] = lines[other], lines[one]
+    return b"\n".join(lines)
+
+
+def nested(content, chance):
+    return chance.choice([b"[" * 100_000, b'{"a":' * 50_000, b"[" * 2000 + b"]" * 2000, b"a = " + b"[" * 50_000])
+
+
+ANY = (flip_bits, cut, drop, double, insert, with_bom, with_crlf, as_another_encoding, empty, swap_lines, nested)
+
+
+def _places(value, at=()):
+    yield at
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from _places(item, (*at, key))
+
+
+def _changed(value, chance):
+    value = copy.deepcopy(value)
+    place = chance.choice([at for at in _places(value) if at] or [()])
+    if not place:
+        return chance.choice(_JSON_VALUES)
+    holder = value
+    for key in place[:-1]:
+        holder = holder[key]
+    key = place[-1]
+    match chance.randrange(5):
+        case 0 | 1 | 2:
+            holder[key] = chance.choice(_JSON_VALUES)
+        case 3:
+            del holder[key]
+        case 4 if isinstance(holder, dict):
+            other = chance.choice(list(holder))
+            holder[key], holder[other] = holder[other], holder[key]
+            holder[f"{key}{chance.choice('sx_')}"] = holder.pop(key)
+        case _:
+            holder[key] = [holder[key]] * 3
+    return value
+
+
+def json_document(content, chance):
+    return json.dumps(_changed(json.loads(content), chance)).encode()
+
+
+def json_lines(content, chance):
+    lines = content.splitlines()
+    place = chance.randrange(len(lines))
+    match chance.randrange(6):
+        case 0:
+            lines.insert(place, lines[chance.randrange(len(lines))])
+        case 1:
+            lines[place] = chance.choice([b"[" * 100_000, b'{"a": ' * 9000, b"5", b'"x"', b"null", b"[]", b"{}", b"{"])
+        case 2:
+            found = chance.choice(list(re.finditer(rb": (-?\d[\d.e+-]*)", lines[place])) or [None])
+            if found is not None:
+                lines[place] = lines[place][: found.start(1)] + HUGE.encode() + lines[place][found.end(1) :]
+        case _:
+            lines[place] = json.dumps(_changed(json.loads(lines[place]), chance)).encode()
+    return b"\n".join(lines) + b"\n"
+
+
+def toml(content, chance):
+    lines = content.decode().splitlines()
+    fields = [place for place, line in enumerate(lines) if re.match(r"\s*[\w.]+ *=", line)]
+    place = chance.choice(fields)
+    name, _, value = lines[place].partition("=")
+    match chance.randrange(8):
+        case 0 | 1 | 2 | 3:
+            lines[place] = f"{name}= {chance.choice(_TOML_VALUES)}"
+        case 4:
+            lines[place] = f"{name.strip()}{chance.choice('sx_')} ={value}"
+        case 5:
+            del lines[place]
+        case 6:
+            lines.insert(place, lines[place])
+        case _:
+            other = chance.choice(fields)
+            lines[place] = f"{name}={lines[other].partition('=')[2]}"
+    return "\n".join(lines).encode()
+
+
+def damage(content, kind, seed):
+    """Returns a damaged copy of a valid file: by one of the changes of its kind or of any file, or by two of them.
+
+    Args:
+        content: Of the valid file.
+        kind: "toml", "json", "jsonl", "gz" (of JSON Lines), or "bytes".
+        seed: Equal seeds give equal damage.
+    """
+    chance = random.Random(seed)
+    if kind == "gz" and chance.random() < 0.6:
+        return gzip.compress(damage(gzip.decompress(content), "jsonl", seed), mtime=0)
+    own = {"toml": toml, "json": json_document, "jsonl": json_lines}.get(kind)
+    damaged = own(content, chance) if own is not None and chance.random() < 0.7 else chance.choice(ANY)(content, chance)
+    return chance.choice(ANY[:9])(damaged, chance) if chance.random() < 0.15 else damaged

@@ -1,0 +1,76 @@
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.cli.command import COMMAND
+
+CONFIG = """
+[[agents]]
+name = "a"
+provider = "openai"
+model = "m"
+base_url = "http://127.0.0.1:{port}/v1"
+n_samples = 2
+
+[[agents]]
+name = "b"
+provider = "openai"
+model = "m"
+base_url = "http://127.0.0.1:{port}/v1"
+n_samples = 2
+
+[clusterer]
+kind = "normalized"
+
+[policy]
+kind = "threshold"
+max_coe = 0.5
+"""
+
+
+@pytest.fixture
+def hanging():
+    """Yields the port of a server that accepts connections and never replies, and an event that says it was asked."""
+    asked, held = threading.Event(), []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept():
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                held.append(connection)
+                if connection.recv(1):
+                    asked.set()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield server.getsockname()[1], asked
+        for connection in held:
+            connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--json"], ["--watch"]])
+def test_ctrl_c_ends_ask_within_two_seconds_while_a_server_hangs(tmp_path, hanging, options):
+    port, asked = hanging
+    config = tmp_path / "coe.toml"
+    config.write_text(CONFIG.format(port=port))
+    command = [sys.executable, COMMAND, "ask", "What is the capital of France?", "--config", str(config), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert asked.wait(90)
+            start = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+            seconds = time.monotonic() - start
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert seconds < 2
+    assert "Traceback" not in out + err

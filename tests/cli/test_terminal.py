@@ -1,0 +1,174 @@
+"""Whatever a command prints goes one way: without control characters, and without keys."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+
+import coe_agents.cli
+from coe_agents.cli import terminal
+from coe_agents.experiments import Experiment, to_csv
+from tests.cli.command import run
+from tests.evaluation.invented import group, write
+
+FOLDER = Path(coe_agents.cli.__file__).parent
+KEY = "sk-planted-0123456789"
+EVIL = "\x1b[31mred\x07\x00\x9b2J\u202e"
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch):
+    """Forgets after each test what is hidden."""
+    monkeypatch.setattr(terminal, "_HIDDEN", set())
+
+
+def shown_in(text):
+    """Returns the forms and parts of the key in a text."""
+    return [form for form in (KEY, *(KEY[place : place + 8] for place in range(len(KEY) - 7))) if form in text]
+
+
+def is_clean(text):
+    return all(each.isprintable() or each == "\n" for each in text)
+
+
+def test_no_command_prints_past_the_terminal():
+    """No call of `print`, of a stream's `write` or of `Console` stands in a command; `terminal` has them all."""
+    for path in sorted(FOLDER.rglob("*.py")):
+        if path.name in ("terminal.py", "interrupts.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            assert called not in ("print", "Console", "typer.echo", "typer.secho", "rich.print", "os.write"), path
+            assert not re.fullmatch(r"sys\.(stdout|stderr)\.write", called), path
+            imported = node.module if isinstance(node, ast.ImportFrom) else ""
+            names = {name.name for name in node.names} if isinstance(node, ast.ImportFrom) else set()
+            assert not (imported == "coe_agents.redaction" and "clean" in names), f"{path}: use that of `terminal`"
+
+
+def test_lines_are_clean_and_stay_apart(capsys, monkeypatch):
+    monkeypatch.setenv("INVENTED_API_KEY", KEY)
+    terminal.print_lines(f"one {EVIL}\n\n  two {KEY[2:14]} three")
+    out = capsys.readouterr().out
+    assert is_clean(out)
+    assert len(out.splitlines()) == 3
+    assert not shown_in(out)
+
+
+def test_json_is_ascii_and_without_keys(capsys):
+    terminal.hide({KEY})
+    terminal.print_json({"a": [EVIL, "\x7f", KEY], KEY: 0.5})
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert is_clean(out)
+    assert json.loads(out)["a"][:2] == [EVIL, "\x7f"]
+    assert not shown_in(out)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        terminal.print_json({"a": float("nan")})
+
+
+def test_a_console_shows_no_control_character_that_a_display_forgot(capsys):
+    table = Table()
+    table.add_column(f"head {EVIL}")
+    table.add_row(Text(EVIL))
+    console = terminal.create_console()
+    console.print(table)
+    console.print(EVIL, Text(f"x{EVIL}"))
+    out = capsys.readouterr().out
+    assert is_clean(out)
+    assert "\ufffd" in out
+
+
+def test_drift_shows_hostile_names_of_agents_as_text(tmp_path):
+    agents = ("a", f"b{EVIL}")
+    before = write(tmp_path / "before.jsonl", group(60, agents=agents))
+    after = write(tmp_path / "after.jsonl", group(20, agents=(*agents, f"c{EVIL}")))
+    policy = tmp_path / "policy.json"
+    for gate in ("threshold", "learned"):
+        done = run("calibrate", before, "--risk", 0.4, "--gate", gate, "--out", policy)
+        assert done.returncode == 0, done.stderr
+        assert is_clean(done.stdout + done.stderr)
+        done = run("drift", policy, after)
+        assert "mismatch: " in done.stdout
+        assert is_clean(done.stdout + done.stderr)
+        assert json.loads(run("drift", policy, after, "--json").stdout)["mismatches"]
+
+
+@pytest.mark.parametrize("command", ["score", "report", "calibrate"])
+def test_hostile_texts_in_samples_are_shown_as_text(tmp_path, command):
+    rows = [row | {"id": row["id"] + EVIL, "text": row["text"] + EVIL} for row in group(10, agents=("a", f"b{EVIL}"))]
+    path = write(tmp_path / f"s{EVIL[:3]}.jsonl".replace("\x1b", "\x07"), rows)
+    more = {
+        "score": [],
+        "report": ["--out", tmp_path / "r.html"],
+        "calibrate": ["--risk", 0.4, "--out", tmp_path / "p"],
+    }
+    done = run(command, path, *more[command])
+    assert done.returncode == 0, done.stderr
+    assert is_clean(done.stdout + done.stderr)
+
+
+def test_warnings_are_one_clean_line(tmp_path):
+    path = write(tmp_path / "s.jsonl", [row | {"logprobs": 1} for row in group(5)])
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    write(path, [{name: value for name, value in row.items() if name != "logprob"} for row in rows])
+    done = run("score", path, "--resamples", 5)
+    assert done.returncode == 0
+    assert "coe-agents: note: " in done.stderr
+    assert 's.jsonl:1: the field "logprobs" is not read. Did you mean "logprob"?' in done.stderr
+    assert "warnings.warn" not in done.stderr
+
+
+def test_keys_in_a_configuration_are_not_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("INVENTED", KEY)
+    (tmp_path / "own_parts.py").write_text(
+        "from pydantic import BaseModel\n"
+        "class Same(BaseModel):\n    access_token: str\n    def cluster(self, responses, questions): return []\n"
+        "class Fails(BaseModel):\n    access_token: int\n"
+    )
+    path = tmp_path / "coe.toml"
+    text = (
+        '[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
+        'api_key_env = "INVENTED"\n[policy]\nkind = "threshold"\nmax_coe = 1\n'
+        f'[clusterer]\nkind = "own_parts:{{part}}"\noptions = {{{{ access_token = "{KEY}" }}}}\n'
+    )
+    for part, code in (("Same", 0), ("Fails", 2)):
+        path.write_text(text.format(part=part))
+        for command in (["config", "check", path], ["ask", "Who?", "--config", path, "--json"]):
+            done = run(*command)
+            assert done.returncode in (code, 3)
+            assert not shown_in(done.stdout + done.stderr)
+            assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [["config", "check"], ["doctor", "--config"], ["ask", "Who?", "--config"]])
+@pytest.mark.parametrize("field", ["key", "k", "sig"])
+def test_a_key_in_the_query_of_an_address_is_not_shown(tmp_path, command, field):
+    path = tmp_path / "coe.toml"
+    address = f"http://127.0.0.1:9/v1?{field}={KEY}&x=1"
+    path.write_text(
+        f'[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\nbase_url = ["{address}", "{address}&y=2"]\n'
+        'retries = 0\n[policy]\nkind = "threshold"\nmax_coe = 1\n[clusterer]\nkind = "normalized"\n'
+    )
+    done = run(*command, path)
+    assert not shown_in(done.stdout + done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def test_notes_under_a_csv_table_are_cells_of_their_own():
+    title = 'x,=1+1 and "quoted"\n=2+2'
+    experiment = Experiment(
+        name="invented", title=title, columns=("a", "b"), rows=(), draw=lambda figure: None, notes=["@x,=3"]
+    )
+    lines = to_csv(experiment).splitlines()
+    assert lines[1] == '"# x,=1+1 and ""quoted"" =2+2"'
+    assert '"# @x,=3"' in lines
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".x", "a b", "\x00", "-x", "x.csv"])
+def test_a_text_that_is_no_name_names_no_file(name):
+    with pytest.raises(ValueError, match='"name" must be letters, digits'):
+        Experiment(name=name, title="t", columns=("a",), rows=(), draw=lambda figure: None)

@@ -1,0 +1,139 @@
+"""All mistakes of a file are reported at once: in its fields, in the objects that it names, in its folders."""
+
+import pytest
+
+from coe_agents.config import load
+from coe_agents.config.checks import find_all_faults
+from coe_agents.config.schema import load_config
+from coe_agents.errors import ConfigurationError
+from tests.cli.command import run
+
+KEY = "sk-planted-0123456789"
+FAULTY = f"""
+[[agents]]
+name = "a"
+provider = "opnai"
+model = "m"
+
+[[agents]]
+name = "b"
+provider = "tinyworld"
+model = "tiny-lama"
+temprature = 1
+
+[[agents]]
+name = "c"
+provider = "transformers"
+model = "/no/such/folder"
+
+[[agents]]
+name = "d"
+provider = "openai"
+model = "m"
+api_key = "{KEY}"
+
+[clusterer]
+kind = "entailmnt"
+
+[policy]
+kind = "threshold"
+max_coe = -1
+otherwise = "abstian"
+
+[judge]
+provider = "openai"
+model = "m"
+options = {{ when = 2026-11-22 }}
+
+[graph]
+max_rounds = 99999999999
+divergence = "hellinge"
+"""
+EXPECTED = {
+    4: 'agents[0].provider: .*Did you mean "openai"?',
+    10: "agents[1].model: .*must be one of",
+    11: 'agents[1].temprature: unknown field. Did you mean "temperature"?',
+    16: 'agents[2].model: the folder "/no/such/folder" does not exist',
+    22: "agents[3].api_key: the file must not contain a key",
+    25: 'clusterer.kind: .*Did you mean "entailment"?',
+    29: "policy.max_coe: .*greater than or equal to 0",
+    30: 'policy.otherwise: .*Did you mean "abstain"?',
+    35: 'judge.options: "when" must be text, a finite number.*got date',
+    38: "graph.max_rounds: .*less than or equal to 1000",
+    39: 'graph.divergence: .*Did you mean "hellinger"?',
+}
+
+
+def lines_of(error):
+    return {int(line.split(":")[1]): line for line in str(error).splitlines()}
+
+
+def test_three_layers_of_checks_report_together(tmp_path):
+    path = tmp_path / "coe.toml"
+    path.write_text(FAULTY)
+    with pytest.raises(ConfigurationError) as raised:
+        load_config(path, more_faults=find_all_faults)
+    found = lines_of(raised.value)
+    assert found.keys() == EXPECTED.keys()
+    for number, expected in EXPECTED.items():
+        head, _, tail = expected.partition(".*")
+        assert f":{number}: {head}" in found[number]
+        assert tail in found[number]
+    assert KEY not in str(raised.value)
+
+
+def test_each_way_to_read_a_file_reports_them(tmp_path):
+    path = tmp_path / "coe.toml"
+    path.write_text(FAULTY)
+    with pytest.raises(ConfigurationError) as raised:
+        load(path)
+    assert lines_of(raised.value).keys() == EXPECTED.keys() - {16}  # only `config check` looks for folders
+    for command in (["config", "check", path], ["ask", "Who?", "--config", path], ["doctor", "--config", path]):
+        done = run(*command)
+        assert done.returncode == 2
+        assert ":4: agents[0].provider" in done.stderr
+        assert ":38: graph.max_rounds" in done.stderr
+        assert KEY not in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_objects_that_cannot_be_created_are_reported_together(tmp_path):
+    path = tmp_path / "coe.toml"
+    path.write_text(
+        '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "x"\n[clusterer]\nkind = "none:Such"\n'
+        '[policy]\nkind = "calibrated"\npath = "none.json"\n'
+    )
+    with pytest.raises(ConfigurationError) as raised:
+        load(path)
+    assert lines_of(raised.value).keys() == {4, 6, 9}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "agents = 5", "agents = []", "agents = [5]", "[agents]\nname = 1", "policy = 3\nclusterer = []",
+             "[[agents]]\n[[agents]]", "[graph]\nadaptive = 5", "[policy]\nkind = []"],
+)  # fmt: skip
+def test_a_file_of_which_nothing_is_valid_is_refused_once(tmp_path, text):
+    path = tmp_path / "coe.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match="agents"):
+        load_config(path, more_faults=find_all_faults)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("options", "{ at = 07:24:15 }", '"at" must be text, a finite number'),
+        ("options", "{ a = { b = [nan] } }", '"a" must be text, a finite number'),
+        ("options", "{ timeout = inf }", '"timeout" must be text, a finite number'),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(tmp_path, field, value, message):
+    path = tmp_path / "coe.toml"
+    path.write_text(
+        f'[[agents]]\nname = "a"\nprovider = "openai"\nmodel = "m"\n{field} = {value}\n'
+        '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n'
+    )
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        load_config(path)
+    assert ":5: agents[0]." in str(raised.value)
+    assert "planted" not in str(raised.value)

@@ -1,0 +1,248 @@
+"""`CoEContext`: what one run, or an assistant of a server, changes about a graph."""
+
+import json
+import math
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from coe_agents import AskPerson, CoEContext, RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import CoEState
+from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain
+from coe_agents.rounds import AdaptiveSampling
+from coe_agents.testing import ScriptedAgent
+
+ASKED = {"question": "Capital of Mali?"}
+SPLIT = math.log(2)  # of two confident agents that disagree, all of it epistemic
+
+
+def split_agents(**options):
+    return [ScriptedAgent("a", ["Bamako"] * 8, **options), ScriptedAgent("b", ["Segou"] * 8, **options)]
+
+
+def build(*agents, policy=None, **options):
+    agents = agents or (*split_agents(), ScriptedAgent("c", ["Bamako"] * 8))
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy or ThresholdPolicy(0.1), **options)
+    return graph.compile()
+
+
+async def decide(graph, mode="sync", given=ASKED, **context):
+    run = graph.ainvoke(given, context=context) if mode == "async" else None
+    return (await run if run else graph.invoke(given, context=context))["decision"]
+
+
+both = pytest.mark.parametrize("mode", ["sync", "async"])
+
+
+@both
+async def test_a_threshold_is_that_of_the_run(mode):
+    graph = build()  # two of three agree: CoE is the entropy of (2/3, 1/3), 0.637
+    assert (await decide(graph, mode))["action"] == "abstain"
+    decision = await decide(graph, mode, max_coe=0.64)
+    assert (decision["action"], decision["answer"]) == ("answer", "Bamako")
+    assert decision["reason"].endswith("CoE 0.637 is at most 0.64 nats")
+    assert (await decide(graph, mode))["action"] == "abstain"
+
+
+@both
+async def test_the_thresholds_of_regimes_are_those_of_the_run(mode):
+    graph = build(policy=RegimePolicy(0.5, 0.3))
+    before, after = await decide(graph, mode), await decide(graph, mode, epistemic_threshold=0.7)
+    assert (before["action"], before["regime"]) == ("abstain", "conflict")
+    assert (after["action"], after["regime"]) == ("answer", "consensus")
+
+
+async def test_without_a_policy_that_has_them_they_change_the_report_only():
+    decision = await decide(build(), epistemic_threshold=0.7)
+    assert (decision["action"], decision["regime"]) == ("abstain", "consensus")
+
+
+async def test_each_policy_of_a_chain_gets_its_own():
+    graph = build(policy=PolicyChain(FalseConsensusGuard(max_conformity=0.5), ThresholdPolicy(0.1)))
+    assert (await decide(graph, max_coe=0.64))["action"] == "answer"
+    regimes = build(policy=PolicyChain(FalseConsensusGuard(max_conformity=0.5), RegimePolicy(0.5, 0.3)))
+    decision = await decide(regimes, epistemic_threshold=0.7)
+    assert (decision["action"], decision["regime"]) == ("answer", "consensus")
+
+
+@both
+async def test_only_the_named_agents_are_asked(mode):
+    a, b, c = *split_agents(), ScriptedAgent("c", ["Bamako"])
+    decision = await decide(build(a, b, c), mode, agents=["c", "a"])
+    assert (decision["action"], set(decision["agents"]), decision["failed_agents"]) == ("answer", {"a", "c"}, {})
+    assert (len(a.requests), len(b.requests), len(c.requests)) == (1, 0, 1)
+
+
+async def test_a_majority_is_one_of_the_agents_that_are_asked():
+    failing = ScriptedAgent("b", ValueError("down"))
+    agents = ScriptedAgent("a", ["Bamako"]), failing, ScriptedAgent("c", ["Bamako"])
+    decision = await decide(build(*agents, retries=0), agents=["a", "b"])
+    assert decision["reason"] == "1 of 2 agents answered, but 2 must; missing: b"
+
+
+@both
+async def test_the_number_of_samples_is_that_of_the_run(mode):
+    graph = build(*split_agents(n_samples=2))
+    assert [part["n_responses"] for part in (await decide(graph, mode, n_samples=5))["agents"].values()] == [5, 5]
+    assert [part["n_responses"] for part in (await decide(graph, mode))["agents"].values()] == [2, 2]
+
+
+async def test_adaptive_sampling_keeps_to_the_number_and_the_policy_of_the_run():
+    agents = ScriptedAgent("a", ["Bamako"] * 9, n_samples=2), ScriptedAgent("b", ["Bamako"] * 9, n_samples=2)
+    adaptive = AdaptiveSampling(start=2, step=1)
+    graph = build(*agents, policy=ThresholdPolicy(0.0), adaptive=adaptive)
+    assert [part["n_responses"] for part in (await decide(graph))["agents"].values()] == [2, 2]
+    few = await decide(graph, n_samples=8, max_coe=5.0)  # nothing can exceed it: settled at once
+    many = await decide(graph, n_samples=8)  # one other response would
+    assert 2 <= few["agents"]["a"]["n_responses"] < many["agents"]["a"]["n_responses"] <= 8
+
+
+@both
+async def test_the_bounds_are_those_of_the_run(mode):
+    again = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
+    graph = build(*split_agents(), policy=again, max_rounds=2)
+    assert (await decide(graph, mode))["n_rounds"] == 2
+    assert (await decide(graph, mode, max_rounds=4))["n_rounds"] == 4
+    assert (await decide(graph, mode, max_rounds=1))["n_rounds"] == 1
+    short = await decide(graph, mode, max_rounds=9, token_budget=20)
+    assert "of a token_budget of 20" in short["reason"]
+    assert (await decide(graph, mode, deadline=60))["n_rounds"] == 2
+
+
+def test_the_deadline_reaches_the_agents():
+    slow = ScriptedAgent("a", ["Bamako"])
+    build(slow).invoke(ASKED, context={"deadline": 7})
+    assert 6 < slow.requests[0]["timeout"] <= 7
+
+
+def test_it_may_be_an_object():
+    assert build().invoke(ASKED, context=CoEContext(max_coe=0.64))["decision"]["action"] == "answer"
+
+
+@pytest.mark.parametrize(
+    ("context", "error", "said"),
+    [
+        (
+            {"max_co": 0.4},
+            TypeError,
+            "must be among agents, n_samples, max_coe, .*; got 'max_co'. Correct the key. Did you",
+        ),
+        ({"max_coe": "0.4"}, TypeError, '"max_coe" of the context must be a number'),
+        ({"max_coe": True}, TypeError, '"max_coe" of the context must be a number; got True'),
+        ({"max_coe": 10**400}, ValueError, "must be below 1e308"),
+        ({"max_rounds": 10**5000}, ValueError, "must be below 1e308"),
+        ({"deadline": 10**400}, ValueError, "must be below 1e308"),
+        ({"token_budget": True}, TypeError, '"token_budget" must be a number'),
+        ({"max_coe": -1}, ValueError, '"max_coe" of the context must be a number of nats of at least 0; got -1'),
+        ({"max_coe": math.inf}, ValueError, '"max_coe" of the context must be finite'),
+        ({"max_coe": math.nan}, ValueError, "of at least 0; got nan"),
+        ({"agents": "a"}, TypeError, "must be a list of names; got 'a'"),
+        ({"agents": [1]}, TypeError, "must be a list of names"),
+        ({"agents": []}, ValueError, "must hold at least one name, each once"),
+        ({"agents": ["a", "a"]}, ValueError, "each once"),
+        ({"agents": ["a", "z"]}, ValueError, "must name agents of the graph; it has no 'z'. Its agents are a, b, c"),
+        ({"n_samples": 0}, ValueError, "must lie in 1..500; got 0"),
+        ({"n_samples": 501}, ValueError, "must lie in 1..500; got 501"),
+        ({"n_samples": 2.5}, TypeError, '"n_samples" of the context must be an integer'),
+        ({"max_rounds": 0}, ValueError, '"max_rounds" must be at least 1'),
+        ({"token_budget": 0}, ValueError, '"token_budget" must be at least 1'),
+        ({"deadline": 0}, ValueError, '"deadline" must be above 0'),
+    ],
+)
+def test_what_cannot_work_is_refused_before_any_agent_is_asked(context, error, said):
+    agents = [*split_agents(), ScriptedAgent("c", ["Bamako"])]
+    with pytest.raises(error, match=said):
+        build(*agents).invoke(ASKED, context=context)
+    assert not any(agent.requests for agent in agents)
+
+
+def test_a_threshold_that_the_policy_does_not_have_is_refused():
+    with pytest.raises(ValueError, match='"max_coe" of the context needs a policy whose threshold it is; got Regime'):
+        build(policy=RegimePolicy(0.5, 0.3)).invoke(ASKED, context={"max_coe": 0.4})
+
+    class Own:
+        aleatoric_threshold = epistemic_threshold = 0.5
+
+        def decide(self, measurement, *, round, max_rounds):
+            return Decision("abstain")
+
+    with pytest.raises(ValueError, match="got Own, with none to change"):
+        build(policy=Own()).invoke(ASKED, context={"aleatoric_threshold": 0.4})
+
+
+def test_agents_that_could_not_decide_alone_are_refused():
+    heard = ScriptedAgent("a", ["x"], weight=0), ScriptedAgent("b", ["x"])
+    with pytest.raises(ValueError, match="one with a weight above 0"):
+        build(*heard).invoke(ASKED, context={"agents": ["a"]})
+    with pytest.raises(ValueError, match='at least "min_agents" of the graph, 3; got 2'):
+        build(min_agents=3).invoke(ASKED, context={"agents": ["a", "b"]})
+
+
+def test_a_policy_of_the_users_own_class_keeps_its_class():
+    class Bold(ThresholdPolicy):
+        def decide(self, measurement, *, round, max_rounds):
+            decision = super().decide(measurement, round=round, max_rounds=max_rounds)
+            return Decision(decision.action, decision.answer, f"boldly, {decision.reason}")
+
+    decision = build(policy=Bold(0.1)).invoke(ASKED, context={"max_coe": 0.64})["decision"]
+    assert decision["action"] == "answer"
+    assert "boldly, CoE" in decision["reason"]
+
+
+class Theirs(TypedDict, total=False):
+    question: str
+    decision: dict
+
+
+@pytest.mark.parametrize(
+    ("schema", "context", "action"),
+    [
+        (CoEContext, {"max_coe": 0.64}, "answer"),
+        (dict, {"max_coe": 0.64}, "abstain"),  # of another kind, which may mean something else by the name
+        (None, None, "abstain"),
+    ],
+)
+def test_as_a_subgraph_it_uses_the_parents_context_only_if_it_is_of_its_kind(schema, context, action):
+    options = {"context_schema": schema} if schema is CoEContext else {}
+    parent = StateGraph(Theirs, **options)
+    parent.add_node("ask", build())
+    parent.add_edge(START, "ask")
+    assert parent.compile().invoke(ASKED, context=context)["decision"]["action"] == action
+
+
+def test_a_resumed_run_keeps_the_context_with_which_it_began():
+    policy = ThresholdPolicy(0.1, otherwise="escalate")
+    a, b, c = *split_agents(), ScriptedAgent("c", ["Bamako"])
+    graph = create_coe_graph([a, b, c], clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson()).compile(
+        checkpointer=InMemorySaver()
+    )
+    thread = {"configurable": {"thread_id": "1"}}
+    assert "__interrupt__" in graph.invoke(ASKED, thread, context={"agents": ["a", "b"]})
+    decision = graph.invoke(Command(resume={"type": "approve", "candidate": 1}), thread)["decision"]
+    assert set(decision["agents"]) == {"a", "b"}
+    # and the next turn does not
+    assert set(graph.invoke(ASKED, thread)["__interrupt__"][0].value["candidates"][0]["agents"]) == {"a", "c"}
+
+
+def test_the_state_holds_plain_data():
+    graph = create_coe_graph(split_agents(), clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.1))
+    kept = graph.compile(checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    kept.invoke(ASKED, thread, context={"agents": ("b", "a"), "max_coe": 1})
+    values: CoEState = kept.get_state(thread).values
+    assert json.loads(json.dumps(values["context"])) == {"agents": ["b", "a"], "max_coe": 1}
+
+
+def test_its_json_schema_names_and_explains_every_key():
+    schema = build().get_context_jsonschema()
+    assert set(schema["properties"]) == {
+        *("agents", "n_samples", "max_coe", "aleatoric_threshold", "epistemic_threshold"),
+        *("max_rounds", "token_budget", "deadline"),
+    }
+    assert schema["additionalProperties"] is False
+    assert all(part["description"] and part["default"] is None for part in schema["properties"].values())
+    assert schema["properties"]["agents"]["anyOf"][0] == {"items": {"type": "string"}, "type": "array"}

@@ -1,0 +1,62 @@
+"""The JSON schemas of graphs, from which servers, tools and MCP clients read what to pass and what to expect."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import create_sequential_graph
+from coe_agents.testing import ScriptedAgent
+
+ROOT = Path(__file__).parents[2]
+SERVED = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
+
+
+def served_graph(name):
+    path, variable = SERVED[name]["path"].split(":")
+    return runpy.run_path(str(ROOT / path))[variable]
+
+
+def scripted_graph(**options):
+    agents = [ScriptedAgent(name, ["Paris"]) for name in ("a", "b")]
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), **options).compile()
+
+
+class Asked(BaseModel):
+    question: str
+
+
+@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.usefixtures("local_models")
+def test_every_graph_that_is_served_has_its_schemas(name):
+    graph = served_graph(name)
+    for schema in (graph.get_input_jsonschema(), graph.get_output_jsonschema(), graph.get_context_jsonschema()):
+        assert schema["type"] == "object"
+        assert schema["properties"]
+    assert {"question", "messages"} & graph.get_input_jsonschema()["properties"].keys()
+
+
+def test_the_schemas_hold_nothing_of_the_inner_state():
+    graph = scripted_graph()
+    given, returned = graph.get_input_jsonschema(), graph.get_output_jsonschema()
+    assert set(given["properties"]) == {"question", "messages", "choices", "is_review"}
+    assert set(returned["properties"]) == {"decision", "messages", "responses", "labels", "former_responses"}
+    assert "coe" in returned["$defs"]["DecisionData"]["properties"]
+
+
+@pytest.mark.filterwarnings("ignore:This API is in beta")
+def test_a_graph_is_a_tool():
+    graph = scripted_graph()
+    assert set(graph.as_tool(name="ask", description="Asks.").args) == set(graph.get_input_jsonschema()["properties"])
+    tool = graph.as_tool(Asked, name="ask", description="Asks.")  # without a schema, LangChain requires every key
+    assert tool.invoke({"question": "Capital of France?"})["decision"]["answer"] == "Paris"
+
+
+def test_a_chain_has_schemas():
+    chain = create_sequential_graph(scripted_graph(), next_question=lambda *_: None).compile()
+    assert "question" in chain.get_input_jsonschema()["properties"]
+    assert set(chain.get_output_jsonschema()["properties"]) >= {"steps", "decision", "ended"}

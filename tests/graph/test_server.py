@@ -1,0 +1,86 @@
+"""`ContextCheck`: a LangGraph server drops unknown keys of a context; this refuses them. See `tests/serving`, too."""
+
+import json
+
+import httpx
+import pytest
+
+from coe_agents.graph.server import ContextCheck
+
+
+async def echo(scope, receive, send):
+    """An app that returns the body it receives, read in pieces."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def post(path, given, method="POST"):
+    transport = httpx.ASGITransport(app=ContextCheck(echo))
+    content = given if isinstance(given, bytes) else json.dumps(given).encode()
+    async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+        return await client.request(method, path, content=content)
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [
+        ("/runs/wait", {"context": {"max_co": 0.4}}),
+        ("/threads/1/runs/stream", {"context": {"max_coe": 0.4, "max_co": 0.4}}),
+        ("/runs/batch", [{"context": {"max_coe": 0.4}}, {"context": {"max_co": 0.4}}]),
+        ("/assistants", {"graph_id": "a", "context": {"max_co": 0.4}}),
+        ("/mcp", {"method": "tools/call", "params": {"name": "a", "context": {"max_co": 0.4}}}),
+    ],
+)
+async def test_an_unknown_key_is_refused(path, given):
+    response = await post(path, given)
+    assert response.status_code == 422
+    assert "got 'max_co'. Correct the key" in response.json()["detail"]
+
+
+@pytest.mark.parametrize("value", ["true", "1" + "0" * 400, "[" * 300 + "]" * 300])
+async def test_a_value_that_is_no_threshold_is_refused(value):
+    response = await post("/runs/wait", b'{"context": {"max_coe": %s}}' % value.encode())
+    assert response.status_code == 422
+    assert len(response.content) < 300
+
+
+async def test_what_cannot_be_parsed_reaches_the_server():
+    body = b'{"context": ' + b"[" * 100_000
+    assert (await post("/runs/wait", body)).content == body
+
+
+async def test_a_value_out_of_range_is_refused():
+    response = await post("/assistants/1", {"context": {"n_samples": 0}}, method="PATCH")
+    assert (response.status_code, response.json()["detail"][:11]) == (422, '"n_samples"')
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [
+        ("/runs/wait", {"context": {"max_coe": 0.4}, "input": {"context": {"theirs": 1}}}),
+        ("/runs/wait", {"context": None}),
+        ("/runs/wait", {"context": {}}),
+        ("/runs/wait", [1, "x", None]),
+        ("/runs/wait", b"{"),
+        ("/runs/wait", b""),
+        ("/store/items", {"context": {"theirs": 1}}),
+    ],
+)
+async def test_anything_else_reaches_the_server_unchanged(path, given):
+    response = await post(path, given)
+    assert response.status_code == 200
+    assert response.content == (given if isinstance(given, bytes) else json.dumps(given).encode())
+
+
+async def test_what_is_not_a_request_passes():
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope["type"])
+
+    await ContextCheck(app)({"type": "lifespan"}, None, None)
+    assert seen == ["lifespan"]

@@ -1,0 +1,49 @@
+"""A run is resumed only from a checkpoint that the same version of the state wrote."""
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import CheckpointError
+from coe_agents.graph import AskPerson
+from coe_agents.graph import state as state_module
+from coe_agents.graph.nodes import prepare
+from coe_agents.testing import ScriptedAgent
+
+THREAD = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.fixture
+def paused():
+    """Returns a function that asks a question, and a graph that waits for a person."""
+    agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Rome"])]
+    policy = ThresholdPolicy(0.1, otherwise="escalate")
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, escalation=AskPerson())
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+def test_a_checkpoint_of_this_version_is_resumed(paused):
+    assert "__interrupt__" in paused.invoke({"question": "Capital?"}, THREAD)
+    assert paused.get_state(THREAD).values["state_version"] == state_module.STATE_VERSION
+    assert paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["action"] == "answer"
+
+
+@pytest.mark.parametrize(("wrote", "said"), [(None, "version 0.2 or before"), (7, "a version whose state is 7")])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_one_of_another_version_is_refused_and_says_what_to_do(paused, monkeypatch, wrote, said, is_async):
+    with monkeypatch.context() as before:
+        before.setattr(prepare, "STATE_VERSION", wrote)
+        before.setattr(state_module, "STATE_VERSION", wrote)
+        assert "__interrupt__" in paused.invoke({"question": "Capital?"}, THREAD)
+    message = f"was written by {said} of coe-agents; .* Finish the run with the version that wrote it, or ask"
+    with pytest.raises(CheckpointError, match=message):
+        _ = (
+            await paused.ainvoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
+            if is_async
+            else paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
+        )
+    # a new question on the thread begins anew
+    assert "__interrupt__" in paused.invoke({"question": "Capital of France?"}, THREAD)
+    assert paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["action"] == "answer"

@@ -1,0 +1,59 @@
+"""Groups to serve, without models, and a client that asks an application in this process."""
+
+import asyncio
+
+import httpx
+
+from coe_agents import ThresholdPolicy
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.serve import Group, create_app
+from coe_agents.testing import ScriptedAgent
+
+AGREEING = (["Paris"], ["paris."], ["Paris"])
+DISAGREEING = (["Canberra"], ["Sydney"], ["Melbourne"])
+WITHHELD = ("Canberra", "Sydney", "Melbourne")
+
+
+def create_group(*said, **options):
+    """Returns a group of agents "a", "b", ... each of which says its list of responses, or raises its exception."""
+    return group_of(*(ScriptedAgent(name, each) for name, each in zip("abcdef", said, strict=False)), **options)
+
+
+def group_of(*agents, max_coe=0.6, otherwise="abstain", policy=None, **options):
+    """Returns the group "g" of these agents."""
+    policy = policy or ThresholdPolicy(max_coe, otherwise=otherwise)
+    return Group.of([*agents], clusterer=NormalizedMatch(), policy=policy, name="g", **{"retries": 0, **options})
+
+
+class SlowAgent(ScriptedAgent):
+    """Answers after some seconds."""
+
+    def __init__(self, name, *rounds, seconds):
+        super().__init__(name, *rounds)
+        self.seconds, self.n_started, self.n_ended = seconds, 0, 0
+        self.started = asyncio.Event()
+
+    async def asample(self, request, config=None):
+        self.n_started += 1
+        self.started.set()
+        await asyncio.sleep(self.seconds)
+        self.n_ended += 1
+        return self.sample(request, config)
+
+
+def client_of(group, *, host="127.0.0.1", headers=None, **options):
+    """Returns an HTTP client of the group's application, at the address http://127.0.0.1."""
+    app = create_app(group, **options)
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url=f"http://{host}", headers=headers or {})
+
+
+def body_of(question="What is the capital?", **fields):
+    """Returns the body of a chat completion request."""
+    return {"model": "g", "messages": [{"role": "user", "content": question}], **fields}
+
+
+async def complete(group, question="What is the capital?", **fields):
+    """Asks one question; returns the response."""
+    async with client_of(group) as client:
+        return await client.post("/v1/chat/completions", json=body_of(question, **fields))

@@ -1,0 +1,155 @@
+"""Real clients of OpenAI's API: its SDK, LangChain's ChatOpenAI as an agent of another group, and curl."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+
+import openai
+import pytest
+from langchain_openai import ChatOpenAI
+
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch, answer_kind
+from coe_agents.testing import ScriptedAgent
+from tests.client_table import seen
+from tests.serve.groups import AGREEING, DISAGREEING, SlowAgent, create_group, group_of
+from tests.serve.live import serving
+
+SDK = "`openai` SDK"
+KEY = "planted-key-0123456789"
+QUESTION = [{"role": "user", "content": "What is the capital?"}]
+
+
+@pytest.fixture(scope="module")
+def agreeing():
+    with serving(create_group(*AGREEING), key=KEY) as address:
+        yield f"{address}/v1"
+
+
+@pytest.fixture(scope="module")
+def disagreeing():
+    with serving(create_group(*DISAGREEING), key=KEY) as address:
+        yield f"{address}/v1"
+
+
+def sdk(address, **options):
+    return openai.OpenAI(base_url=address, **{"api_key": KEY, "max_retries": 0, **options})
+
+
+def test_the_sdk_reads_an_answer(agreeing):
+    with sdk(agreeing) as client:
+        assert [model.id for model in client.models.list()] == ["g"]
+        completion = client.chat.completions.create(model="g", messages=QUESTION)
+    (choice,) = completion.choices
+    assert (choice.message.content, choice.message.refusal, choice.finish_reason) == ("Paris", None, "stop")
+    assert completion.usage.total_tokens == 12
+    assert completion.coe["regime"] == "consensus"
+    seen(SDK, "a question that is answered", "`content`; the numbers in `coe`")
+
+
+def test_the_sdk_reads_a_refusal(disagreeing):
+    with sdk(disagreeing) as client:
+        completion = client.chat.completions.create(model="g", messages=QUESTION)
+    message = completion.choices[0].message
+    assert message.content is None
+    assert message.refusal.startswith("No answer: ")
+    seen(SDK, "a question that is not answered", "`refusal`; `content` is null")
+
+
+def test_the_sdk_reads_a_stream(agreeing, disagreeing):
+    for address, field, text in ((agreeing, "content", "Paris"), (disagreeing, "refusal", "No answer: ")):
+        with sdk(address) as client:
+            stream = client.chat.completions.create(
+                model="g", messages=QUESTION, stream=True, stream_options={"include_usage": True}
+            )
+            chunks = list(stream)
+        said = "".join(getattr(choice.delta, field) or "" for chunk in chunks for choice in chunk.choices)
+        assert said.startswith(text)
+        assert chunks[-1].usage.total_tokens == 12
+        assert chunks[-2].choices[0].finish_reason == "stop"
+        assert chunks[-2].coe["action"] == ("answer" if field == "content" else "abstain")
+    seen(SDK, "streams of both", "the same; nothing before the gate")
+
+
+def test_the_sdks_own_assembly_of_a_stream(agreeing):
+    with sdk(agreeing) as client, client.chat.completions.stream(model="g", messages=QUESTION) as stream:
+        completion = stream.get_final_completion()
+    assert completion.choices[0].message.content == "Paris"
+
+
+def test_options_of_the_gate_go_in_the_extra_body(agreeing):
+    with sdk(agreeing) as client:
+        ask = client.chat.completions.create
+        completion = ask(model="g", messages=QUESTION, extra_body={"coe": {"max_coe": 0.1}})
+        assert completion.coe["action"] == "answer"
+        with pytest.raises(openai.BadRequestError, match="the operator's") as refused:
+            ask(model="g", messages=QUESTION, extra_body={"coe": {"max_coe": 0.9}})
+        assert refused.value.param == "coe.max_coe"
+    seen(SDK, "a stricter and a looser `max_coe`", "used; `BadRequestError` that names it")
+
+
+def test_the_sdk_raises_its_own_errors(agreeing):
+    with sdk(agreeing) as client:
+        ask = client.chat.completions.create
+        with pytest.raises(openai.BadRequestError) as refused:
+            ask(model="g", messages=QUESTION, n=3)
+        assert refused.value.param == "n"
+        with pytest.raises(openai.NotFoundError) as missing:
+            ask(model="other", messages=QUESTION)
+        assert missing.value.code == "model_not_found"
+    with sdk(agreeing, api_key="another") as client, pytest.raises(openai.AuthenticationError):
+        client.models.list()
+    seen(SDK, "`n=3`, another model, another key", "`BadRequestError`, `NotFoundError`, `AuthenticationError`")
+
+
+async def test_the_sdk_waits_as_long_as_it_is_told():
+    group = group_of(SlowAgent("a", ["x"], seconds=0.1))
+    with serving(group, max_requests=1) as address:
+        async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="none", max_retries=10) as client:
+            asked = [client.chat.completions.create(model="g", messages=QUESTION) for _ in range(3)]
+            completions = await asyncio.gather(*asked)
+    assert [completion.choices[0].message.content for completion in completions] == ["x"] * 3
+    seen(SDK, "three requests where one is allowed at a time", "429, waits as told, then answered")
+
+
+@pytest.mark.parametrize(("said", "action"), [(AGREEING, "answer"), (DISAGREEING, "abstain")])
+async def test_a_group_is_an_agent_of_another_group(said, action):
+    with serving(create_group(*said)) as address:
+        model = ChatOpenAI(model="g", base_url=f"{address}/v1", api_key="none", logprobs=True)
+        inner = ModelAgent("inner", model, n_samples=3, on_greedy="count_once")
+        others = [ScriptedAgent(name, ["Paris"]) for name in "bc"]
+        graph = create_coe_graph(
+            [inner, *others], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0
+        ).compile()
+        decision = (await graph.ainvoke({"question": "What is the capital of France?"}))["decision"]
+    assert decision["action"] == action
+    (sampling,) = decision["agents"]["inner"]["sampling"]
+    assert sampling["refused"] == ["logprobs", "n"]
+    ((said, share),) = decision["agents"]["inner"]["distribution"].items()
+    assert share == 1.0
+    if action == "answer":
+        assert (said, sampling["counted"]) == ("Paris", "once")  # its equal responses count once
+    else:
+        assert answer_kind(said) != "answer"  # a refusal never is
+    seen(
+        "`ChatOpenAI`",
+        f"an agent of another group: {action}",
+        {"answer": "counts once", "abstain": "never counts as an answer"}[action],
+    )
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl(agreeing):
+    body = json.dumps({"model": "g", "messages": QUESTION, "stream": True})
+    command = ["curl", "--silent", "--show-error", "--no-buffer", "--max-time", "10"]
+    own = ["--header", f"Authorization: Bearer {KEY}", "--header", "Content-Type: application/json"]
+    done = subprocess.run(
+        [*command, *own, "--data", body, f"{agreeing}/chat/completions"], capture_output=True, text=True, check=True
+    )
+    assert '"content": "Paris"' in done.stdout
+    assert done.stdout.endswith("data: [DONE]\n\n")
+    shown = ["--write-out", "%{http_code}", "--user", f"anyone:{KEY}", f"{agreeing.removesuffix('/v1')}/group"]
+    done = subprocess.run([*command, *shown], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("200")
+    seen("curl", "a stream; a key as a password", "the answer; 200")

@@ -1,0 +1,134 @@
+"""The command: its process, its end, and what it refuses to start."""
+
+import os
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.cli.command import run
+from tests.serve.live import CONFIG, command
+from tests.servers import Served, running
+
+KEY = "planted-key-0123456789"
+
+
+def ask(address, **fields):
+    body = {"model": "coe", "messages": [{"role": "user", "content": "What is the capital of France?"}], **fields}
+    return httpx.post(f"{address}/v1/chat/completions", json=body, timeout=60)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::1", "localhost", "192.0.2.1"])
+def test_without_a_key_no_other_address_can_be_asked_for(host):
+    done = run("serve", "--host", host)
+    assert done.returncode == 2
+    assert "without a key the server listens at 127.0.0.1 only" in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_a_key_that_is_not_set_is_no_key(value, monkeypatch):
+    monkeypatch.delenv("COE_PLANTED", raising=False)
+    if value is not None:
+        monkeypatch.setenv("COE_PLANTED", value)
+    done = run("serve", "--api-key-env", "COE_PLANTED")
+    assert done.returncode == 2
+    assert "COE_PLANTED is not set" in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_a_key_in_place_of_its_name_is_not_shown():
+    done = run("serve", "--api-key-env", "sk-planted")
+    assert done.returncode == 2
+    assert "NAME of an environment variable" in " ".join(done.stderr.replace("│", " ").split())
+    assert "planted" not in done.stdout + done.stderr
+
+
+def test_a_strategy_that_asks_a_person_is_refused(tmp_path):
+    file = tmp_path / "coe.toml"
+    clarify = '[graph]\nmax_rounds = 2\nstrategies = { unknown = "clarify" }\n'
+    file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5) + clarify)
+    done = run("serve", "--config", file)
+    assert done.returncode == 2
+    assert "stops to ask a person" in done.stderr
+
+
+def test_a_port_in_use_is_one_message(tmp_path):
+    file = tmp_path / "coe.toml"
+    file.write_text(CONFIG.format(url="http://127.0.0.1:9/v1", max_coe=0.5))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run("serve", "--config", file, "--port", taken.getsockname()[1])
+    assert done.returncode == 1
+    assert "is taken: Address already in use. Choose another with --port; 0 takes a free one" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_questions_in_flight_are_answered_before_it_ends(number, tmp_path):
+    file = tmp_path / "coe.toml"
+    with running(Served(("Paris",), seconds=1.5)) as model, ThreadPoolExecutor() as threads:
+        file.write_text(CONFIG.format(url=model.url, max_coe=0.5))
+        with command("--config", file) as process:
+            assert httpx.get(f"{process.address}/v1/models").json()["data"][0]["id"] == "coe"
+            asked = [threads.submit(ask, process.address) for _ in range(5)]
+            while model.n_busy < 5:
+                time.sleep(0.01)
+            process.send_signal(number)
+            answers = [each.result().json()["choices"][0]["message"]["content"] for each in asked]
+            assert answers == ["Paris"] * 5
+            assert process.wait(20) == 0
+            with pytest.raises(httpx.ConnectError):
+                ask(process.address)
+            log = process.log
+    assert log.count("POST /v1/chat/completions 200") == 5
+    assert "Paris" not in log
+
+
+@pytest.mark.slow
+def test_a_question_that_takes_longer_than_the_grace_is_given_up(tmp_path):
+    file = tmp_path / "coe.toml"
+    with running(Served(("Paris",), seconds=30)) as model, ThreadPoolExecutor() as threads:
+        file.write_text(CONFIG.format(url=model.url, max_coe=0.5))
+        with command("--config", file, "--grace", 1) as process:
+            asked = threads.submit(ask, process.address)
+            while model.n_busy < 1:
+                time.sleep(0.01)
+            start = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            assert time.monotonic() - start < 10
+            assert asked.exception() is not None or asked.result().status_code >= 500
+            log = process.log
+    assert "Traceback" not in log
+
+
+@pytest.mark.slow
+def test_the_command_behind_a_key(tmp_path):
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    options = ("--host", "0.0.0.0", "--allow-host", "ask.example", "--metrics", "--open")
+    with command("--api-key-env", "COE_PLANTED", *options, COE_PLANTED=KEY, BROWSER=f"{browser} %s") as process:
+        assert httpx.get(f"{process.address}/health", headers={"host": "ask.example"}).status_code == 200
+        assert httpx.get(f"{process.address}/health", headers={"host": "0.0.0.0"}).status_code == 400
+        assert opened.read_text().strip() == process.address
+        assert httpx.get(f"{process.address}/health").status_code == 200
+        for path in ("/", "/metrics", "/group", "/v1/models"):
+            assert httpx.get(f"{process.address}{path}").status_code == 401
+            shown = httpx.get(f"{process.address}{path}", headers={"authorization": f"Bearer {KEY}"})
+            assert shown.status_code == 200
+        group = httpx.get(f"{process.address}/group", auth=("", KEY)).json()
+        assert (group["model"], group["is_toy"], len(group["examples"])) == ("tinyworld", True, 5)
+        events = httpx.post(
+            f"{process.address}/events",
+            json={"question": "What is the capital of Australia?"},
+            auth=("", KEY),
+            timeout=120,
+        ).text
+        assert '"action": "abstain"' in events
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(20) == 0
+        log = process.log
+    assert KEY not in log
+    assert "Canberra" not in log

@@ -1,0 +1,299 @@
+"""A group as one model: its answers, its refusals, its stream, and what it cannot do."""
+
+import json
+import math
+
+import pytest
+
+from coe_agents import RegimePolicy
+from coe_agents.testing import ScriptedAgent
+from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, complete, create_group, group_of
+
+
+async def test_the_group_is_the_only_model():
+    async with client_of(create_group(*AGREEING)) as client:
+        listed = (await client.get("/v1/models")).json()
+        (model,) = listed["data"]
+        assert (listed["object"], model["id"], model["object"]) == ("list", "g", "model")
+        assert (await client.get("/v1/models/g")).json() == model
+        assert (await client.get("/v1/models/h")).status_code == 404
+        assert (await client.get("/health")).json() == {"status": "ok"}
+
+
+async def test_an_answer():
+    reply = (await complete(create_group(*AGREEING))).json()
+    (choice,) = reply["choices"]
+    assert (reply["object"], reply["model"]) == ("chat.completion", "g")
+    assert choice["message"] == {"role": "assistant", "content": "Paris", "refusal": None}
+    assert choice["finish_reason"] == "stop"
+    # each ScriptedAgent counts 3 tokens for the question and one for each response
+    assert reply["usage"] == {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+    assert (reply["coe"]["action"], reply["coe"]["coe"], reply["coe"]["regime"]) == ("answer", 0.0, "consensus")
+
+
+async def test_an_abstention_is_a_refusal_that_reveals_no_response():
+    response = await complete(create_group(*DISAGREEING))
+    (choice,) = response.json()["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == (None, "stop")
+    # three agents, each certain of another answer: CoE is log 3, all of it epistemic
+    assert choice["message"]["refusal"] == (
+        "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
+    )
+    assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
+    assert not any(word in response.text for word in WITHHELD)
+
+
+async def test_an_escalation_names_itself():
+    policy = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
+    reply = (await complete(create_group(["Canberra"], ["Canberra"], ["Sydney"], policy=policy))).json()
+    assert reply["choices"][0]["message"]["refusal"].startswith(
+        "Escalated: somebody else must decide: the agents are confident of different answers. CoE 0.637"
+    )
+    assert reply["coe"]["action"] == "escalate"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ([ConnectionError("Canberra lost"), ConnectionError("no"), ["Paris"]], "too few agents answered"),
+        ([ConnectionError("no"), ConnectionError("no"), ConnectionError("no")], "too few agents answered"),
+        ([["I don't know."], ["I do not know."], ["I don't know"]], "the agents decline to answer"),
+        ([["x", "y"], ["x", "y"], ["x", "x"]], "the agents are not certain enough"),
+        ([["x", "x", "y"]] * 3, "each agent hesitates between answers"),
+    ],
+)
+async def test_the_refusal_says_why(said, cause):
+    response = await complete(create_group(*said, max_coe=0.4))
+    assert response.json()["choices"][0]["message"]["refusal"].startswith(f"No answer: {cause}.")
+    assert "Canberra" not in response.text
+
+
+async def test_failed_agents_are_named_with_the_kind_of_error_alone():
+    reply = (await complete(create_group(["Paris"], ["Paris"], ConnectionError("at http://10.0.0.1")))).json()
+    assert reply["coe"]["failed_agents"] == {"c": "ConnectionError"}
+    assert reply["choices"][0]["message"]["content"] == "Paris"
+
+
+@pytest.mark.parametrize("error", ["cannot read Canberra", "Canberra: is no number", "Canberra", ""])
+async def test_an_error_that_an_agent_words_itself_is_not_shown(error):
+    class Reporting(ScriptedAgent):
+        async def asample(self, request, config=None):
+            reply = self.sample(request, config)
+            return {**reply, "responses": [{**row, "error": error} for row in reply["responses"]]}
+
+    response = await complete(group_of(ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"]), Reporting("c", ["y"])))
+    assert response.json()["coe"]["failed_agents"] == {"c": "Error"}
+    assert "Canberra" not in response.text
+
+
+def events_of(text):
+    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+async def test_a_stream_of_an_answer():
+    response = await complete(create_group(*AGREEING), stream=True, stream_options={"include_usage": True})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    *chunks, usage = events_of(response.text)
+    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
+    assert len({chunk["id"] for chunk in (*chunks, usage)}) == 1
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert deltas == [{"role": "assistant", "content": None}, {"content": "Paris"}, {}]
+    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None, None, "stop"]
+    assert chunks[-1]["coe"]["action"] == "answer"
+    assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 12)
+
+
+async def test_a_refusal_by_the_limit_of_the_request_says_so():
+    group = create_group(["Paris", "Paris", "Lyon"], ["Paris"], max_coe=0.9)
+    (own, operators) = [await complete(group, coe={"max_coe": limit}) for limit in (0.01, 0.9)]
+    assert operators.json()["choices"][0]["message"]["content"] == "Paris"
+    refusal = own.json()["choices"][0]["message"]["refusal"]
+    assert refusal.startswith("No answer: the agents are not certain enough. CoE ")
+    assert refusal.endswith(" nats, above the limit of this request.")
+
+
+async def test_a_stream_of_a_refusal():
+    response = await complete(create_group(*DISAGREEING), stream=True)
+    deltas = [chunk["choices"][0]["delta"] for chunk in events_of(response.text)]
+    assert list(deltas[1]) == ["refusal"]
+    assert not any(word in response.text for word in WITHHELD)
+
+
+CONVERSATION = [
+    {"role": "developer", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "Where is"}, {"type": "text", "text": "Lyon?"}]},
+    {"role": "assistant", "content": [{"type": "text", "text": "In France."}]},
+    {"role": "user", "content": "And Paris?", "name": "x"},
+]
+
+
+async def test_the_agents_see_the_conversation():
+    agent = ScriptedAgent("a", ["France"])
+    group = group_of(agent)
+    assert (await complete(group, messages=CONVERSATION)).json()["choices"][0]["message"]["content"] == "France"
+    (request,) = agent.requests
+    assert request["question"] == "And Paris?"
+    assert [(message["role"], message["content"]) for message in request["messages"]] == [
+        ("system", "Be brief."),
+        ("user", "Where is\nLyon?"),
+        ("assistant", "In France."),
+        ("user", "And Paris?"),
+    ]
+
+
+REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        {"content": None, "refusal": REFUSAL},  # the openai package
+        {"content": ""},  # a client that does not know "refusal"
+        {"content": None},
+        {"content": REFUSAL},  # one that shows it as a text
+        {"content": [{"type": "refusal", "refusal": REFUSAL}]},
+        {"content": [{"type": "text", "text": REFUSAL}]},
+        {"content": "Escalated: somebody else must decide: the agents hesitate."},
+    ],
+)
+async def test_the_agents_see_no_turn_that_was_refused(returned):
+    agent = ScriptedAgent("a", ["France"])
+    before = [{"role": "user", "content": "Where is Lyon?"}, {"role": "assistant", "content": "In France."}]
+    refused = [{"role": "user", "content": "And Metz?"}, {"role": "assistant", **returned}]
+    messages = [*before, *refused, {"role": "user", "content": "And Paris?"}]
+    assert (await complete(group_of(agent), messages=messages)).status_code == 200
+    (request,) = agent.requests
+    assert [message["content"] for message in request["messages"]] == ["Where is Lyon?", "In France.", "And Paris?"]
+
+
+UNSUPPORTED = {
+    "n": 2,
+    "logprobs": True,
+    "top_logprobs": 3,
+    "tools": [{"type": "function", "function": {"name": "f"}}],
+    "tool_choice": "required",
+    "functions": [{"name": "f"}],
+    "response_format": {"type": "json_object"},
+    "stop": ["."],
+    "logit_bias": {"1": 5},
+    "modalities": ["audio"],
+    "audio": {"voice": "x"},
+    "store": True,
+    "tempratur": 1,
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+async def test_what_the_group_cannot_do_is_refused_by_name(name):
+    response = await complete(create_group(*AGREEING), **{name: UNSUPPORTED[name]})
+    error = response.json()["error"]
+    assert (response.status_code, error["type"], error["param"]) == (400, "invalid_request_error", name)
+    assert error["message"].startswith(f'"{name}" is not supported: ')
+
+
+async def test_a_near_miss_is_suggested():
+    error = (await complete(create_group(*AGREEING), tempratur=1)).json()["error"]
+    assert 'Did you mean "temperature"?' in error["message"]
+
+
+async def test_values_that_ask_for_nothing_are_taken():
+    nothing = {"n": 1, "logprobs": False, "tools": [], "tool_choice": "none", "response_format": {"type": "text"}}
+    response = await complete(create_group(*AGREEING), **nothing, stop=None, user="u", metadata={"a": "b"})
+    assert response.status_code == 200
+
+
+async def test_options_without_effect_are_named_in_the_reply():
+    reply = (await complete(create_group(*AGREEING), temperature=0, seed=3, max_tokens=5)).json()
+    assert reply["coe"]["ignored"] == ["temperature", "seed", "max_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ({"model": "gpt"}, 404, "model"),
+        ({"model": None}, 404, "model"),
+        ({"messages": []}, 400, "messages"),
+        ({"messages": None}, 400, "messages"),
+        ({"messages": "hello"}, 400, "messages"),
+        ({"messages": [{"role": "user", "content": " "}]}, 400, "messages"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages[0]"),
+        ({"messages": [3]}, 400, "messages[0]"),
+        ({"messages": [{"role": "user", "content": 3}]}, 400, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0].content"),
+        ({"stream": "yes"}, 400, "stream"),
+        ({"stream_options": 3}, 400, "stream_options"),
+        ({"coe": [0.3]}, 400, "coe"),
+        ({"messages": [{"role": "user", "content": "x"}] * 2049}, 400, "messages"),
+        (
+            {"messages": [{"role": "assistant", "content": [3]}, {"role": "user", "content": "x"}]},
+            400,
+            "messages[0].content",
+        ),
+        (
+            {"messages": [{"role": "assistant", "content": 3}, {"role": "user", "content": "x"}]},
+            400,
+            "messages[0].content",
+        ),
+    ],
+)
+async def test_a_body_that_cannot_be_read_is_refused(fields, status, param):
+    response = await complete(create_group(*AGREEING), **fields)
+    assert (response.status_code, response.json()["error"]["param"]) == (status, param)
+
+
+TWICE = b'{"model": "g", "messages": [{"role": "user", "content": "x"}], "coe": {"max_coe": 0.1, "max_coe": 0.5}}'
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/events"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        TWICE,
+        TWICE.replace(b'"max_coe": 0.5', b'"x": NaN'),
+        b'{"question": "x", "question": "y"}',
+    ],
+    ids=lambda content: repr(content[:9]) if isinstance(content, bytes) else None,
+)
+async def test_a_body_that_is_no_object_is_refused(path, content):
+    async with client_of(create_group(*AGREEING)) as client:
+        response = await client.post(path, content=content)
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith("the body must be a JSON object")
+
+
+@pytest.mark.parametrize("fields", [{"x" * 100_000: 1}, {"coe": {"x" * 100_000: 1}}])
+async def test_an_error_repeats_little_of_the_request(fields):
+    response = await complete(create_group(*AGREEING), **fields)
+    assert response.status_code == 400
+    assert len(response.content) < 3000
+
+
+async def test_a_question_that_is_too_long_asks_nobody():
+    response = await complete(create_group(*AGREEING, max_question_chars=10), "x" * 11)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "context_length_exceeded")
+
+
+async def test_other_addresses_and_methods_are_refused_in_the_same_form():
+    async with client_of(create_group(*AGREEING)) as client:
+        for response, status, says in (
+            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions"),
+            (await client.post("/chat/completions", json=body_of()), 404, "ends in /v1: POST /v1/chat/completions"),
+            (await client.get("/v1/chat/completions"), 405, "takes another method: POST"),
+            (await client.put("/v1/chat/completions", json=body_of()), 405, "takes another method: POST"),
+        ):
+            assert response.status_code == status
+            assert says in response.json()["error"]["message"]
+            assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+async def test_text_that_cannot_be_encoded_is_answered():
+    reply = await complete(create_group(["Paris \ud800"], ["Paris \ud800"]))
+    assert reply.json()["choices"][0]["message"]["content"] == "Paris \ud800"

@@ -1,0 +1,164 @@
+"""Callers who send without end, too slowly, or do not read: before the key is checked, and after."""
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from starlette.responses import Response
+
+from coe_agents.serve import connection, server
+from tests.serve.groups import AGREEING, create_group
+from tests.serve.live import serving, serving_app
+
+HEAD = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+@contextmanager
+def connected(address, **options):
+    host, _, port = address.removeprefix("http://").partition(":")
+    with socket.socket() as caller:
+        caller.settimeout(20)
+        for name, value in options.items():
+            caller.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
+        caller.connect((host, int(port)))
+        yield caller
+
+
+def ends(caller):
+    """Whether the server drops the connection."""
+    try:
+        while caller.recv(65_536):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+@pytest.mark.parametrize("part", [b"a" * 10_000, b"x: y\r\n" * 2000], ids=["a long header", "many headers"])
+def test_a_head_without_end_is_refused(part):
+    with serving(create_group(*AGREEING), key="k") as address, connected(address) as caller:
+        caller.sendall(HEAD + (b"x: " if part.startswith(b"a") else b""))
+        n_sent = 0
+        try:
+            for _ in range(1000):
+                caller.sendall(part)
+                n_sent += 1
+        except OSError:
+            pass
+        assert n_sent < 1000  # not 10 MB
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HT", HEAD])
+@pytest.mark.parametrize("asks_before", [False, True])
+def test_a_head_that_does_not_end_is_not_waited_for(sent, asks_before, monkeypatch):
+    monkeypatch.setattr(connection, "LONGEST_HEAD", 0.2)
+    with serving(create_group(*AGREEING)) as address, connected(address) as caller:
+        if asks_before:
+            caller.sendall(HEAD + b"\r\n")
+            assert caller.recv(65_536)
+        caller.sendall(sent or b"\r" * asks_before)  # between two requests nothing is due yet
+        assert ends(caller)
+
+
+def test_a_head_that_arrives_byte_by_byte_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(connection, "LONGEST_HEAD", 0.2)
+    with serving(create_group(*AGREEING)) as address, connected(address) as caller:
+        start = time.monotonic()
+        caller.settimeout(0.02)
+        while not ends(caller):
+            assert time.monotonic() < start + 20
+            caller.send(b"G")
+
+
+def test_an_answer_takes_its_time_and_the_connection_is_kept(monkeypatch):
+    monkeypatch.setattr(connection, "LONGEST_HEAD", 0.1)
+
+    async def slow(scope, receive, send):
+        await asyncio.sleep(0.4 if scope["path"] == "/slow" else 0)
+        await Response("done")(scope, receive, send)
+
+    with serving_app(slow) as address, connected(address) as caller:
+        for path in (b"/slow", b"/", b"/slow"):
+            caller.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert caller.recv(65_536).startswith(b"HTTP/1.1 200")
+            time.sleep(0.3)
+
+
+def test_a_caller_who_does_not_read_is_dropped(monkeypatch):
+    monkeypatch.setattr(connection, "LONGEST_READ", 0.2)
+    done = threading.Event()
+
+    async def talks(scope, receive, send):
+        if scope["type"] == "http":
+            await Response(b" " * 20_000_000)(scope, receive, send)
+            done.set()
+
+    with serving_app(talks) as address, connected(address, SO_RCVBUF=4096) as caller:
+        caller.sendall(HEAD + b"\r\n")
+        assert done.wait(20)
+        assert len(receive_all(caller)) < 20_000_000
+
+
+def receive_all(caller):
+    received = bytearray()
+    try:
+        while part := caller.recv(1 << 20):
+            received += part
+    except ConnectionError:
+        pass
+    return received
+
+
+def test_an_idle_connection_is_kept_for_longer_than_clients_keep_it():
+    assert server.create_server(None, grace=1).config.timeout_keep_alive > 60
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        # a proxy that reads the length would pass the second request as part of the first
+        b"Host: 127.0.0.1\r\nContent-Length: 45\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + HEAD + b"\r\n",
+        b"Host: 127.0.0.1\r\nContent-Length: 2\r\nContent-Length: 5\r\n\r\n{}" + HEAD + b"\r\n",
+        b"Host: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n",
+        b"Host: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n" + b" " * 0xFFFFF,
+    ],
+    ids=["two lengths", "two values", "another name", "too large"],
+)
+def test_after_a_request_that_was_not_read_the_connection_ends(sent):
+    with serving(create_group(*AGREEING)) as address, connected(address) as caller:
+        caller.sendall(b"POST /v1/chat/completions HTTP/1.1\r\n" + sent)
+        assert receive_all(caller).count(b"HTTP/1.1 ") == 1
+
+
+class Seen(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.records = []
+
+    def emit(self, record):
+        self.records.append(record)
+
+
+def test_a_caller_who_drops_the_connection_in_the_body_is_no_failure():
+    seen, log = Seen(), logging.getLogger("coe_agents.serve")
+    log.addHandler(seen)
+    log.setLevel(logging.INFO)
+    try:
+        with serving(create_group(*AGREEING)) as address:
+            with connected(address) as caller:
+                caller.sendall(b"POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{")
+                time.sleep(0.5)
+            start = time.monotonic()
+            while not seen.records and time.monotonic() < start + 10:
+                time.sleep(0.01)
+    finally:
+        log.removeHandler(seen)
+        log.setLevel(logging.NOTSET)
+    (record,) = seen.records
+    assert (record.levelname, record.args[2]) == ("INFO", 499)

@@ -1,0 +1,128 @@
+"""The stream for the server's own page, and the page."""
+
+import json
+import math
+from importlib import resources
+
+import pytest
+
+from coe_agents import RegimePolicy
+from tests.serve.groups import AGREEING, DISAGREEING, SlowAgent, client_of, create_group, group_of
+
+
+async def ask(group, **body):
+    """Returns the events, each with its name and data, and the response."""
+    async with client_of(group) as client:
+        response = await client.post("/events", json={"question": "Capital?", **body})
+    events = []
+    for block in response.text.split("\n\n")[:-1]:
+        name, data = block.split("\n")
+        events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return events, response
+
+
+async def test_the_events_of_the_graph_and_then_the_decision():
+    events, response = await ask(create_group(["Paris", "Paris"], ["Paris", "Lyon"], ConnectionError("refused")))
+    assert response.headers["content-type"].startswith("text/event-stream")
+    names = [name for name, _ in events]
+    assert sorted(names[:6]) == ["agent_asked"] * 3 + ["agent_sampled"] * 3
+    assert names[6:] == ["clustered", "measured", "decided", "decision"]
+    assert events[6][1]["sizes"] == [3, 1]
+
+
+async def test_the_decision_shows_who_said_what():
+    events, _ = await ask(create_group(["Paris", "Paris"], ["Paris", "Lyon"], ConnectionError("refused")))
+    decision = events[-1][1]
+    assert (decision["question"], decision["action"], decision["answer"]) == ("Capital?", "answer", "Paris")
+    assert decision["headline"] == "Paris"
+    assert decision["explanation"][0] == "Answer: Paris"
+    assert decision["explanation"][-1] == "c did not answer: ConnectionError: refused"
+    assert decision["clusters"] == [
+        {"representative": "Paris", "support": 0.75},
+        {"representative": "Lyon", "support": 0.25},
+    ]
+    said = {name: [(row["text"], row["cluster"]) for row in rows] for name, rows in decision["responses"].items()}
+    assert said == {"a": [("Paris", 0), ("Paris", 0)], "b": [("Paris", 0), ("Lyon", 1)], "c": [("", None)]}
+    assert decision["responses"]["c"][0]["error"] == "ConnectionError: refused"
+    assert decision["thresholds"] == {"max_coe": 0.6, "aleatoric_threshold": 0.5, "epistemic_threshold": 0.3}
+    # entropies log 2 and 0; the mean is (3/4, 1/4)
+    assert decision["aleatoric"] == pytest.approx(math.log(2) / 2)
+    assert decision["coe"] == pytest.approx(-0.75 * math.log(0.75) - 0.25 * math.log(0.25))
+
+
+async def test_a_withheld_answer_is_shown_here_with_a_plain_headline():
+    events, _ = await ask(create_group(*DISAGREEING), coe={"max_coe": 0.1})
+    decision = events[-1][1]
+    assert decision["answer"] is None
+    assert decision["headline"].startswith("No answer: several answers share the lead.")
+    assert {row["text"] for rows in decision["responses"].values() for row in rows} == {
+        "Canberra",
+        "Sydney",
+        "Melbourne",
+    }
+    assert decision["thresholds"]["max_coe"] == 0.1
+
+
+async def test_a_deadline_ends_the_stream_with_a_decision():
+    events, _ = await ask(group_of(SlowAgent("a", ["x"], seconds=30)), coe={"deadline": 0.1})
+    assert [name for name, _ in events] == ["agent_asked", "decision"]
+    assert events[-1][1]["action"] == "abstain"
+
+
+class BrokenPolicy:
+    """Raises, with a response in the message."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        raise RuntimeError(f"cannot decide on {measurement.answer}")
+
+
+async def test_a_failure_ends_the_stream_with_an_error_that_quotes_nothing():
+    events, response = await ask(create_group(*AGREEING, policy=BrokenPolicy()))
+    assert events[-1][0] == "error"
+    assert events[-1][1]["message"].startswith("the group failed (RuntimeError).")
+    assert "Paris" not in response.text
+
+
+@pytest.mark.parametrize(
+    "body", [{"question": ""}, {"question": " \n"}, {"question": 3}, {"coe": []}, {"coe": "x"}, {"more": 1}]
+)
+async def test_what_is_no_question_is_refused(body):
+    _, response = await ask(create_group(*AGREEING), **body)
+    assert response.status_code == (400 if body != {"coe": []} else 200)
+
+
+async def test_a_looser_gate_is_refused_before_the_stream():
+    _, response = await ask(create_group(*AGREEING), coe={"max_coe": 0.7})
+    assert response.json()["error"]["param"] == "coe.max_coe"
+
+
+async def test_the_group_describes_itself():
+    async with client_of(create_group(*AGREEING, policy=RegimePolicy(0.4, 0.2), max_rounds=2)) as client:
+        assert (await client.get("/group")).json() == {
+            "model": "g",
+            "agents": ["a", "b", "c"],
+            "policy": {
+                "type": "RegimePolicy",
+                "max_coe": None,
+                "aleatoric_threshold": 0.4,
+                "epistemic_threshold": 0.2,
+            },
+            "max_rounds": 2,
+            "is_toy": False,
+            "examples": [],
+        }
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "kind"),
+    [
+        ("/", "index.html", "text/html"),
+        ("/page.css", "page.css", "text/css"),
+        ("/page.js", "page.js", "text/javascript"),
+    ],
+)
+async def test_the_page_is_served_from_the_package(path, name, kind):
+    async with client_of(create_group(*AGREEING)) as client:
+        response = await client.get(path)
+    assert response.headers["content-type"].startswith(kind)
+    assert response.content == resources.files("coe_agents.serve").joinpath("page", name).read_bytes()

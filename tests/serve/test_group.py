@@ -1,0 +1,89 @@
+"""The group that is served: from a configuration, tinyworld, or parts of one's own."""
+
+import httpx
+import pytest
+
+from coe_agents import AskPerson, Clarify
+from coe_agents.config import load
+from coe_agents.errors import ConfigurationError
+from coe_agents.serve import Group, Limits, create_app
+from tests.serve.groups import AGREEING, body_of, create_group
+from tests.serve.live import CONFIG
+from tests.servers import served
+
+GRAPH = """
+[graph]
+max_rounds = 3
+token_budget = 500
+deadline = 30
+max_question_chars = 50
+"""
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """Returns a function from more TOML to the group of a configuration whose model says "x" and "y" in turn."""
+    with served(("x", "y")) as model:
+
+        def configured(more=GRAPH, policy="threshold"):
+            file = tmp_path / "coe.toml"
+            text = CONFIG.format(url=model.url, max_coe=0.5).replace('kind = "threshold"', f'kind = "{policy}"')
+            file.write_text(text.replace("max_coe = 0.5", 'max_coe = 0.5\notherwise = "another_round"') + more)
+            return Group.from_configuration(load(file), name="coe")
+
+        yield configured
+
+
+def test_a_configuration_sets_the_operators_limits(configured):
+    group = configured()
+    assert group.limits == Limits(max_coe=0.5, max_rounds=3, token_budget=500, deadline=30.0)
+    assert (group.name, group.agents, group.max_question_chars) == ("coe", ("served",), 50)
+    assert not group.is_adaptive
+    assert configured("[graph.adaptive]\n").is_adaptive
+
+
+async def rounds(group, **coe):
+    transport = httpx.ASGITransport(app=create_app(group))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60) as client:
+        response = await client.post("/v1/chat/completions", json=body_of(model="coe", coe=coe))
+    assert response.status_code == 200, response.text
+    return response.json()["coe"]["n_rounds"]
+
+
+async def test_a_request_lowers_the_limits_of_a_configuration(configured):
+    group = configured()
+    assert await rounds(group) == 3
+    assert await rounds(group, max_rounds=1) == 1
+    assert await rounds(group, token_budget=1) == 1
+    assert await rounds(group, max_coe=0.1) == 3  # stricter, with the policy's own "another_round"
+
+
+def test_a_strategy_that_asks_a_person_is_refused(configured):
+    with pytest.raises(ConfigurationError, match="stops to ask a person"):
+        configured('[graph]\nmax_rounds = 2\nstrategies = { conflict = "clarify" }\n')
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"escalation": AskPerson()}, {"clarify": True}, {"strategies": {"conflict": Clarify()}}],
+    ids=lambda options: next(iter(options)),
+)
+def test_parts_that_ask_a_person_are_refused(options):
+    with pytest.raises(ConfigurationError, match="stops to ask a person"):
+        create_group(*AGREEING, max_rounds=2, **options)
+
+
+def test_tinyworld_says_that_it_is_a_toy(local_models):
+    described = Group.from_tinyworld().describe()
+    assert described["policy"] == {
+        "type": "ThresholdPolicy",
+        "max_coe": 0.6,
+        "aleatoric_threshold": 0.5,
+        "epistemic_threshold": 0.3,
+    }
+    assert (described["model"], described["is_toy"], len(described["examples"])) == ("tinyworld", True, 5)
+
+
+def test_a_group_that_cannot_work_fails_when_the_server_is_made():
+    with pytest.raises(ValueError, match="must hold at least one agent"):
+        create_app(create_group())

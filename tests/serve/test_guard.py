@@ -1,0 +1,157 @@
+"""Who may ask: the server's names, pages of other sites, and the key."""
+
+import base64
+
+import pytest
+
+from coe_agents.serve import create_app
+from tests.serve.groups import AGREEING, body_of, client_of, create_group
+
+KEY = "planted-key-0123456789"
+GROUP = create_group(*AGREEING)
+ADDRESSES = ("/v1/models", "/", "/page.js", "/page.css", "/group", "/metrics", "/nowhere")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "[::1]:8000", "localhost", "LOCALHOST:9"])
+async def test_the_servers_own_names_are_taken(host):
+    async with client_of(GROUP) as client:
+        assert (await client.get("/health", headers={"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8000",
+        "127.0.0.1.evil.example",
+        "127.0.0.1@evil.example",
+        "evil.example@127.0.0.1",
+        "127.0.0.1/evil.example",
+        "127.0.0.1?",
+        "127.0.0.1#",
+        "127.0.0.1:x",
+        "127.0.0.1:",
+        "127.0.0.1, evil.example",
+        "localhost.",
+        "",
+        "[::1",
+        "::1",
+        "[::1%25lo]",
+        "0",
+        "127.1",
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/models", "/health", "/"])
+async def test_another_name_is_refused(path, host):
+    async with client_of(GROUP) as client:
+        response = await client.get(path, headers={"host": host})
+    assert response.status_code == 400
+    assert '"Host"' in response.json()["error"]["message"]
+
+
+async def test_an_address_with_a_slash_at_its_end_is_another():
+    async with client_of(GROUP) as client:
+        assert (await client.get("/group/")).status_code == 404
+        assert (await client.post("/events/", json={"question": "x"})).status_code == 404
+
+
+@pytest.mark.parametrize("key", ["", " ", "\n"])
+def test_a_blank_key_is_none(key):
+    with pytest.raises(ValueError, match="must not be blank"):
+        create_app(GROUP, key=key)
+
+
+async def test_a_key_may_be_any_text():
+    key = "cl\u00e9-\u00e0"  # whose last byte in UTF-8 is a space in Latin-1
+    async with client_of(GROUP, key=key, headers={"authorization": f"Bearer {key}".encode()}) as client:
+        assert (await client.get("/v1/models")).status_code == 200
+
+
+async def test_the_operator_adds_names():
+    async with client_of(GROUP, hosts=["ask.example"]) as client:
+        assert (await client.get("/health", headers={"host": "ask.example:80"})).status_code == 200
+        assert (await client.get("/health", headers={"host": "127.0.0.1"})).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://127.0.0.1:8000", 200),
+        ("https://127.0.0.1:8000", 200),  # a proxy in front of the server may add TLS
+        ("http://127.0.0.1:8001", 403),
+        ("http://localhost:8000", 403),
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("", 403),
+        ("http://127.0.0.1:8000.evil.example", 403),
+        ("http://[", 403),
+    ],
+)
+async def test_only_the_servers_own_page_may_ask(origin, status):
+    headers = {"host": "127.0.0.1:8000", "origin": origin}
+    async with client_of(GROUP) as client:
+        response = await client.post("/v1/chat/completions", json=body_of(), headers=headers)
+    assert response.status_code == status
+    assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+async def test_a_preflight_request_is_not_answered():
+    headers = {"origin": "http://evil.example", "access-control-request-method": "POST"}
+    async with client_of(GROUP) as client:
+        response = await client.options("/v1/chat/completions", headers=headers)
+    assert response.status_code == 403
+    assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+def basic(password, user="me"):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@pytest.mark.parametrize("path", ADDRESSES)
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        None,
+        "",
+        KEY,
+        "Bearer",
+        "Bearer ",
+        f"Bearer {KEY}x",
+        f"Bearer {KEY[:-1]}",
+        f"Token {KEY}",
+        "Bearer \xe9",
+        "Basic %%%",
+        basic("wrong"),
+        basic("", user=KEY),
+    ],
+)
+async def test_without_the_key_nothing_is_shown(path, authorization):
+    headers = {} if authorization is None else {"authorization": authorization.encode("latin-1")}
+    async with client_of(GROUP, key=KEY) as client:
+        response = await client.get(path, headers=headers)
+    assert response.status_code == 401
+    assert response.json()["error"]["code"] == "invalid_api_key"
+    assert response.headers["www-authenticate"].startswith("Bearer" if path.startswith("/v1") else "Basic")
+    assert KEY not in response.text
+
+
+@pytest.mark.parametrize("authorization", [f"Bearer {KEY}", f"bearer  {KEY} ", basic(KEY), basic(KEY, user="")])
+async def test_with_the_key(authorization):
+    async with client_of(GROUP, key=KEY, headers={"authorization": authorization}) as client:
+        assert (await client.get("/v1/models")).status_code == 200
+        assert (await client.get("/")).status_code == 200
+        assert (await client.post("/v1/chat/completions", json=body_of())).status_code == 200
+
+
+async def test_health_needs_no_key():
+    async with client_of(GROUP, key=KEY) as client:
+        assert (await client.get("/health")).json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/nowhere"])
+async def test_every_response_restricts_the_browser(path):
+    async with client_of(GROUP) as client:
+        headers = (await client.get(path)).headers
+    assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"

@@ -1,0 +1,249 @@
+"""A caller may make the gate tighter, and nothing else."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy
+from coe_agents.policy import Decision, FalseConsensusGuard, PolicyChain, measure
+from coe_agents.serve import Limits, LooseningError, tighten
+from coe_agents.serve.limits import create_stricter_policy, thresholds_of
+from coe_agents.testing import ScriptedAgent, create_response
+from coe_agents.uncertainty import CoEForecast
+from tests.serve.groups import SlowAgent, complete, create_group, group_of
+
+OPERATOR = Limits(max_coe=0.6, aleatoric_threshold=0.5, max_rounds=3, token_budget=100, deadline=9.0)
+HALF = (["x", "y"], ["x"], ["x"])
+"""One agent is split, so that CoE is 0.451 = 0.231 + 0.220 and x leads."""
+
+
+def tighten_by(**given):
+    return tighten(given, agents=("a", "b"), operator=OPERATOR)
+
+
+def test_lower_limits_are_kept():
+    assert tighten_by(max_coe=0.2, max_rounds=1, token_budget=50, deadline=2) == Limits(
+        max_coe=0.2, max_rounds=1, token_budget=50, deadline=2.0
+    )
+    assert tighten_by() == tighten_by(max_coe=None, agents=None) == tighten_by(agents=["b", "a"]) == Limits()
+
+
+def test_a_limit_that_the_operator_does_not_set_may_be_any():
+    assert tighten_by(epistemic_threshold=5).epistemic_threshold == 5.0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("max_coe", 0.7, "at most 0.6, the operator's; got 0.7"),
+        ("max_coe", -0.1, "a number of at least 0"),
+        ("max_coe", math.nan, "a number of at least 0"),
+        ("max_coe", math.inf, "a number of at least 0"),
+        ("max_coe", "0.1", "a number of at least 0"),
+        ("max_coe", True, "a number of at least 0"),
+        ("max_coe", 10**400, "a number of at least 0"),
+        ("token_budget", 10**400, "an integer of at least 1"),
+        ("aleatoric_threshold", 0.51, "at most 0.5, the operator's"),
+        ("max_rounds", 4, "at most 3, the operator's; got 4"),
+        ("max_rounds", 0, "an integer of at least 1"),
+        ("max_rounds", 1.0, "an integer of at least 1"),
+        ("token_budget", 101, "at most 100, the operator's"),
+        ("deadline", 10, "at most 9, the operator's"),
+        ("deadline", 0, "a number above 0"),
+        ("n_samples", 50, "set by the operator"),
+        ("n_samples", 1, "set by the operator"),
+        ("agents", ["a"], "must be all agents, a, b"),
+        ("agents", ["a", "b", "c"], "must be all agents"),
+        ("agents", "ab", "must be all agents"),
+        ("agents", [], "must be all agents"),
+        ("max_co", 0.1, 'not an option of "coe". Did you mean "max_coe"?'),
+        ("policy", "answer", "The options are agents, n_samples, max_coe,"),
+    ],
+)
+def test_what_is_not_tighter_is_refused(option, value, message):
+    with pytest.raises(LooseningError) as refused:
+        tighten_by(**{option: value})
+    assert refused.value.option == option
+    assert message in str(refused.value)
+
+
+def test_a_lower_budget_would_loosen_an_adaptive_group():
+    with pytest.raises(LooseningError, match="end the adaptive sampling"):
+        tighten({"token_budget": 1}, agents=["a"], operator=OPERATOR, is_adaptive=True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "limits"),
+    [
+        (ThresholdPolicy(0.6), Limits(max_coe=0.6)),
+        (RegimePolicy(0.4, 0.2), Limits(aleatoric_threshold=0.4, epistemic_threshold=0.2)),
+    ],
+)
+def test_the_operators_limits_are_those_of_the_policy(policy, limits):
+    assert thresholds_of(policy) == limits
+
+
+@pytest.mark.parametrize(
+    ("coe", "action"),
+    [
+        ({}, "answer"),
+        ({"max_coe": 0.5}, "answer"),
+        ({"max_coe": 0.44}, "abstain"),
+        ({"aleatoric_threshold": 0.24}, "answer"),
+        ({"aleatoric_threshold": 0.22}, "abstain"),
+        ({"epistemic_threshold": 0.23}, "answer"),
+        ({"epistemic_threshold": 0.21}, "abstain"),
+    ],
+)
+async def test_the_gate_of_one_request(coe, action):
+    reply = (await complete(create_group(*HALF), coe=coe)).json()
+    assert reply["coe"]["action"] == action
+    assert reply["coe"]["coe"] == pytest.approx(0.451, abs=0.001)
+
+
+async def test_a_looser_gate_is_a_400_that_names_the_option():
+    response = await complete(create_group(*HALF, max_coe=0.4), coe={"max_coe": 5})
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (400, "coe.max_coe")
+    assert error["message"] == '"max_coe" must be at most 0.4, the operator\'s; got 5. Lower it'
+
+
+async def test_fewer_rounds():
+    group = create_group(["x"], ["y"], ["y"], otherwise="another_round", max_rounds=3)
+    assert (await complete(group)).json()["coe"]["n_rounds"] == 3
+    assert (await complete(group, coe={"max_rounds": 2})).json()["coe"]["n_rounds"] == 2
+
+
+async def test_a_smaller_budget_ends_the_rounds():
+    group = create_group(["x"], ["y"], ["y"], otherwise="another_round", max_rounds=3)
+    # a round costs 3 agents 3 tokens for the question and 1 for a response
+    assert (await complete(group, coe={"token_budget": 13})).json()["coe"]["n_rounds"] == 2
+
+
+async def test_a_deadline_silences_nobody_but_all():
+    agents = [SlowAgent("a", ["x"], seconds=0), SlowAgent("b", ["x"], seconds=0), SlowAgent("c", ["y"], seconds=30)]
+    reply = (await complete(group_of(*agents), coe={"deadline": 0.2})).json()
+    assert reply["choices"][0]["message"]["content"] is None
+    assert "no decision before the deadline of the request" in reply["choices"][0]["message"]["refusal"]
+    assert (reply["coe"]["action"], reply["coe"]["coe"], reply["usage"]) == ("abstain", None, None)
+    assert (agents[2].n_started, agents[2].n_ended) == (1, 0)
+
+
+async def test_requests_do_not_change_each_other():
+    group = create_group(*HALF)
+    assert (await complete(group, coe={"max_coe": 0.1})).json()["coe"]["action"] == "abstain"
+    assert (await complete(group)).json()["coe"]["action"] == "answer"
+
+
+class Answers:
+    """Answers whatever was measured, and names "answer" as its other action, too."""
+
+    otherwise = "answer"
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer", measurement.answer)
+
+
+@pytest.mark.parametrize(
+    ("policy", "action"),
+    [
+        (ThresholdPolicy(5.0), "abstain"),
+        (ThresholdPolicy(5.0, otherwise="escalate"), "escalate"),
+        (RegimePolicy(5.0, 5.0), "abstain"),
+        (PolicyChain(FalseConsensusGuard(max_conformity=0.5), ThresholdPolicy(5.0)), "abstain"),
+        (Answers(), "abstain"),
+    ],
+)
+def test_a_stricter_policy_does_what_the_policy_does_elsewhere(policy, action):
+    said = [create_response(name, text) for name, text in zip("abc", "xxy", strict=True)]
+    measurement = measure(said, [0, 0, 1], aleatoric_threshold=5.0, epistemic_threshold=5.0)
+    decision = create_stricter_policy(policy, Limits(max_coe=0.6), max_rounds=1).decide(
+        measurement, round=0, max_rounds=1
+    )
+    assert (decision.action, decision.answer) == (action, None)
+    assert decision.reason == "CoE 0.637 exceeds 0.6 nats, the limit of this request"
+    loose = create_stricter_policy(policy, Limits(max_coe=0.7), max_rounds=1).decide(measurement, round=0, max_rounds=1)
+    assert (loose.action, loose.answer) == ("answer", "x")
+
+
+class Settled:
+    """Is settled on one action."""
+
+    def __init__(self, action):
+        self.action = action
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision(self.action)
+
+    def is_settled(self, measurement):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("action", "limits", "is_settled"),
+    [
+        ("answer", Limits(max_coe=0.5), False),  # CoE may end on either side of the limit
+        ("answer", Limits(max_coe=0.1), True),
+        ("answer", Limits(max_coe=0.9), True),
+        ("answer", Limits(max_coe=0.9, epistemic_threshold=0.3), False),
+        ("abstain", Limits(max_coe=0.5), True),  # the operator's gate would stop here, and not answer
+    ],
+)
+def test_further_responses_are_sampled_only_for_an_answer(action, limits, is_settled):
+    forecast = CoEForecast(total=(0.2, 0.8), aleatoric=(0.0, 0.2), epistemic=(0.2, 0.6), lead=1.0, confidence=0.95)
+    measurement = replace(measure([create_response("a", "x")], [0]), forecast=forecast)
+    policy = create_stricter_policy(Settled(action), limits, max_rounds=1)
+    assert policy.is_settled(measurement) is is_settled
+
+
+@pytest.mark.parametrize("coe", [{}, {"max_coe": 0.9}, {"max_coe": 50.0}])
+async def test_a_limit_does_not_end_the_sampling_of_a_policy_that_needs_all_responses(coe):
+    """In steps of two, the budget would leave each agent its first two responses, all "x"."""
+    agents = [ScriptedAgent(name, ["x", "x", "y", "y", "z", "z"], n_samples=6) for name in "ab"]
+    adaptive = AdaptiveSampling(start=2, step=2)
+    group = group_of(*agents, adaptive=adaptive, token_budget=5, policy=NeedsAll())
+    reply = (await complete(group, coe=coe)).json()
+    assert [agent["n_responses"] for agent in reply["coe"]["agents"].values()] == [6, 6]
+    assert reply["coe"]["action"] == "abstain"
+
+
+class NeedsAll:
+    """Has no `is_settled`, as `CalibratedPolicy`."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer" if measurement.coe < 0.5 else "abstain", measurement.answer)
+
+
+class AnswersAtLast:
+    """Asks again as long as there is a round left."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer" if round + 1 == max_rounds else "another_round", measurement.answer)
+
+
+async def test_fewer_rounds_do_not_make_a_policy_answer_earlier():
+    group = create_group(["x"], ["x"], policy=AnswersAtLast(), max_rounds=3)
+    assert (await complete(group)).json()["coe"]["action"] == "answer"
+    reply = (await complete(group, coe={"max_rounds": 1})).json()
+    assert (reply["coe"]["action"], reply["coe"]["n_rounds"]) == ("abstain", 1)
+
+
+def test_an_uncertainty_that_is_no_number_is_not_within_a_limit():
+    measurement = replace(measure([create_response("a", "x")], [0]), coe=math.nan, epistemic=math.nan)
+    policy = create_stricter_policy(Answers(), Limits(max_coe=0.5), max_rounds=1)
+    assert policy.decide(measurement, round=0, max_rounds=1).action == "abstain"
+
+
+def test_a_limit_of_minus_zero_is_zero():
+    assert str(tighten_by(max_coe=-0.0).max_coe) == "0.0"
+
+
+async def test_adaptive_sampling_stops_early_under_a_stricter_policy():
+    agents = [ScriptedAgent(name, ["x"] * 20, n_samples=20) for name in "ab"]
+    group = group_of(*agents, adaptive=AdaptiveSampling(start=4, step=4, max_samples=20), max_coe=0.9)
+    numbers = [(await complete(group, coe=coe)).json()["coe"] for coe in ({}, {"max_coe": 0.8}, {"max_coe": 0.001})]
+    assert [each["action"] for each in numbers] == ["answer"] * 3
+    n_responses = [each["agents"]["a"]["n_responses"] for each in numbers]
+    assert n_responses[:2] == [4, 4]
+    assert n_responses[2] > 4  # four equal responses do not show yet that CoE stays below 0.001

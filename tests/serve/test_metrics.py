@@ -1,0 +1,67 @@
+"""Metrics for Prometheus: off unless asked for, and without content."""
+
+import asyncio
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.serve.groups import (
+    AGREEING,
+    DISAGREEING,
+    WITHHELD,
+    SlowAgent,
+    body_of,
+    client_of,
+    create_group,
+    group_of,
+)
+
+
+async def metrics_of(client):
+    """Returns the value of each sample, by its name and labels."""
+    response = await client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(response.text)
+        for sample in family.samples
+    }
+
+
+async def test_they_are_off_unless_asked_for():
+    async with client_of(create_group(*AGREEING)) as client:
+        assert (await client.get("/metrics")).status_code == 404
+
+
+async def test_decisions_tokens_failures_and_requests_are_counted():
+    group = create_group(["Canberra"], ["Sydney"], ConnectionError("Melbourne lost"))
+    async with client_of(group, metrics=True) as client:
+        for _ in range(3):
+            await client.post("/v1/chat/completions", json=body_of())
+        await client.post("/v1/chat/completions", json=body_of(n=2))
+        values = await metrics_of(client)
+        assert values["coe_decisions_total", ("coe_action", "abstain"), ("coe_regime", "conflict")] == 3
+        assert values["coe_tokens_total", ("coe_agent", "a"), ("coe_direction", "input")] == 9
+        assert values["coe_failures_total", ("coe_agent", "c"), ("error_type", "ConnectionError")] == 3
+        of_requests = ("path", "/v1/chat/completions")
+        assert values["coe_request_duration_seconds_count", of_requests, ("status", "200")] == 3
+        assert values["coe_request_duration_seconds_count", of_requests, ("status", "400")] == 1
+        assert values["coe_questions_in_flight",] == 0
+        text = (await client.get("/metrics")).text
+        assert not [word for word in (*WITHHELD, "What is") if word in text]
+
+
+async def test_two_servers_do_not_share_their_metrics():
+    async with client_of(create_group(*AGREEING), metrics=True) as one:
+        await one.post("/v1/chat/completions", json=body_of())
+        async with client_of(create_group(*DISAGREEING), metrics=True) as other:
+            assert not [key for key in await metrics_of(other) if key[0] == "coe_decisions_total"]
+
+
+async def test_questions_in_flight():
+    agent = SlowAgent("a", ["x"], seconds=0.3)
+    async with client_of(group_of(agent), metrics=True) as client:
+        asked = asyncio.create_task(client.post("/v1/chat/completions", json=body_of()))
+        await agent.started.wait()
+        assert (await metrics_of(client))["coe_questions_in_flight",] == 1
+        await asked
+        assert (await metrics_of(client))["coe_questions_in_flight",] == 0

@@ -1,0 +1,502 @@
+"""The page in a real browser, from the real server: what people see, and that nothing of a model changes it."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from coe_agents import RegimePolicy, ThresholdPolicy
+from coe_agents.policy import Decision
+from coe_agents.testing import ScriptedAgent
+from tests.chromium import Page, program, running_chromium
+from tests.serve.groups import SlowAgent, create_group, group_of
+from tests.serve.live import serving
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
+]
+
+HOSTILE = (
+    "<img src=x onerror=\"document.title='hacked'\">",
+    "</script><script>document.title='hacked'</script>",
+    "\u202etxt.exe\u2066 \u200fright to left",
+    "w" * 100_000,
+    "first\n\nsecond\r\nthird" + "\n" * 500 + "last",
+    'quoted"; CoE 0.100 is at most 9',
+    "__proto__",
+    "\ud800 \x00\x1b[31m\x9b",
+)
+CONTROLS = "\u202e\u2066\u200f\x00\x1b\x9b"
+BERN = (["Bern"] * 4, ["Bern"] * 4, ["Bern", "Bern", "Bern", "Basel"])
+CAPITALS = (["Canberra"] * 3, ["Canberra"] * 3, ["Sydney"] * 3)
+REFUSING = (["I don't know."], ["I don't know."], ["I do not know."])
+
+
+@pytest.fixture(scope="module")
+def pipe():
+    with running_chromium() as pipe:
+        yield pipe
+
+
+@pytest.fixture
+def opened(pipe):
+    """Opens the page of a server at an address, in a tab of a width and a colour scheme."""
+
+    def open_tab(address, *, scheme="light", **options):
+        tab = Page(pipe, **options)
+        tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        tab.open(f"{address}/")
+        return tab
+
+    return open_tab
+
+
+def start(tab, question):
+    """Asks as a reader would: types into the field, and presses Enter."""
+    tab.run("document.querySelector('#question').value = ''; document.querySelector('#question').focus()")
+    tab.call("Input.insertText", text=question)
+    tab.press("Enter", 13)
+
+
+def ask(tab, question="Which?"):
+    start(tab, question)
+    tab.wait("document.querySelector('#verdict').dataset.kind !== 'running'")
+
+
+def seen(tab, selector):
+    """Returns what a reader sees of an element, on one line."""
+    return " ".join(tab.run(f"document.querySelector({json.dumps(selector)}).innerText").split())
+
+
+def everything(tab, selector):
+    return tab.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((node) => node.innerText)")
+
+
+def move(tab, value, part="coe"):
+    """Moves the slider of the threshold by the keyboard's event."""
+    tab.run(
+        f"(() => {{ const slider = document.querySelector('#limit-{part}'); slider.value = {value};"
+        "slider.dispatchEvent(new Event('input', {bubbles: true})) })()"
+    )
+
+
+def assert_quiet(tab, address):
+    """No error was logged, no policy breached, and only this server was asked."""
+    assert tab.told == []
+    assert {asked for asked in tab.asked if not asked.startswith(f"{address}/")} <= {"data:,"}
+
+
+def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(opened):
+    with serving(create_group(*BERN)) as address:
+        tab = opened(address)
+        assert "The gate decides." in seen(tab, "#intro")
+        ask(tab, "What is the capital of Switzerland?")
+        assert tab.run("document.querySelector('#intro').hidden")
+        assert seen(tab, "#tag") == "ANSWER"
+        assert seen(tab, "#verdict-title") == "Bern"
+        assert seen(tab, "#asked") == "What is the capital of Switzerland?"
+        assert seen(tab, "#why") == 'Two of three agents say "Bern", c is split between "Bern" and "Basel".'
+        first, second = everything(tab, ".meaning")
+        assert re.sub(r"\s+", " ", first) == "A Bern 92 % of the group, and its answer a 100 % b 100 % c 75 %"
+        assert re.sub(r"\s+", " ", second) == "B Basel 8 % of the group c 25 %"
+        numbers = seen(tab, "#figures")
+        # U_A = H(3/4, 1/4) / 3 = 0.1874; CoE = H(11/12, 1/12) = 0.2868
+        assert "the gate CoE 0.287 is at most 0.6 nats." in numbers
+        assert "doubt within agents 0.187 nats" in numbers
+        parts = json.dumps(["verdict", "said", "gate", "numbers"])
+        order = tab.run(f"{parts}.map((id) => document.getElementById(id).getBoundingClientRect().top)")
+        assert order == sorted(order)
+        assert_quiet(tab, address)
+
+
+def test_a_dispute_is_said_in_plain_words(opened):
+    with serving(create_group(*CAPITALS)) as address:
+        tab = opened(address)
+        ask(tab)
+        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("NO ANSWER", "They disagree")
+        assert seen(tab, "#why") == 'Two of three agents say "Canberra", one says "Sydney".'
+        assert "0.64: conflict, little doubt within the agents, much disagreement" in seen(tab, "#plane-words")
+        names = tab.run("[...document.querySelectorAll('#plane .quadrant')].map((name) => name.textContent)")
+        assert names == ["consensus", "conflict", "ambiguous", "unknown"]
+        assert tab.run("document.querySelector('#plane .ring') !== null")
+        assert_quiet(tab, address)
+
+
+def test_a_refusal_is_never_answered_whatever_the_threshold(opened):
+    with serving(create_group(*REFUSING)) as address:
+        tab = opened(address)
+        ask(tab)
+        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("NO ANSWER", "They decline to answer")
+        move(tab, 1.2)
+        assert seen(tab, "#would") == (
+            "No threshold makes the gate answer this question: the leading answer declines to answer."
+        )
+        assert_quiet(tab, address)
+
+
+@pytest.mark.parametrize(
+    ("said", "title", "why"),
+    [
+        ((["x"], ["y"]), "It is a tie", "the leading answers tie"),
+        ((["x"], RuntimeError("down"), RuntimeError("down")), "Too few agents answered", "too few agents answered"),
+        ((RuntimeError("down"), RuntimeError("down")), "No agent answered", "nothing could be measured"),
+    ],
+)
+def test_what_no_threshold_answers(opened, said, title, why):
+    with serving(create_group(*said)) as address:
+        tab = opened(address)
+        ask(tab)
+        assert seen(tab, "#verdict-title") == title
+        move(tab, 1.2)
+        assert seen(tab, "#would") == f"No threshold makes the gate answer this question: {why}."
+        assert everything(tab, "#session tbody td")[-1] == "✕ withholds"
+        assert_quiet(tab, address)
+
+
+def test_a_leading_refusal_is_never_answered_either(opened):
+    with serving(create_group(["I don't know."], ["I don't know."], ["Bern"])) as address:
+        tab = opened(address)
+        ask(tab)
+        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("NO ANSWER", "They disagree")
+        move(tab, 1.2)  # CoE = log 3 - 2/3 log 2 = 0.637
+        assert "the leading answer declines to answer" in seen(tab, "#would")
+
+
+def test_an_escalation_names_itself(opened):
+    with serving(create_group(*CAPITALS, otherwise="escalate")) as address:
+        tab = opened(address)
+        ask(tab)
+        assert (seen(tab, "#tag"), seen(tab, "#verdict-title")) == ("ESCALATED", "Somebody else must decide")
+        assert everything(tab, "#session tbody td") == ["0.64", "✕ escalated", "✕ withholds"]
+        assert_quiet(tab, address)
+
+
+def test_with_a_gate_of_another_kind_the_slider_is_called_what_it_is(opened):
+    class Careful:
+        def decide(self, measurement, *, round, max_rounds):
+            return Decision("abstain", None, "it is Sunday")
+
+    with serving(create_group(*BERN, policy=Careful())) as address:
+        tab = opened(address)
+        ask(tab)
+        assert seen(tab, "#verdict-title") == "They disagree"
+        assert seen(tab, "#why").endswith("; it is Sunday.")
+        assert "This group’s gate is of another kind (Careful)." in seen(tab, "#gate-note")
+        assert "the gate would answer" in seen(tab, "#would")
+        assert "the gate answers up to" not in seen(tab, "#gauge")
+        assert_quiet(tab, address)
+
+
+def test_a_list_of_many_agents_scrolls_and_can_be_reached(opened):
+    agents = [ScriptedAgent(f"agent {i}", [f"{i % 9}"]) for i in range(20)]
+    with serving(group_of(*agents)) as address:
+        tab = opened(address)
+        assert seen(tab, "#about").startswith("20 agents answer each question.")
+        ask(tab)
+        assert tab.run("document.querySelector('#agent-list').tabIndex") == 0
+        assert tab.run("document.querySelector('#agents').clientHeight") < 700
+        assert len(everything(tab, ".meaning")) == 6
+        tab.run("document.querySelector('#more').click()")
+        assert len(everything(tab, ".meaning")) == 9
+        assert tab.run("document.activeElement === document.querySelectorAll('.meaning')[6]")
+
+
+def test_agents_and_clusters_appear_while_the_question_is_asked(opened):
+    agents = [
+        ScriptedAgent("quick", ["Bern", "Basel"]),
+        ScriptedAgent("broken", ConnectionError("no route to host")),
+        SlowAgent("slow", ["Bern", "Bern"], seconds=0.8),
+    ]
+    with serving(group_of(*agents)) as address:
+        tab = opened(address)
+        start(tab, "Which?")
+        tab.wait("document.querySelector('.agent.answered') && document.querySelector('.agent.failed')")
+        assert seen(tab, "#verdict-title") == "Two of three agents answered…"
+        states = everything(tab, ".agent")
+        assert "quick 2 answers in" in states[0].replace("\n", " ")
+        assert "no route to host" in states[1]
+        assert states[2].split() == ["◌", "slow", "asked"]
+        assert tab.run("document.querySelector('#result').getAttribute('aria-busy')") == "true"
+        tab.wait("document.querySelector('#verdict').dataset.kind === 'answer'")
+        assert seen(tab, "#meanings") == "Together 4 answers in 2 meanings"
+        assert "broken did not answer: ConnectionError: no route to host" in seen(tab, "#why")
+        assert seen(tab, "#state") == "Answer: Bern"
+        assert_quiet(tab, address)
+
+
+def test_another_round_is_shown_as_one(opened):
+    split, agreed = ["Bern", "Basel"], ["Bern"] * 8
+    agents = [ScriptedAgent(name, split, agreed) for name in "ab"]
+    agents.append(SlowAgent("c", split, agreed, seconds=0.5))
+    group = group_of(*agents, policy=ThresholdPolicy(0.4, otherwise="another_round"), max_rounds=3)
+    with serving(group) as address:
+        tab = opened(address)
+        start(tab, "Which?")
+        tab.wait("document.querySelector('#rounds').innerText.includes('Round 2 of at most 3')")
+        assert "Round 1 2 meanings, CoE 0.69: the gate asked another round." in seen(tab, "#rounds")
+        tab.wait("document.querySelector('#verdict').dataset.kind === 'answer'")
+        assert "Decided after two rounds." in seen(tab, "#why")
+        rounds = everything(tab, "#trajectory tbody tr")
+        assert [row.split()[0] for row in rounds] == ["1", "2"]
+        assert_quiet(tab, address)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_of_a_model_changes_the_page(opened, width):
+    agents = [
+        ScriptedAgent(HOSTILE[0], list(HOSTILE)),
+        ScriptedAgent(HOSTILE[1] + "\u202e", [*HOSTILE[::-1], HOSTILE[3]]),
+        ScriptedAgent("x" * 3000, RuntimeError(HOSTILE[0] + HOSTILE[2] + "e" * 5000)),
+    ]
+    with serving(group_of(*agents, max_coe=9)) as address:
+        tab = opened(address, width=width)
+        title = tab.run("document.title")
+        nodes = tab.run("document.querySelectorAll('script, style, link, img, iframe').length")
+        ask(tab, HOSTILE[0])
+        tab.run("document.querySelector('#more').click()")
+        tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
+        tab.run("document.querySelectorAll('.passage + button').forEach((button) => button.click())")
+        shown = set(tab.run("[...document.querySelectorAll('.meaning h3 .said')].map((said) => said.textContent)"))
+        assert {HOSTILE[0], HOSTILE[1], HOSTILE[3], HOSTILE[5], HOSTILE[6]} <= shown
+        assert not set(CONTROLS) & set(tab.run("document.body.textContent"))
+        assert tab.run("document.title") == title
+        assert tab.run("document.querySelectorAll('script, style, link, img, iframe').length") == nodes
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        assert tab.run("document.documentElement.scrollHeight") < 20_000  # long answers scroll in themselves
+        assert tab.run("Object.prototype.text") is None
+        assert_quiet(tab, address)
+
+
+def test_a_hostile_answer_is_given_as_text(opened):
+    with serving(create_group([HOSTILE[0]], [HOSTILE[0]])) as address:
+        tab = opened(address)
+        ask(tab)
+        assert seen(tab, "#verdict-title") == HOSTILE[0]
+        assert not tab.run("document.querySelector('main :is(img, script)')")
+        assert_quiet(tab, address)
+
+
+def test_the_policies_of_server_and_page_stop_what_would_get_in(opened):
+    with serving(create_group(*BERN)) as address:
+        tab = opened(address)
+        with pytest.raises(RuntimeError, match="TrustedHTML"):
+            tab.run(f"document.body.innerHTML = {json.dumps(HOSTILE[0])}")
+        with pytest.raises(RuntimeError, match="Failed to fetch"):
+            tab.run("fetch('http://127.0.0.1:9/')")
+        tab.run("document.body.setAttribute('style', 'color: red')")
+        assert tab.run("document.body.style.color") == ""
+
+
+def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(opened):
+    with serving(create_group(*BERN)) as address:
+        tab = opened(address)
+        ask(tab, "First?")
+        assert seen(tab, "#would") == (
+            "At 0.60 nats the gate answers this question with “Bern”: CoE 0.287 is at most 0.60."
+        )
+        assert tab.run("document.querySelector('#again').disabled")
+        move(tab, 0.2)
+        assert seen(tab, "#would") == "At 0.20 nats the gate would withhold the answer: CoE 0.287 exceeds 0.20."
+        assert everything(tab, "#session tbody td") == ["0.29", "● answered", "✕ withholds"]
+        tab.run("document.querySelector('#again').click()")
+        tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
+        assert "exceeds 0.2" in seen(tab, "#figures")
+        assert "the gate answers up to 0.20" in seen(tab, "#gauge")
+        assert everything(tab, "#session tbody tr") == [
+            "First?\t0.29\t✕ withheld\t✕ withholds",
+            "First?\t0.29\t● answered\t✕ withholds",
+        ]
+        assert seen(tab, "#counts") == "The gate answered 1 of 2 questions. At 0.20 nats it would answer none."
+        tab.run("document.querySelector('#reset').click()")
+        assert seen(tab, "#counts") == "The gate answered 1 of 2 questions. At 0.60 nats it answers 2."
+        move(tab, 0.9)  # a looser gate is shown, and cannot be asked for
+        assert tab.run("document.querySelector('#again').disabled")
+        assert_quiet(tab, address)
+
+
+def test_the_line_in_the_plane_can_be_dragged(opened):
+    with serving(create_group(*CAPITALS)) as address:
+        tab = opened(address)
+        ask(tab)
+        tab.run("document.querySelector('#plane').scrollIntoView({block: 'center'})")
+        x, y, width, height = tab.run(
+            "(({x, y, width, height}) => [x, y, width, height])"
+            "(document.querySelector('.grip').getBoundingClientRect())"
+        )
+        middle = x + width / 2, y + height / 2
+        tab.drag(middle, (middle[0] + 40, middle[1] - 40))
+        limit = float(tab.run("document.querySelector('#limit-coe').value"))
+        assert limit > 0.65
+        assert ("would answer" in seen(tab, "#would")) == (limit >= 0.637)  # log 3 - 2/3 log 2
+
+
+def test_a_gate_by_regime_has_two_thresholds(opened):
+    group = create_group(*BERN, policy=RegimePolicy(0.5, 0.3))
+    with serving(group) as address:
+        tab = opened(address)
+        ask(tab)
+        assert seen(tab, "#would").startswith("At 0.50 and 0.30 nats the gate answers this question with “Bern”")
+        move(tab, 0.1, "aleatoric")
+        assert seen(tab, "#would") == (
+            "At 0.10 and 0.30 nats the gate would withhold the answer: "
+            "doubt 0.187 exceeds 0.10 and disagreement 0.099 is at most 0.30."
+        )
+        tab.run("document.querySelector('#again').click()")
+        tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
+        assert_quiet(tab, address)
+
+
+def test_under_another_divergence_the_plane_shows_what_the_gate_compares(opened):
+    with serving(create_group(["x"] * 2, ["x"] * 2, ["y"] * 2, divergence="js")) as address:
+        tab = opened(address)
+        ask(tab)
+        rescaled = re.search(r"rescaled to ([\d.]+)", seen(tab, "#figures"))[1]
+        assert f"CoE {rescaled} exceeds 0.60" in seen(tab, "#would")
+        assert "on the scale of KL" in seen(tab, "#plane-words")
+        assert_quiet(tab, address)
+
+
+def test_errors_are_said_in_plain_words(opened):
+    group = group_of(SlowAgent("slow", ["Bern"], seconds=30))
+    with serving(group, max_requests=1, max_bytes=5000) as address:
+        tab, other = opened(address), opened(address)
+        start(tab, "Which?")
+        tab.wait("document.querySelector('.agent.asked')")
+        ask(other)
+        assert (seen(other, "#tag"), seen(other, "#verdict-title")) == ("NO RESULT", "The server is busy")
+        assert re.fullmatch(r"Ask again in \d+ seconds?\.", seen(other, "#why"))
+        tab.run("document.querySelector('#stop').click()")
+        tab.wait("document.querySelector('#verdict').dataset.kind === 'failed'")
+        assert seen(tab, "#verdict-title") == "Stopped"
+        ask(tab, "w" * 6000)
+        assert seen(tab, "#verdict-title") == "The question is too long"
+    ask(tab)
+    assert seen(tab, "#verdict-title") == "The server cannot be reached"
+
+
+def test_with_a_key_the_page_asks_with_what_the_browser_sends(pipe):
+    with serving(create_group(*BERN), key="swordfish") as address:
+        tab = Page(pipe)
+        tab.open(f"{address.replace('//', '//anyone:swordfish@')}/")
+        ask(tab)
+        assert seen(tab, "#verdict-title") == "Bern"
+        assert tab.told == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_the_screen_and_every_control_has_a_name(opened, width):
+    with serving(create_group(*CAPITALS)) as address:
+        tab = opened(address, width=width)
+        ask(tab)
+        tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        controls = [
+            (node["role"]["value"], node["name"]["value"].strip())
+            for node in tab.call("Accessibility.getFullAXTree")["nodes"]
+            if node["role"]["value"] in {"button", "slider", "textbox", "table", "image", "region"}
+            and not node["ignored"]
+        ]
+        assert {role for role, _ in controls} >= {"button", "slider", "textbox", "table", "image"}
+        assert [role for role, name in controls if not name] == []
+        small = tab.run(
+            "[...document.querySelectorAll('button, input, textarea, summary')]"
+            ".filter((node) => node.checkVisibility())"
+            ".map((node) => node.getBoundingClientRect().height).filter((height) => height < 24)"
+        )
+        assert small == []
+
+
+CONTRAST = """(() => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const channels = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const luminance = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const ground = (node) => {
+    for (let each = node; each; each = each.parentElement) {
+      const colour = channels(getComputedStyle(each).backgroundColor);
+      if (colour[3]) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode.data.trim();
+    const node = texts.currentNode.parentElement;
+    if (!text || !node.checkVisibility() || node.closest(':disabled, .visually-hidden')) continue;
+    const style = getComputedStyle(node);
+    const colour = channels(node.ownerSVGElement ? style.fill : style.color);
+    const [low, high] = [luminance(colour), luminance(ground(node))].sort((a, b) => a - b);
+    found.push([(high + 0.05) / (low + 0.05), text.slice(0, 30)]);
+  }
+  return found.sort((a, b) => a[0] - b[0]);
+})()"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_has_contrast(opened, scheme):
+    said = [["a", "b", "c", "d", "e", "f", "g", "h"]] * 2 + [["a"], RuntimeError("down")]
+    with serving(create_group(*said)) as address:
+        tab = opened(address, scheme=scheme)
+        ask(tab)
+        tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
+        ratios = tab.run(CONTRAST)
+        assert len(ratios) > 60
+        assert ratios[0][0] >= 4.5, ratios[:5]
+
+
+def test_by_keyboard_alone(opened):
+    with serving(create_group(*BERN)) as address:
+        tab = opened(address)
+        ask(tab, "First?")
+        ask(tab, "Second?")
+        tab.run("document.querySelector('#limit-coe').focus()")
+        for _ in range(3):
+            tab.press("ArrowLeft", 37)
+        assert seen(tab, ".slider output") == "0.57 nats"
+        tab.run("document.querySelectorAll('#session .open')[1].focus()")
+        tab.press("Enter", 13)
+        tab.wait("document.querySelector('#asked').textContent === 'First?'")
+        assert tab.run("document.querySelector('#session [aria-current]').textContent") == "First?"
+        assert tab.run("document.activeElement.textContent") == "First?"  # the rows are new, the focus stays
+        tab.run("document.querySelector('#again').focus()")
+        tab.press("Enter", 13)
+        tab.wait("document.querySelectorAll('#session .open').length === 3")
+        assert tab.run("document.activeElement.id") == "verdict-title"
+        assert_quiet(tab, address)
+
+
+def test_motion_is_reduced_where_asked_for(opened):
+    with serving(group_of(SlowAgent("slow", ["Bern"], seconds=1.0))) as address:
+        tab = opened(address)
+        moving = "getComputedStyle(document.querySelector('.agent.asked .sign')).animationName"
+        start(tab, "Which?")
+        tab.wait("document.querySelector('.agent.asked')")
+        assert tab.run(moving) == "pulse"
+        tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+        assert tab.run(moving) == "none"
+        tab.wait("document.querySelector('#verdict').dataset.kind !== 'running'")
+
+
+def test_tinyworld_says_that_toys_answer_and_offers_examples(opened):
+    group = replace(create_group(*CAPITALS), is_toy=True, examples=("Capital of Australia?", HOSTILE[0]))
+    with serving(group) as address:
+        tab = opened(address)
+        assert "Toy models answer here" in seen(tab, "#toy")
+        assert everything(tab, "#examples button") == ["Capital of Australia?", HOSTILE[0]]
+        tab.run("document.querySelector('#examples button').click()")
+        tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
+        assert seen(tab, "#asked") == "Capital of Australia?"
+        assert_quiet(tab, address)
+    with serving(create_group(*CAPITALS)) as address:
+        tab = opened(address)
+        assert tab.run("document.querySelector('#toy').hidden && document.querySelector('#examples').hidden")

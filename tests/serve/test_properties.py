@@ -1,0 +1,79 @@
+"""Whatever a caller sends, the server does not break, and no gate answers where the operator's does not."""
+
+import asyncio
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coe_agents import RegimePolicy, ThresholdPolicy
+from coe_agents.policy import measure
+from coe_agents.serve import Limits, LooseningError, tighten
+from coe_agents.serve.chat_request import _KNOWN
+from coe_agents.serve.limits import OPTIONS, create_stricter_policy
+from coe_agents.testing import create_response
+from tests.serve.groups import AGREEING, body_of, client_of, create_group
+
+GROUP = create_group(*AGREEING)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["user", "text"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["role", "content", "type", "text"]) | st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+async def post(path, body):
+    async with client_of(GROUP) as client:
+        return await client.post(path, content=to_text(body))
+
+
+def to_text(body):
+
+    return json.dumps(body).encode()  # NaN and infinity, too, as Python's json module writes and reads them
+
+
+@given(st.dictionaries(st.sampled_from(_KNOWN), JSON, max_size=4), st.booleans())
+def test_no_body_of_a_completion_breaks_the_server(fields, is_plausible):
+    body = body_of(**fields) if is_plausible else fields
+    response = asyncio.run(post("/v1/chat/completions", body))
+    assert response.status_code in (200, 400, 404)
+
+
+@given(st.dictionaries(st.sampled_from(["question", "coe"]), JSON))
+def test_no_body_of_a_question_breaks_the_server(body):
+    assert asyncio.run(post("/events", body)).status_code in (200, 400)
+
+
+@given(st.dictionaries(st.sampled_from(OPTIONS), JSON))
+def test_no_options_are_looser_than_the_operators(options):
+    operator = Limits(max_coe=0.5, aleatoric_threshold=0.4, epistemic_threshold=0.3, max_rounds=3, deadline=5.0)
+    try:
+        limits = tighten(options, agents=["a"], operator=operator)
+    except LooseningError:
+        return
+    for name in Limits.__slots__:
+        own, most = getattr(limits, name), getattr(operator, name)
+        assert own is None or most is None or 0 <= own <= most
+
+
+SAID = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1, max_size=4)
+LIMIT = st.none() | st.floats(0, 1.2)
+
+
+@given(SAID, st.sampled_from([ThresholdPolicy(0.6), RegimePolicy(0.5, 0.3)]), st.tuples(LIMIT, LIMIT, LIMIT))
+def test_a_stricter_gate_answers_where_the_operators_does_and_within_its_own_limits(said, policy, given):
+    rows = [(f"agent {place}", label) for place, labels in enumerate(said) for label in labels]
+    numbers = {label: place for place, label in enumerate(dict.fromkeys(label for _, label in rows))}
+    measurement = measure(
+        [create_response(agent, f"answer {label}") for agent, label in rows], [numbers[label] for _, label in rows]
+    )
+    limits = Limits(max_coe=given[0], aleatoric_threshold=given[1], epistemic_threshold=given[2])
+    operators = policy.decide(measurement, round=0, max_rounds=1)
+    strict = create_stricter_policy(policy, limits, max_rounds=1).decide(measurement, round=0, max_rounds=1)
+    values = (measurement.coe, measurement.aleatoric, measurement.epistemic)
+    is_within = all(limit is None or value <= limit for value, limit in zip(values, given, strict=True))
+    assert (strict.action == "answer") == (operators.action == "answer" and is_within)
+    assert strict.answer == (operators.answer if is_within else None)

@@ -1,0 +1,195 @@
+"""The clients of the server: the tests print the rows of the table in `docs/guides/clients.md`.
+
+The JavaScript SDK is tried where COE_JS_SDK names a folder into which it was installed:
+`npm install --prefix FOLDER @langchain/langgraph-sdk`.
+"""
+
+import json
+import os
+import subprocess
+
+import httpx
+import pytest
+
+from tests.client_table import seen
+from tests.serving.server import ROOT, SERVED
+
+pytestmark = pytest.mark.slow
+FRANCE, JAPAN = "What is the capital of France?", "What is the capital of Japan?"
+AUSTRALIA, BOOKING = "What is the capital of Australia?", "Book Canberra, Australia."
+PYTHON, JAVASCRIPT, MCP, A2A = "Python SDK", "JavaScript SDK", "MCP client", "A2A agent card"
+MODES = ["values", "updates", "messages-tuple", "events", "custom", "debug", "tasks", "checkpoints"]
+APPROVE = {"resume": {"decisions": [{"type": "approve"}]}}
+
+
+def human(text):
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def test_every_graph_has_its_schemas(client):
+    found = [
+        client.assistants.get_schemas(assistant["assistant_id"])
+        for assistant in client.assistants.search(limit=100)
+        if assistant["graph_id"] in SERVED["graphs"]
+    ]
+    whole = [one for one in found if all(one[f"{part}_schema"] for part in ("input", "output", "context"))]
+    assert len(whole) == len(SERVED["graphs"])
+    seen(PYTHON, "schemas of input, output and context", f"there for {len(whole)} of {len(SERVED['graphs'])} graphs")
+
+
+def test_a_second_question_is_answered_as_if_it_were_the_first(client):
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "gated_answer", input=human(FRANCE))
+    second = client.runs.wait(thread, "gated_answer", input=human(JAPAN))["decision"]
+    alone = client.runs.wait(None, "gated_answer", input=human(JAPAN))["decision"]
+    assert (second["action"], second["coe"]) == (alone["action"], alone["coe"]) == ("answer", 0.0)
+    seen(PYTHON, "a second question on a thread", "answered, CoE 0.000, as alone")
+
+
+def test_a_context_of_a_run_and_of_an_assistant(client):
+    asked = {"question": AUSTRALIA}
+    bold = client.assistants.create("gated_outcome", context={"max_coe": 0.9}, name="bold")["assistant_id"]
+    actions = [
+        client.runs.wait(None, "gated_outcome", input=asked)["action"],
+        client.runs.wait(None, "gated_outcome", input=asked, context={"max_coe": 0.9})["action"],
+        client.runs.wait(None, bold, input=asked)["action"],
+    ]
+    client.assistants.delete(bold)
+    assert actions == ["abstain", "answer", "answer"]
+    seen(PYTHON, '`context={"max_coe": 0.9}` of a run, and of an assistant', "the threshold is used")
+
+
+def test_an_unknown_key_of_a_context_is_refused(client):
+    for refused in (
+        lambda: client.runs.wait(None, "gated_outcome", input={"question": AUSTRALIA}, context={"max_co": 0.9}),
+        lambda: client.assistants.create("gated_outcome", context={"max_co": 0.9}),
+    ):
+        with pytest.raises(httpx.HTTPStatusError) as error:
+            refused()
+        assert error.value.response.status_code == 422
+        assert "got 'max_co'" in error.value.response.json()["detail"]
+    seen(PYTHON, '`context={"max_co": 0.9}` of a run, and of an assistant', "422, which names the key")
+
+
+def test_what_a_run_says_that_fails_reaches_the_client(client):
+    with pytest.raises(Exception, match="without a checkpointer it could not be resumed"):
+        client.runs.wait(None, "escalation_to_person", input={"question": AUSTRALIA})
+    seen(PYTHON, "a graph that asks a person, without a thread", "the error says to pass a thread")
+
+
+def test_every_stream_mode(client):
+    for mode in MODES:
+        thread = client.threads.create()["thread_id"]  # checkpoints are of a thread
+        parts = list(client.runs.stream(thread, "gated_answer", input=human(FRANCE), stream_mode=mode))
+        assert len(parts) > 1
+        assert "error" not in {part.event for part in parts}
+    seen(PYTHON, f"streams: {', '.join(MODES)}", "all hold")
+
+
+def test_a_person_decides_on_a_tool_call(client):
+    thread = client.threads.create()["thread_id"]
+    (asked,) = client.runs.wait(thread, "gated_tools_agent", input=human(BOOKING))["__interrupt__"]
+    assert asked["value"]["review_configs"][0]["allowed_decisions"][0] == "approve"
+    (again,) = client.runs.wait(thread, "gated_tools_agent", command={"resume": "approve"})["__interrupt__"]
+    assert "could not be used" in again["value"]["action_requests"][0]["description"]
+    assert client.threads.get(thread)["status"] == "interrupted"
+    state = client.runs.wait(thread, "gated_tools_agent", command=APPROVE)
+    assert state["messages"][-1]["content"] == "Booked: Canberra, Australia."
+    seen(PYTHON, 'resume of a gated tool call with "approve", then with a decision', "asked again, then the tool runs")
+
+
+def test_a_message_is_typed_instead_of_a_decision(client):
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "gated_tools_agent", input=human(BOOKING))
+    messages = client.runs.wait(thread, "gated_tools_agent", input=human("approve"))["messages"]
+    assert [message["type"] for message in messages[:4]] == ["human", "ai", "tool", "human"]
+    assert messages[2]["content"].startswith("book_flight was not run: the user wrote another message")
+    assert client.threads.get(thread)["status"] == "idle"
+    seen(PYTHON, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
+
+
+def test_a_chain_takes_and_gives_messages(client):
+    result = client.runs.wait(None, "sequential_agents", input=human("What is the chemical symbol for palladium?"))
+    assert [message["type"] for message in result["messages"]] == ["human", "ai"]
+    assert result["messages"][-1]["content"].count("\n") == len(result["steps"]) - 1
+    seen(PYTHON, "`sequential_agents` with messages", "each step in the last message")
+
+
+def call_mcp(server, method, **parameters):
+    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+    headers = {"accept": "application/json, text/event-stream"}
+    return httpx.post(f"{server[0]}/mcp", json=asked, headers=headers, timeout=120).json()["result"]
+
+
+def test_every_graph_is_a_tool(server):
+    tools = {tool["name"]: tool for tool in call_mcp(server, "tools/list")["tools"]}
+    ours = [tools[name] for name in SERVED["graphs"]]
+    for tool in ours:
+        assert tool["description"] == SERVED["graphs"][tool["name"]]["description"]
+        assert {"question", "messages"} & tool["inputSchema"]["properties"].keys()
+    n_graphs = len(SERVED["graphs"])
+    seen(MCP, "tools/list", f"{len(ours)} of {n_graphs} graphs, each with name, description and input")
+
+
+def test_an_outcome_is_short_and_an_abstention_is_marked(server):
+    for question, action in ((FRANCE, "answer"), (AUSTRALIA, "abstain")):
+        result = call_mcp(server, "tools/call", name="gated_outcome", arguments={"question": question})
+        text = result["content"][0]["text"]
+        assert text.startswith(f"{{'action': '{action}', 'answer': ")
+        assert ("'answer': None" in text) == (action == "abstain")
+        assert len(text) < 400
+    seen(MCP, "tools/call of `gated_outcome`", "action, answer, reason and CoE in less than 400 characters")
+
+
+def test_a_tool_takes_a_context(server):
+    arguments, context = {"question": AUSTRALIA}, {"max_coe": 0.9}
+    result = call_mcp(server, "tools/call", name="gated_outcome", arguments=arguments, context=context)
+    assert "'action': 'answer'" in result["content"][0]["text"]
+    seen(MCP, 'tools/call with `"context": {"max_coe": 0.9}`', "the threshold is used")
+
+
+def test_an_agent_card_shows_what_to_pass_and_nothing_of_the_inner_state(server, client):
+    (assistant,) = client.assistants.search(graph_id="gated_answer")
+    card = httpx.get(f"{server[0]}/a2a/{assistant['assistant_id']}/.well-known/agent-card.json").json()
+    assert card["description"] == SERVED["graphs"]["gated_answer"]["description"]
+    text = json.dumps(card["skills"])
+    assert "messages" in text
+    assert not [inner for inner in ("wishes", "trajectory", "verdict", "usages") if inner in text]
+    seen(A2A, "the card of `gated_answer`", "its input; nothing of the inner state")
+
+
+def test_the_javascript_sdk(server):
+    folder = os.environ.get("COE_JS_SDK")
+    if not folder:
+        pytest.skip("COE_JS_SDK names no folder with @langchain/langgraph-sdk; see the first lines of this file")
+    command = ["node", str(ROOT / "tests/serving/client.mjs"), folder, server[0]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["answer"] == "Paris is the capital of France."
+    assert found["second"] == ["answer", 0.0]
+    seen(JAVASCRIPT, "a second question on a thread", "answered, CoE 0.000, as alone")
+    assert found["context"] == ["abstain", "answer"]
+    seen(JAVASCRIPT, "`context: { max_coe: 0.9 }`", "the threshold is used")
+    assert "422" in found["misspelt"]
+    assert "got 'max_co'" in found["misspelt"]
+    seen(JAVASCRIPT, "`context: { max_co: 0.9 }`", "422, which names the key")
+    assert list(found["modes"]) == MODES
+    assert min(found["modes"].values()) > 1
+    seen(JAVASCRIPT, f"streams: {', '.join(MODES)}", "all hold")
+    assert found["buttons"][:3] == ["approve", "edit", "reject"]
+    assert found["again"].startswith("**Your last reply could not be used")
+    assert found["approved"] == "Booked: Canberra, Australia."
+    seen(
+        JAVASCRIPT,
+        'resume of a gated tool call with "approve", then with a decision',
+        "asked again, then the tool runs",
+    )
+    assert found["typed"][:4] == ["human", "ai", "tool", "human"]
+    assert found["closed"].startswith("book_flight was not run")
+    seen(JAVASCRIPT, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
+    assert found["candidates"].startswith("1. Canberra is the capital of Australia. (")
+    assert found["decided"] == ["person", "Canberra is the capital of Australia."]
+    seen(JAVASCRIPT, "an escalation, approved", "candidates in the form; decided by the person")
+    assert found["chain"] == ["human", "ai"]
+    seen(JAVASCRIPT, "`sequential_agents` with messages", "each step in the last message")

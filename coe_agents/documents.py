@@ -12,8 +12,14 @@ _LONG_INTEGER = re.compile(r"(?<![\w.])[+-]?\d[\d_]{18,}(?![\w.])")
 _LARGEST = 2**63
 
 
-def parse_json(text: str | bytes, **options: Any) -> Any:
+def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) -> Any:
     """Returns what `json.loads` returns.
+
+    Args:
+        text: The JSON.
+        is_strict: Whether to refuse what programs read differently: a name that appears twice in an object, NaN and
+            the infinities.
+        **options: As in `json.loads`.
 
     Raises:
         ValueError: If it is not JSON, or is nested more than 100 levels deep.
@@ -24,6 +30,8 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
             ...
         ValueError: it is nested more than 100 levels deep. Flatten it
     """
+    if is_strict:
+        options |= {"object_pairs_hook": with_unique_names, "parse_constant": _refuse_constant}
     try:
         value = json.loads(text, **options)
     except RecursionError as error:
@@ -63,6 +71,20 @@ def parse_toml(text: str) -> dict[str, Any]:
     if _holds_long_integer(value):
         raise _too_long(text)
     return value
+
+
+def with_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses a name that appears twice in an object, since programs differ in which value they read."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in value if names.count(name) > 1)
+        raise ValueError(f'each field must appear once; got "{twice:.40}" twice. Omit one')
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"a number must be finite; got {name}. Write a number or null")
 
 
 def _too_deep(where: str = "") -> ValueError:

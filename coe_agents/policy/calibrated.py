@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from coe_agents.clustering import answer_kind
-from coe_agents.documents import parse_json
+from coe_agents.documents import parse_json, with_unique_names
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
@@ -186,7 +186,7 @@ class CalibratedPolicy:
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
         try:
-            record = parse_json(Path(path).read_bytes(), object_pairs_hook=_without_repetition)
+            record = parse_json(Path(path).read_bytes(), object_pairs_hook=with_unique_names)
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"the policy {path} cannot be read: {error}", hint=hint) from error
         known = record.pop("format", None) if isinstance(record, dict) else None
@@ -271,12 +271,6 @@ def _counts_agents_equally(measurement: Measurement) -> bool:
         abs(share - sum(agent.distribution.get(text, 0.0) for agent in measurement.agents.values()) / n_agents) < 1e-6
         for text, share in zip(measurement.representatives, measurement.support, strict=True)
     )
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    _require(len(record) == len(pairs), "each field must appear once", [name for name, _ in pairs])
-    return record
 
 
 def _check_consistent(calibration: Calibration) -> None:

@@ -1,7 +1,6 @@
 """Owns how much is taken on at a time: the requests in flight, and the size of each."""
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from coe_agents.documents import parse_json
 from coe_agents.serve.api_error import ApiError, caller_gone
 
 _LONGEST_UPLOAD = 30.0
@@ -83,22 +83,9 @@ async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
     except ClientDisconnect:
         raise caller_gone() from None
     try:
-        content = json.loads(body, object_pairs_hook=_to_object, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        content = parse_json(bytes(body), is_strict=True)
+    except ValueError:
         content = None
     if not isinstance(content, dict):
         raise ApiError(400, "the body must be a JSON object in which each name appears once. Correct it")
     return content
-
-
-def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuses a name that appears twice: what checked the request before might have read the other value."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise ValueError
-    return content
-
-
-def _refuse(constant: str) -> None:
-    """Refuses NaN and the infinities, which are no JSON."""
-    raise ValueError

@@ -1,0 +1,21 @@
+"""Owns actions: tool calls, and other structured answers, as responses that can be compared and clustered.
+
+Nothing here calls a tool or asks a model.
+"""
+
+from coe_agents.actions.canonical import canonical_action
+from coe_agents.actions.match import ActionMatch, ChoiceMatch, StructuredMatch
+from coe_agents.actions.rules import AnyOrder, Exact, Ignore, Meaning, Rule, Within
+
+__all__ = [
+    "ActionMatch",
+    "AnyOrder",
+    "ChoiceMatch",
+    "Exact",
+    "Ignore",
+    "Meaning",
+    "Rule",
+    "StructuredMatch",
+    "Within",
+    "canonical_action",
+]

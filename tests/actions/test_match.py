@@ -1,0 +1,170 @@
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.actions import ActionMatch, AnyOrder, ChoiceMatch, Exact, Ignore, Meaning, StructuredMatch, Within
+from coe_agents.actions import canonical_action as canonical
+from coe_agents.clustering import Clusterer, NormalizedMatch, cluster_responses
+from coe_agents.testing import ScriptedAgent
+
+PAY = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "sum": {"type": "number"}}}}
+
+
+def pay(*sums, to="Ann"):
+    return [canonical([{"name": "pay", "args": {"to": to, "sum": amount}}]) for amount in sums]
+
+
+def labels(texts, question="", **options):
+    return ActionMatch(**options).cluster([texts], [question])[0]
+
+
+def test_it_is_a_clusterer():
+    assert isinstance(ActionMatch(), Clusterer)
+
+
+def test_by_default_equal_actions_alone_share_a_cluster():
+    texts = [*pay(5, 6, 5), canonical([]), "I would rather not.", canonical([])]
+    assert labels(texts) == [0, 1, 0, 2, 3, 2]
+
+
+def test_defaults_count_though_the_text_was_written_without_the_schema():
+    tools = [{"name": "pay", "parameters": {"properties": {"unit": {"default": "EUR"}}}}]
+    texts = [canonical([{"name": "pay", "args": args}]) for args in ({}, {"unit": "EUR"}, {"unit": "USD"})]
+    assert (labels(texts), labels(texts, tools=tools)) == ([0, 1, 2], [0, 0, 1])
+
+
+def test_a_tolerance_is_not_transitive_and_the_first_in_canonical_order_represents_its_cluster():
+    # 1.0 = 1.1 and 1.1 = 1.2, but 1.0 != 1.2; "1" comes first, so 1.2 is alone, in whatever order they come
+    texts = pay(1.2, 1.1, 1.0)
+    found = labels(texts, compare={"pay.sum": Within(absolute=0.1)})
+    assert found == [0, 1, 1]
+    assert labels(texts[::-1], compare={"sum": Within(absolute=0.1)}) == [0, 0, 1]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=8), st.integers(0, 2**32))
+def test_the_order_of_responses_changes_no_partition(sums, seed):
+    texts = pay(*(amount / 10 for amount in sums))
+    places = random.Random(seed).sample(range(len(texts)), len(texts))
+    clusterer = {"compare": {"sum": Within(absolute=0.25)}}
+    one, other = labels(texts, **clusterer), labels([texts[i] for i in places], **clusterer)
+    together = [[one[i] == one[j] for j in places] for i in places]
+    assert together == [[a == b for b in other] for a in other]
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "found"),
+    [
+        (Within(relative=0.1), [100, 109, 112], [0, 0, 1]),
+        (Within(absolute=1), [True, 1, "1", None], [0, 1, 2, 3]),
+        (Ignore(), [1, "x", None], [0, 0, 0]),
+        (AnyOrder(), [[1, 2], [2, 1], [1, 1, 2], "12"], [0, 0, 1, 2]),
+        (Exact(), [[1, 2], [2, 1]], [0, 1]),
+        (Meaning(NormalizedMatch()), ["the bank", "bank!", "river", 3, 3.5], [0, 0, 1, 2, 3]),
+    ],
+)
+def test_rules(rule, values, found):
+    texts = [canonical([{"name": "f", "args": {"x": value}}]) for value in values]
+    assert labels(texts, compare={"f.x": rule}) == found
+
+
+def test_an_argument_that_is_left_out_equals_a_given_one_only_if_it_is_ignored():
+    texts = [canonical([{"name": "f", "args": args}]) for args in ({}, {"x": 1}, {"x": 2})]
+    assert labels(texts, compare={"x": Within(absolute=5)}) == [0, 1, 1]
+    assert labels(texts, compare={"x": Ignore()}) == [0, 0, 0]
+
+
+def test_the_rule_of_a_tool_comes_before_that_of_all():
+    texts = [canonical([{"name": name, "args": {"x": x}}]) for name in "fg" for x in (1, 2)]
+    assert labels(texts, compare={"x": Ignore(), "g.x": Exact()}) == [0, 0, 1, 2]
+
+
+def test_parallel_calls_are_paired_by_tool():
+    a, b = {"name": "a", "args": {"x": 1}}, {"name": "b", "args": {"x": 1.01}}
+    texts = [canonical(calls) for calls in ([a, b], [b, a], [a, {**b, "args": {"x": 1}}], [a], [a, a])]
+    assert labels(texts, compare={"x": Within(absolute=0.05)}) == [0, 0, 0, 1, 2]
+    ordered = [canonical(calls, ordered=True) for calls in ([a, b], [b, a])]
+    assert labels(ordered, ordered=True) == [0, 1]
+
+
+def test_meaning_reads_the_question():
+    asked = []
+
+    class Clusterer(NormalizedMatch):
+        def cluster(self, responses, questions):
+            asked.extend(questions)
+            return super().cluster(responses, questions)
+
+    texts = [canonical([{"name": "f", "args": {"x": text}}]) for text in ("one", "two")]
+    labels(texts, "How many?", compare={"x": Meaning(Clusterer())})
+    assert asked == ["How many?"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", '[{"name": 3}]', "{}", "[" * 5000, '[{"args":{"x":NaN},"name":"f"}]', "\x00"]
+)
+def test_a_text_that_is_no_action_equals_itself_alone(text):
+    assert labels([text, *pay(5), text, "other"]) == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("compare", "error", "message"),
+    [
+        ({"pay.sum": Within}, TypeError, "must be an object such as Ignore"),
+        ({"pay.sum": 0.1}, TypeError, "must be an object such as Ignore"),
+        ({"pay.amount": Ignore()}, ValueError, "no tool has that. Known: pay.sum, pay.to"),
+        ({"send.sum": Ignore()}, ValueError, "no tool has that"),
+        ({"amount": Ignore()}, ValueError, "no tool has that"),
+    ],
+)
+def test_rules_that_cannot_apply_are_refused(compare, error, message):
+    with pytest.raises(error, match=message):
+        ActionMatch([PAY], compare=compare)
+
+
+@pytest.mark.parametrize("tolerance", [-1, float("nan"), float("inf")])
+def test_a_tolerance_is_a_finite_number(tolerance):
+    with pytest.raises(ValueError, match='"relative" must be a finite number of at least 0; got'):
+        Within(relative=tolerance)
+
+
+def test_a_rule_that_returns_something_else_is_named():
+    class Wrong:
+        def compare(self, values, question):
+            return np.ones(3)
+
+    with pytest.raises(ValueError, match=r'"compare" of Wrong must return booleans of shape \(2, 2\); got float64'):
+        labels(pay(1, 2), compare={"sum": Wrong()})
+
+
+def test_structured_answers():
+    schema = {"properties": {"city": {"type": "string"}, "people": {"type": "number"}}}
+    texts = [json.dumps(one) for one in ({"city": "Rome", "people": 3e6}, {"people": 3000001, "city": "rome"})]
+    clusterer = StructuredMatch(schema, compare={"people": Within(relative=0.01)})
+    twice = '{"city": "Rome", "people": 3e6, "people": 9}'  # programs differ in which one they read
+    assert clusterer.cluster([[*texts, "Rome", "[1]", "Rome", twice]], [""]) == [[0, 0, 1, 2, 1, 3]]
+    with pytest.raises(ValueError, match="no tool has that"):
+        StructuredMatch(schema, compare={"town": Ignore()})
+
+
+def test_choices():
+    assert ChoiceMatch(["Yes", "No"]).cluster([["yes", "Yes.", "no", "Yes and no"], []], ["", ""]) == [[0, 0, 1, 2], []]
+    for options in (["A"], ["A", "a"]):
+        with pytest.raises(ValueError, match='"options" must hold at least two'):
+            ChoiceMatch(options)
+    with pytest.raises(TypeError, match='"options" must be a sequence of strings'):
+        ChoiceMatch("AB")
+
+
+def test_a_graph_measures_actions():
+    texts = pay(5, 5.001, 9)
+    agents = [ScriptedAgent(name, [text]) for name, text in zip("abc", texts, strict=True)]
+    clusterer = ActionMatch([PAY], compare={"pay.sum": Within(absolute=0.01)})
+    graph = create_coe_graph(agents, clusterer=clusterer, policy=ThresholdPolicy(0.7)).compile()
+    decision = graph.invoke({"question": "Pay Ann."})["decision"]
+    assert sorted(decision["support"].values()) == pytest.approx([1 / 3, 2 / 3])
+    assert cluster_responses(texts, question="", clusterer=clusterer) == [0, 0, 1]

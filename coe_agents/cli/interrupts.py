@@ -22,8 +22,7 @@ _SHOW_CURSOR = b"\x1b[?25h"
 def clean_up_after_interrupt() -> None:
     """Leaves the end of an interrupted command to the command: it says how to resume, or stops a cluster.
 
-    asyncio ends a run in order only where it finds Python's own handler: it then cancels the task, and raises nothing in
-    it.
+    asyncio ends a run in order only where it finds Python's own handler: it then cancels the task.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)

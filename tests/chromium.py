@@ -30,7 +30,7 @@ _PATIENCE = 60.0
 
 
 def program() -> str | None:
-    """Returns Chromium's path; None where there is none."""
+    """Returns Chromium's path; None if it is not installed."""
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 

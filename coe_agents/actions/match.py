@@ -32,7 +32,7 @@ class ActionMatch:
         ordered: Whether the order of calls in one message counts.
 
     Raises:
-        TypeError: A rule is none, or something in `tools` is no tool.
+        TypeError: A rule is not a `Rule`, or something in `tools` is not a tool.
         ValueError: `compare` names a tool or an argument that no tool has.
 
     Example:
@@ -115,7 +115,7 @@ class StructuredMatch:
         compare: The rule of a field, by its name; `Exact` for others.
 
     Raises:
-        TypeError: A rule is none.
+        TypeError: A rule is not a `Rule`.
         ValueError: `compare` names a field that the schema does not have.
 
     Example:

@@ -61,7 +61,7 @@ def ask(
 def demo() -> None:
     """Ask tinyworld five questions: one for each regime and one from outside its world."""
     from coe_agents.cli.display.decision import show_decision, show_note
-    from coe_agents.tinyworld.examples import EXAMPLES
+    from coe_agents.tinyworld import EXAMPLES
 
     graph = _create_graph(None)
     show_note(

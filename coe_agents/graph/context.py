@@ -91,12 +91,12 @@ class CoEContext:
 
 
 def _check_agents(agents: object) -> None:
-    is_list = isinstance(agents, Sequence) and not isinstance(agents, str | bytes)
-    if not is_list or not all(isinstance(name, str) for name in agents):  # type: ignore[attr-defined]
+    is_text = isinstance(agents, str | bytes)
+    if is_text or not isinstance(agents, Sequence) or not all(isinstance(name, str) for name in agents):
         raise TypeError(
             f'"agents" of the context must be a list of names; got {reprlib.repr(agents)}. Write ["a", "b"]'
         )
-    if not agents or len(set(agents)) < len(agents):  # type: ignore[arg-type, call-overload]
+    if not agents or len(set(agents)) < len(agents):
         raise ValueError(
             f'"agents" of the context must hold at least one name, each once; got {agents!r}. Omit it for all agents'
         )

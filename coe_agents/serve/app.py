@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine
+from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.applications import Starlette
@@ -19,7 +20,6 @@ from coe_agents.serve.completion import to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
 from coe_agents.serve.group import Group
 from coe_agents.serve.guard import LOOPBACK, Guard
-from coe_agents.serve.page_files import page_routes
 from coe_agents.serve.request_log import RequestLog, note_decision
 from coe_agents.serve.runs import Runs
 
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: POST /v1/chat/completions"
 )
+_SCRIPTS = ("page.js", "decision.js", "gate.js", "plane.js", "requests.js", "text.js")
+_PAGE = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    **{f"/{name}": (name, "text/javascript") for name in _SCRIPTS},
+}
+"""The page for people by address: files of the package, which load nothing from elsewhere."""
 _T = TypeVar("_T")
 
 
@@ -94,7 +101,7 @@ def create_app(
         Route("/v1/chat/completions", complete, methods=["POST"]),
         Route("/group", show_group),
         Route("/events", show_events, methods=["POST"]),
-        *page_routes(),
+        *(_page_route(path, *file) for path, file in _PAGE.items()),
     ]
     if measured:
         routes.append(Route("/metrics", measured.show))
@@ -149,3 +156,12 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
 async def _wait_until_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _page_route(path: str, name: str, kind: str) -> Route:
+    content = resources.files(__package__ or "").joinpath("page", name).read_bytes()
+
+    async def show(request: Request) -> Response:
+        return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
+
+    return Route(path, show)

@@ -15,8 +15,7 @@ from coe_agents.policy import Policy
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.rounds import Strategies
 from coe_agents.serve.limits import Limits, create_stricter_policy, thresholds_of
-from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
-from coe_agents.tinyworld.examples import EXAMPLES
+from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.types import Agent
 
 _OF_GRAPH = ("max_rounds", "token_budget", "deadline")

@@ -38,6 +38,15 @@ ENTAILMENT_MODEL = "tiny-nli"
 MAX_COE = 0.6
 """In nats; what `benchmarks/tinyworld_gate.py` finds on the calibration questions, rounded down to a tenth."""
 
+EXAMPLES: tuple[tuple[str, str], ...] = (
+    ("What is the capital of France?", "all three know it"),
+    ("What is the capital of Australia?", "they were taught different answers"),
+    ("What is the capital of Bolivia?", "each was taught two answers"),
+    ("What is the capital of Vanuatu?", "most were not taught it"),
+    ("Who won the first season of the great northern baking show?", "nothing like it is in their world"),
+)
+"""Questions that show what a group does, each with what to expect: one for each regime, and one from outside."""
+
 
 def model_folder(name: str) -> Path:
     """Returns the folder of one of the shipped models, to be loaded by transformers or served by vLLM."""

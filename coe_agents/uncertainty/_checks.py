@@ -72,7 +72,7 @@ def place(mask: npt.ArrayLike, unit: str) -> str:
 
 
 def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Returns the shape that all of these broadcast to; None if there is none."""
+    """Returns the shape that all of these broadcast to; None if they do not fit together."""
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:

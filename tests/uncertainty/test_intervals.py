@@ -285,7 +285,7 @@ def test_the_evidence_of_weighed_responses_by_hand():
     assert evidence.table.scores == pytest.approx([0.0, -1.0, -math.log(2), 0.0])
     assert evidence.doubled is None
     table, smoothed = intervals._smooth(evidence)
-    # a response weighs the mean of its cell; of (1/e, 3/4) where there is one; of the agent's where there is none
+    # a response adds the mean weight of its cluster (1/e and 3/4 here), or in a new cluster the agent's mean
     typical = [[1.0, 1.0, 1.0], [1 / math.e, 0.75, total / 3]]
     masses = np.array([[1, 3, 1], [3, 5, 1]]) * typical
     assert smoothed == pytest.approx(np.pad(masses / masses.sum(axis=1, keepdims=True), ((0, 0), (0, 1))))

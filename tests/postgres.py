@@ -13,7 +13,7 @@ from typing import Any
 
 
 def programs() -> Path | None:
-    """Returns the folder of `initdb` and `postgres`, which Debian keeps off the path; None if they are not installed."""
+    """Returns the folder of `initdb` and `postgres`, which Debian keeps off the path; None if not installed."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     found = shutil.which("initdb") or (debian[-1] if debian else None)
     return Path(found).resolve().parent if found else None

@@ -172,9 +172,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             **kwargs: Options of each call, as in the constructor.
 
         Raises:
-            ValueError: If there is no tool, one is not a function, two have the same name, or `tool_choice` names none.
-                At the first call, if the chat template does not show the tools, or the calls of the model could not be
-                read.
+            ValueError: If there is no tool, one is not a function, or `tool_choice` names none. At the first call, if
+                the chat template does not show the tools, or the calls of the model could not be read.
         """
         bound = BoundTools.read(tools, tool_choice)
         given = {} if bound.choice is None else {"tool_choice": bound.choice}

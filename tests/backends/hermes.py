@@ -46,7 +46,8 @@ def scripted(*replies, is_cut=False):
         prompts.extend(loaded.tokenizer.decode(prompt) for prompt in given)
         drawn = []
         for row in rows:
-            ids = loaded.tokenizer(next(texts), add_special_tokens=False)["input_ids"]
+            text = _rest_of(next(texts), loaded.tokenizer.decode(given[row.prompt]))
+            ids = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
             tokens = [DrawnToken(number, -0.5, ()) for number in [*ids, *([] if is_cut else loaded.end_tokens[:1])]]
             for count in range(1, len(tokens) + 1):
                 if row.on_drawn is not None:
@@ -56,3 +57,8 @@ def scripted(*replies, is_cut=False):
 
     with patch.object(batching, "draw_rows", draw_rows):
         yield prompts
+
+
+def _rest_of(reply, prompt):
+    """Returns the reply without the beginning that the prompt ends with, which is there where a call must be made."""
+    return reply[max(n for n in range(len(reply) + 1) if prompt.endswith(reply[:n])) :]

@@ -28,6 +28,12 @@ def pay(to: str, amount: int) -> str:
     return f"{to} has {amount}"
 
 
+@tool
+def ask(question: str) -> str:
+    """Asks a person."""
+    return question
+
+
 def called(message):
     return [(call["name"], call["args"]) for call in message.tool_calls]
 
@@ -148,12 +154,12 @@ def test_a_call_that_must_be_made_is_begun_for_the_model_and_only_the_rest_is_dr
         return drawn
 
     with patch.object(batching, "draw_rows", draw_rows):
-        reply = chat.bind_tools([pay], tool_choice=choice).invoke(ASKED)
+        reply = chat.bind_tools([pay, ask], tool_choice=choice).invoke(ASKED)
     ids, loaded = [token.id for token in drawn[0]], chat.load()
-    assert len(ids) == 5
+    assert ids
     assert (reply.content, reply.tool_calls) == ("", [])
     assert reply.invalid_tool_calls[0]["args"] == beginning + loaded.tokenizer.decode(ids, skip_special_tokens=True)
-    prompt = chat._prompt(loaded, ASKED, BoundTools.read([pay], None))
+    prompt = chat._prompt(loaded, ASKED, BoundTools.read([pay, ask], None))
     prompt += loaded.tokenizer(beginning, add_special_tokens=False)["input_ids"]
     with torch.inference_mode():
         expected = continuation_log_probabilities(loaded, prompt, [ids])
@@ -215,6 +221,6 @@ class Verdict(BaseModel):
 
 def test_structured_output_is_a_call_that_must_be_made():
     chat = create_chat().with_structured_output(Verdict)
-    with scripted('{"name": "Verdict", "arguments": {"is_right": true}}\n</tool_call>') as prompts:
+    with scripted('<tool_call>\n{"name": "Verdict", "arguments": {"is_right": true}}\n</tool_call>') as prompts:
         assert chat.invoke(ASKED) == Verdict(is_right=True)
-    assert prompts[0].endswith("<|assistant|><tool_call>\n")
+    assert prompts[0].endswith('<|assistant|><tool_call>\n{"name": "Verdict", "arguments":')

@@ -4,7 +4,9 @@ Nothing here calls a tool or asks a model.
 """
 
 from coe_agents.actions.canonical import canonical_action
+from coe_agents.actions.contested import contested
 from coe_agents.actions.match import ActionMatch, ChoiceMatch, StructuredMatch
+from coe_agents.actions.proposals import called_tools, check_proposal, describe_action
 from coe_agents.actions.rules import AnyOrder, Exact, Ignore, Meaning, Rule, Within
 
 __all__ = [
@@ -17,5 +19,8 @@ __all__ = [
     "Rule",
     "StructuredMatch",
     "Within",
+    "called_tools",
     "canonical_action",
+    "check_proposal",
+    "describe_action",
 ]

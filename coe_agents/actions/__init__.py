@@ -4,10 +4,12 @@ Nothing here calls a tool or asks a model.
 """
 
 from coe_agents.actions.canonical import canonical_action
+from coe_agents.actions.contested import ActionEntropy, contested, decompose_entropy
 from coe_agents.actions.match import ActionMatch, ChoiceMatch, StructuredMatch
 from coe_agents.actions.rules import AnyOrder, Exact, Ignore, Meaning, Rule, Within
 
 __all__ = [
+    "ActionEntropy",
     "ActionMatch",
     "AnyOrder",
     "ChoiceMatch",
@@ -18,4 +20,6 @@ __all__ = [
     "StructuredMatch",
     "Within",
     "canonical_action",
+    "contested",
+    "decompose_entropy",
 ]

@@ -11,6 +11,7 @@ from langchain_core.messages.tool import tool_call
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
+from coe_agents.agents import ModelAgent
 from coe_agents.backends import ChatTransformers, batching, generation
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
 from coe_agents.backends.tool_calls import BoundTools
@@ -211,6 +212,21 @@ def test_an_agent_of_langchain_runs_the_tool_and_shows_its_result_to_the_model()
     assert [message.type for message in messages] == ["human", "ai", "tool", "ai"]
     assert messages[-1].content == "Ann has them."
     assert f"{PAY}<|eot_id|><|user|><tool_response>\npay: Ann has 5\n</tool_response>" in prompts[1]
+
+
+async def test_an_agent_samples_proposals_and_a_call_that_cannot_be_read_is_a_failure_of_its_response():
+    agent = ModelAgent("local", create_chat(), n_samples=4, tools=[pay])
+    request = {"question": "Pay Ann.", "messages": [{"role": "user", "content": "Pay Ann."}], "round": 0}
+    for is_async in (False, True):
+        with scripted(PAY, "I would rather not.", PAY[:-3], PAY):
+            reply = await agent.asample(request) if is_async else agent.sample(request)
+        rows = reply["responses"]
+        expected = [{"name": name, "args": args} for name, args in CALLED]
+        assert [row["calls"] for row in rows] == [expected, [], None, expected]
+        assert "cut off" in rows[2]["error"]
+        # every token of a response counts, those of the call included
+        assert rows[0]["logprob"] == -0.5 * rows[0]["n_tokens"]
+        assert reply["sampling"]["n_invalid_calls"] == 1
 
 
 class Verdict(BaseModel):

@@ -206,6 +206,7 @@ def create_reply_form(tokenizer: Any, template: str, prompt: str, tools: BoundTo
                 f'"tool_choice" must be "auto" where the tokenizer has a `response_template`; got "{tools.choice}". '
                 "Omit it"
             )
+        tokenizer.get_response_parser(prefix="", tools=[*tools.schemas])  # it checks the template
         return TemplateForm(tokenizer, tools.schemas)
     if OPENING in template:
         return HermesForm.create(tokenizer, prompt, tools.choice)

@@ -156,7 +156,8 @@ def test_tags_that_are_tokens_are_in_the_text_that_is_read(is_special):
 
 
 def bound(choice=None):
-    return BoundTools.read([{"name": "pay", "description": "Pays.", "parameters": {"type": "object"}}], choice)
+    tools = [{"name": name, "description": "", "parameters": {"type": "object"}} for name in ("pay", "ask")]
+    return BoundTools.read(tools, choice)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +250,11 @@ def test_what_transformers_reads_too_leniently_or_not_at_all_is_invalid(text):
     (invalid,) = reply.invalid
     with pytest.raises(ValueError, match="Expecting value"):
         parse_partial_json(invalid["args"])
+
+
+def test_a_template_that_transformers_does_not_take_is_refused_before_any_reply():
+    with pytest.raises(ValueError, match="response_template must define 'start_anchor'"):
+        read_by({"fields": {"content": {}}}, "Paid.")
 
 
 def test_a_call_in_another_notation_that_is_cut_off_is_invalid_though_transformers_reads_it():

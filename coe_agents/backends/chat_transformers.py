@@ -362,7 +362,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                     f'"tools" needs a chat template that shows them; got that of "{self.model}", which omits '
                     f'"{hidden[0]}". Use a model that was trained to call tools, or pass its `chat_template`'
                 )
-            call.form = create_reply_form(loaded.tokenizer, self._template(loaded, call.tools), probe, call.tools)
+            template, stop = self._template(loaded, call.tools), call.options.stop or ()
+            call.form = create_reply_form(loaded.tokenizer, template, probe, call.tools, stop)
         return call.form or TextForm()
 
     def _request(self, messages: Sequence[BaseMessage], call: _Call) -> Request[ChatResult]:

@@ -86,6 +86,12 @@ def test_what_cannot_be_read_is_an_invalid_call_and_never_text(body, reason):
     assert called(reply) == [("ask", {})]
 
 
+def test_what_follows_the_json_of_an_invalid_call_belongs_to_it():
+    call = '<tool_call>{"name": "w", "arguments": {"x": "</tool_call> a"}} b</tool_call>'
+    reply = read(f"So: {call} Done.")
+    assert (reply.content, [each["args"] for each in reply.invalid]) == ("So:\nDone.", [call])
+
+
 @pytest.mark.parametrize("finish_reason", ["length", "stop"])
 @pytest.mark.parametrize("n_left", [1, len("</tool_call>"), len(PAY) - len("<tool_call>")])
 def test_a_call_that_is_not_closed_is_invalid_even_if_its_json_is_whole(n_left, finish_reason):
@@ -214,16 +220,16 @@ XML_FORM = {
 }
 
 
-def read_by(template, text, *, prompt="<|user|>Pay Ann.<|eot_id|><|assistant|>", is_cut=False):
+def read_by(template, text, *, prompt="<|user|>Pay Ann.<|eot_id|><|assistant|>", is_cut=False, stop=()):
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     tokenizer.response_template = template
-    form = create_reply_form(tokenizer, "", prompt, bound())
+    form = create_reply_form(tokenizer, "", prompt, bound(), stop)
     assert isinstance(form, TemplateForm)
     assert form.content_so_far(text) == ""
     ids = tokenizer(text + ("" if is_cut else "<|eot_id|>"), add_special_tokens=False)["input_ids"]
     tokens = [DrawnToken(number, -1.0, ()) for number in ids]
     prompt_ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-    return form.read(prompt_ids, CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], ()))
+    return form.read(prompt_ids, CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], stop))
 
 
 def test_a_tokenizers_own_template_is_read_by_transformers():
@@ -261,6 +267,12 @@ def test_a_call_in_another_notation_that_is_cut_off_is_invalid_though_transforme
     reply = read_by(XML_FORM, "<function=pay><to>Ann</to><amount>", is_cut=True)
     assert [*reply.calls] == []
     assert "cut off" in reply.invalid[0]["error"]
+
+
+def test_a_stop_string_is_no_part_of_a_reply_that_transformers_reads():
+    assert read_by(XML_FORM, "Paid. STOP more", stop=["STOP"]).content == "Paid."
+    reply = read_by(XML_FORM, "<function=pay><to>Ann</to>STOP</function>", stop=["STOP"])
+    assert ([*reply.calls], len(reply.invalid)) == ([], 1)
 
 
 def test_a_call_that_the_prompt_quotes_is_not_read():

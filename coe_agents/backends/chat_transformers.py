@@ -511,8 +511,9 @@ def _defuse(value: Any, controls: Sequence[str]) -> Any:
     """Returns a message's field with none of `controls` in any text of it, the names in objects included."""
     if isinstance(value, str):
         return _without(controls, value)
-    if isinstance(value, dict):
-        return {_defuse(key, controls): _defuse(item, controls) for key, item in value.items()}
+    if isinstance(value, dict):  # a template looks names up, and these are identifiers
+        names = {key: key if key.isidentifier() else _without(controls, key) for key in value}
+        return {names[key]: _defuse(item, controls) for key, item in value.items()}
     return [_defuse(item, controls) for item in value] if isinstance(value, list) else value
 
 

@@ -226,7 +226,8 @@ def create_reply_form(
 def _beginning_with(choice: str | None) -> str:
     if choice is None:
         return ""
-    return f"{OPENING}\n" + ("" if choice == ANY_TOOL else f'{{"name": {json.dumps(choice)}, "arguments":')
+    # no further than needed: how the model's tokens divide what follows is its own
+    return OPENING if choice == ANY_TOOL else f'{OPENING}\n{{"name": {json.dumps(choice)}, "arguments":'
 
 
 def _piece_of_opening(text: str) -> str:

@@ -145,7 +145,7 @@ def test_without_tools_a_tag_is_text():
 
 
 @pytest.mark.parametrize(
-    ("choice", "beginning"), [("any", "<tool_call>\n"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
+    ("choice", "beginning"), [("any", "<tool_call>"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
 )
 def test_a_call_that_must_be_made_is_begun_for_the_model_and_only_the_rest_is_drawn(choice, beginning):
     """Teacher forcing gives the log-probabilities of what an untrained model draws behind the beginning."""

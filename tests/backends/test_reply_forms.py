@@ -167,12 +167,12 @@ def bound(choice=None):
 
 
 @pytest.mark.parametrize(
-    ("choice", "beginning"), [("any", "<tool_call>\n"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
+    ("choice", "beginning"), [("any", "<tool_call>"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
 )
 def test_a_call_that_must_be_made_begins_the_reply(choice, beginning):
     form = create_reply_form(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|>", bound(choice))
     assert form.beginning == beginning
-    rest = PAY.removeprefix("<tool_call>\n") if choice == "any" else ' {"to": "Ann", "amount": 5}}\n</tool_call>'
+    rest = PAY.removeprefix("<tool_call>") if choice == "any" else ' {"to": "Ann", "amount": 5}}\n</tool_call>'
     assert called(form.read((), row(rest))) == [("pay", {"to": "Ann", "amount": 5})]
     assert form.content_so_far(rest) == ""
 

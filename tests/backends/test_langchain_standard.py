@@ -22,7 +22,7 @@ UNSUPPORTED = {
         "the weights are no part of it, so it is not serialized": ["test_serdes"],
     },
     ChatModelIntegrationTests: {
-        "the embedded models were not trained to call tools; below, replies that a test has written pass": [
+        "the embedded models know none of these tools; below, replies that a test has written pass": [
             "test_agent_loop",
             "test_bind_runnables_as_tools",
             "test_structured_output",

@@ -35,6 +35,7 @@ from coe_agents.types import Agent, AgentRequest, Response, create_response, usa
 
 MODEL = "the evaluated model"
 """The name under which the model's own proposal is measured beside those of the group."""
+TIE = 1e-9  # rounding
 
 
 @approver(name="group")
@@ -66,7 +67,7 @@ def group_approver(agents: Sequence[Agent], *, min_support: float, clusterer: Cl
         if not isinstance(asked, ModelEvent) or place is None:
             return Approval(decision="escalate", explanation="It is not known what the model was shown.")
         tools = [_to_schema(one) for one in asked.tools]
-        # `call` is what would run; an earlier approver may have changed what the model wrote
+        # `call` is what would run, where Inspect has normalised what the model wrote
         action = [call if one.id == call.id else one for one in _calls(history[place])]
         calls = [{"name": one.function, "args": one.arguments} for one in action]
         try:
@@ -88,11 +89,11 @@ def group_approver(agents: Sequence[Agent], *, min_support: float, clusterer: Cl
             "contested": measurement.contested,
             "failed_agents": failed,
         }
-        if support >= min_support:
+        if support > min_support - TIE:
             return Approval(
                 decision="approve", explanation=f"The group supports it ({support:.2f}).", metadata=metadata
             )
-        if rival >= min_support:
+        if rival > min_support - TIE:
             return Approval(decision="reject", explanation="The group would not do that.", metadata=metadata)
         return Approval(decision="escalate", explanation="The group does not agree.", metadata=metadata)
 

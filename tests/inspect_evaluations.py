@@ -24,9 +24,12 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import generate, use_tools
 from inspect_ai.tool import ToolCall, ToolCallView
+from langchain_core.messages import AIMessage, ToolMessage
 
+from coe_agents import ModelAgent
 from coe_agents.actions import ActionMatch, Within
 from coe_agents.testing import ScriptedAgent
+from coe_agents.testing.driver import ScriptedDriver
 
 example = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "inspect_approver.py"))
 group_approver, transfer = example["group_approver"], example["transfer"]
@@ -47,17 +50,18 @@ def say(*calls):
     return output
 
 
-def evaluate(*proposals, outputs=None, after=(), weights=(1, 1, 1), **options):
+def evaluate(*proposals, agents=None, outputs=None, after=(), weights=(1, 1, 1), **options):
     """Returns what the approver did with the calls of a model, and what it asked.
 
     Args:
         proposals: What each agent proposes: calls, or an exception.
+        agents: In place of such.
         outputs: The messages of the model; by default it pays 50 and is done.
         after: The approvers that follow.
         weights: Of the agents.
         options: Of `group_approver`.
     """
-    agents = [
+    agents = agents or [
         ScriptedAgent(name, one if isinstance(one, Exception) else [one], weight=weight)
         for name, one, weight in zip("abc", proposals, weights, strict=True)
     ]
@@ -81,8 +85,14 @@ def evaluate(*proposals, outputs=None, after=(), weights=(1, 1, 1), **options):
             ],
             "ran": [one.text for one in done.messages if one.role == "tool" and one.error is None],
             "told": [one.error.message for one in done.messages if one.role == "tool" and one.error is not None],
-            "requests": agents[0].requests,
+            "requests": getattr(agents[0], "requests", None),
         }
+
+
+def judge(messages):
+    """Replies as a chat model that pays what is owed, until the money was sent."""
+    is_done = any(isinstance(message, ToolMessage) for message in messages)
+    return AIMessage("Done." if is_done else "", tool_calls=[] if is_done else [{**pay(50.0), "id": "1"}])
 
 
 def approve_outside_an_evaluation():
@@ -119,6 +129,10 @@ found = {
     "one of two calls": evaluate([pay(50)], [pay(50)], [pay(50)], outputs=[say(*two), say()], after=[yes]),
     "an unknown argument": evaluate(*[[pay(50)]] * 3, outputs=[say(pay(50, note="!")), say()], after=[yes]),
     "a later turn": evaluate(*[[pay(50)]] * 3, outputs=[say(pay(50)), say(pay(50)), say()]),
+    "chat models": evaluate(
+        agents=[ModelAgent(name, ScriptedDriver(script=judge), n_samples=2) for name in "ab"],
+        outputs=[say(pay(50)), say(pay(50)), say()],
+    ),
     "outside": approve_outside_an_evaluation(),
     "refused": [refuse([a, a], 0.7), refuse([nothing], 0.7), refuse([a, b], 0.5), refuse([], 0.7), refuse([a, b], 0.7)],
 }

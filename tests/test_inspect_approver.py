@@ -133,6 +133,12 @@ def test_a_call_that_does_not_fit_the_tools_is_rejected(cases):
     assert case["requests"] == []
 
 
+def test_chat_models_read_the_conversation_and_stop_a_second_payment(cases):
+    case = cases["chat models"]
+    assert decisions(case) == [("group", "approve"), ("group", "reject")]
+    assert case["ran"] == ["Transferred 50 euros to Ann."]
+
+
 def test_a_call_of_unknown_origin_is_escalated(cases):
     assert cases["outside"] == "escalate"
 

@@ -30,12 +30,12 @@ _NEAR = 0.8
 class Sample(Response):
     """One line: a response, and what is known about it. Unknown fields are kept.
 
+    The `answer` of a line with `calls` and without one is their canonical form.
+
     Attributes:
         question: What was asked; "" where not known.
         references: Accepted answers; may be empty.
         correct: A verdict in the data; None where there is no verdict.
-        calls: The tool calls that the model proposed, each with "name" and "args"; [] where it called nothing, None of
-            a text. Their canonical form is the `answer` where the line has no other.
         tools: The schemas of the tools that the model was shown; None where not known.
     """
 
@@ -43,7 +43,6 @@ class Sample(Response):
     question: str
     references: list[str]
     correct: bool | None
-    calls: list[dict[str, Any]] | None
     tools: list[dict[str, Any]] | None
 
 

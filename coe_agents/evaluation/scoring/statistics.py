@@ -119,8 +119,8 @@ class Statistics:
         return len(self.leading) > 1
 
     def answer_of(self, cluster: int) -> str:
-        """Returns a cluster's most probable response."""
-        if self.leading == (cluster,):
+        """Returns a cluster's most probable response; of tool calls the canonical action."""
+        if self.leading == (cluster,) and self.measurement.calls is None:
             return self.measurement.answer
         inside = [
             response_text(response) if label == cluster else None

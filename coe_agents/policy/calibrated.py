@@ -153,6 +153,11 @@ class Calibration:
             proposer,
         )
 
+    @property
+    def judges_coe(self) -> bool:
+        """Whether the uncertainty is CoE."""
+        return self.gate is None and self.proposer is None
+
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal.
 

@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from coe_agents.cli.options import Exit, JsonOption, SamplesArgument, ScoringOptions, expand_options
-from coe_agents.cli.score import create_setting
+from coe_agents.cli.options import (
+    Exit,
+    JsonOption,
+    ProposerOption,
+    SamplesArgument,
+    ScoringOptions,
+    expand_options,
+)
+from coe_agents.cli.score import check_proposer, create_setting
 from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.evaluation import ScoringSetup
     from coe_agents.evaluation.calibration import Judged
+    from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
 DRIFT_EPILOG = f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not."
 
@@ -28,7 +36,10 @@ def calibrate(
     confidence: Annotated[float, typer.Option(help="Probability that the risk is kept, in (0, 1).")] = 0.9,
     gate: Annotated[
         Literal["threshold", "learned"],
-        typer.Option(help="threshold: on CoE; learned: on a probability of error, learned from the samples."),
+        typer.Option(
+            help="threshold: on CoE, or with --proposer on the support; learned: on a probability of error, learned "
+            "from the samples."
+        ),
     ] = "threshold",
     halves: Annotated[
         bool,
@@ -38,10 +49,13 @@ def calibrate(
             "guaranteed, but each half has less data.",
         ),
     ] = False,
+    proposer: ProposerOption = None,
 ) -> None:
     """Choose the threshold that answers the most questions at a stated risk of wrong answers.
 
-    It is chosen on saved responses that are labelled right or wrong, or that have reference answers.
+    It is chosen on saved responses that are labelled right or wrong, or that have reference answers. With --proposer it
+    is one on the other agents' support of what this agent proposes: each tool that has enough samples gets its own, and
+    so does calling none.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.policy.gate import LearnedGate
@@ -52,19 +66,23 @@ def calibrate(
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
     setting = create_setting(scoring)
-    rows = _judge_samples(samples, setting, every_cluster=gate == "learned")
+    rows = _judge_samples(samples, setting, every_cluster=gate == "learned", proposer=proposer)
+    check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     policy = calibrate_rows(
         rows,
         risk=risk,
         confidence=confidence,
         gate=gate,
         halves=halves,
+        proposer=proposer,
         clusterer=type(setting.clusterer).__name__,
         correctness=setting.criterion.name,
     )
     policy.save(out)
     calibration = policy.calibration
-    if calibration.threshold is None:
+    if proposer is not None:
+        _print_support(calibration)
+    elif calibration.threshold is None:
         print_lines(
             f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on {calibration.n_questions} "
             "questions: the policy always abstains. Raise the risk, or calibrate on more questions."
@@ -110,7 +128,12 @@ def drift(
 
     setting = create_setting(scoring)
     calibrated = CalibratedPolicy.load(policy)
-    rows = _judge_samples(samples, setting, every_cluster=isinstance(calibrated.calibration.gate, LearnedGate))
+    rows = _judge_samples(
+        samples,
+        setting,
+        every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
+        proposer=calibrated.calibration.proposer,
+    )
     found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
     if as_json:
         print_json({**asdict(found), "holds": found.holds})
@@ -135,7 +158,40 @@ def drift(
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
 
 
-def _judge_samples(samples: list[Path], setting: "ScoringSetup", *, every_cluster: bool) -> "list[Judged]":
+def _print_support(calibration: "Calibration") -> None:
+    """Prints the thresholds of a policy that judges one agent's proposals."""
+    risk, confidence = f"{calibration.risk:g}", f"{calibration.confidence:g}"
+    tools = sorted(calibration.tools.items())
+    has_calls = bool(tools or calibration.no_call)
+    others = "calls of all other tools" if tools else "calls" if has_calls else "proposals"
+    groups: list[tuple[str, Calibration | GroupThreshold]] = [(f'calls of "{name}"', own) for name, own in tools]
+    groups += [(others, calibration)] if calibration.n_questions else []
+    groups += [("proposals that call nothing", calibration.no_call)] if calibration.no_call else []
+    for what, own in groups:
+        if own.threshold is None:
+            print_lines(
+                f"{what[0].upper()}{what[1:]}: no threshold keeps a risk of {risk} with confidence {confidence} on "
+                f"{own.n_questions} of them; none passes."
+            )
+            continue
+        least = 1.0 - own.threshold
+        passing = (
+            f"pass with a support of at least {max(least, 0.0):.3g}"
+            if calibration.gate is None
+            else f"pass up to {own.threshold:.3g} of the learned probability of error"
+        )
+        print_lines(
+            f"{what[0].upper()}{what[1:]} {passing}: {own.n_answered} of {own.n_questions} "
+            f"({own.n_answered / own.n_questions:.1%}), {own.n_wrong} wrong ({own.n_wrong / own.n_answered:.1%}; at "
+            f"most {own.bound:.1%} with confidence {confidence})."
+        )
+    if len(groups) > 1:
+        print_lines(f"Each of these {len(groups)} statements holds with confidence {confidence} by itself.")
+
+
+def _judge_samples(
+    samples: list[Path], setting: "ScoringSetup", *, every_cluster: bool, proposer: str | None
+) -> "list[Judged]":
     from coe_agents.evaluation import Samples, judge_samples
 
     with Samples(samples) as questions:
@@ -145,6 +201,7 @@ def _judge_samples(samples: list[Path], setting: "ScoringSetup", *, every_cluste
             weighting=setting.weighting,
             criterion=setting.criterion,
             every_cluster=every_cluster,
+            proposer=proposer,
         )
 
 

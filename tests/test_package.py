@@ -32,6 +32,7 @@ def test_exported_names():
         "Clarify",
         "CoEContext",
         "CoEError",
+        "CoECouncil",
         "CoEMiddleware",
         "CoETelemetry",
         "Debate",

@@ -57,7 +57,9 @@ class SupportPolicy:
             if no_call_min_support is None
             else _check_share(no_call_min_support, where='"no_call_min_support"')
         )
-        self.tools = {tool_key(name): _check_share(least, where=f'"tools" ({name})') for name, least in (tools or {}).items()}
+        self.tools = {
+            tool_key(name): _check_share(least, where=f'"tools" ({name})') for name, least in (tools or {}).items()
+        }
         self.proposer = proposer
         self.otherwise = check_otherwise(otherwise, policy="SupportPolicy", instead="To answer always, set 0")
 

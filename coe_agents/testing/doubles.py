@@ -65,9 +65,7 @@ class ScriptedAgent:
             first = request.get("first_index", 0)
             said = said[first : first + request.get("n_samples", self.n_samples)]
         return AgentReply(
-            responses=[
-                _as_response(self.name, one, request, index=i) for i, one in enumerate(said, start=first)
-            ],
+            responses=[_as_response(self.name, one, request, index=i) for i, one in enumerate(said, start=first)],
             usage=Usage(input_tokens=3, output_tokens=len(said)),
         )
 
@@ -76,9 +74,7 @@ class ScriptedAgent:
         return self.sample(request, config)
 
 
-def _as_response(
-    name: str, said: str | Sequence[Mapping[str, Any]], request: AgentRequest, *, index: int
-) -> Response:
+def _as_response(name: str, said: str | Sequence[Mapping[str, Any]], request: AgentRequest, *, index: int) -> Response:
     tools = request.get("tools")
     if isinstance(said, str):
         if tools is None:

@@ -81,9 +81,7 @@ def create_model(name: str, model_options: Mapping[str, Any]) -> BaseChatModel:
     return model
 
 
-def bind_tools(
-    model: BaseChatModel, tools: Sequence[Mapping[str, Any]]
-) -> tuple[BaseChatModel, Mapping[str, Any]]:
+def bind_tools(model: BaseChatModel, tools: Sequence[Mapping[str, Any]]) -> tuple[BaseChatModel, Mapping[str, Any]]:
     """Returns the model to call, and the options of a call with which it is shown tools, in its provider's own way.
 
     Raises:

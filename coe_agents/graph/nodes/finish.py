@@ -20,7 +20,7 @@ def finish(state: CoEState) -> dict[str, Any]:
     """Returns the decision, and a message with the answer, the calls to run, or the refusal."""
     verdict, measured = state["verdict"], state["measured"] or {}
     calls = _calls_of(state, verdict["answer"]) if verdict["action"] == "answer" else None
-    answering = {row["agent"] for row in new_responses(state)}
+    proposing = {row["agent"] for row in new_responses(state) if row.get("calls") is not None}
     tokens: dict[str, Usage] = {}
     for spent in state["usages"]:
         used = tokens.setdefault(spent["agent"], Usage(input_tokens=0, output_tokens=0))
@@ -51,7 +51,7 @@ def finish(state: CoEState) -> dict[str, Any]:
             for response in state["responses"]
             if response["error"] is not None
             and response["round"] == state["round"]
-            and response["agent"] not in answering  # one of several proposals may be invalid
+            and response["agent"] not in proposing  # one of its proposals was invalid
         },
         agents={
             name: AgentData(

@@ -31,7 +31,7 @@ from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Delibera
 from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import fingerprint
 from coe_agents.middleware.verdicts import last_reply
-from coe_agents.middleware.withheld import blocked, not_run, refusal
+from coe_agents.middleware.withheld import block_calls, not_run, refusal
 from coe_agents.policy import Policy
 from coe_agents.types import Agent, AgentReply, check_number
 
@@ -325,7 +325,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         if not calls or n_blocked >= self._max_blocked:
             withheld = ModelResponse[Any]([refusal(decision)])
             return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="end")
-        withheld = ModelResponse(list(blocked(asked.with_own_id(driver), decision)))
+        withheld = ModelResponse(list(block_calls(asked.with_own_id(driver), decision)))
         return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="model")
 
     def _returned(

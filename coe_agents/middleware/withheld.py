@@ -22,7 +22,7 @@ def refusal(decision: CouncilDecision) -> AIMessage:
     return AIMessage(f"{prefix}{_why(decision)}.", id=str(uuid.uuid4()))
 
 
-def blocked(message: AIMessage, decision: CouncilDecision) -> list[AnyMessage]:
+def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessage]:
     """Returns the withheld message, and for each of its calls a reply that says why it was not run.
 
     A call without an id, or with that of an earlier one, is given an id of its own: it would have no reply.

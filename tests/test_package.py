@@ -45,6 +45,7 @@ def test_exported_names():
         "NormalizedMatch",
         "RegimePolicy",
         "Resample",
+        "SupportPolicy",
         "ThresholdPolicy",
         "aask",
         "ask",

@@ -45,7 +45,7 @@ def council_agent(agents, bank, *messages, driver=None, before=(), saver=True, s
         model,
         bank.tools,
         middleware=[*before, CoECouncil(agents, **options)],
-        checkpointer=InMemorySaver() if saver else None,
+        checkpointer=InMemorySaver() if saver is True else saver or None,
         system_prompt=system_prompt,
         response_format=response_format,
     )

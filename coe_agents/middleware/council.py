@@ -313,7 +313,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         if self._on_uncertain == "interrupt" and ruling.is_readable:
             called = {tool_key(call["name"]) for call in driver.tool_calls}
             pending = Pending(
-                messages=[asked.with_own_id(one) for one in response.result],
+                messages=[*response.result],
                 structured_response=response.structured_response,
                 outputs=[name for name in asked.outputs if tool_key(name) in called],
                 tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
@@ -325,7 +325,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         if not calls or n_blocked >= self._max_blocked:
             withheld = ModelResponse[Any]([refusal(decision)])
             return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="end")
-        withheld = ModelResponse(list(block_calls(asked.with_own_id(driver), decision)))
+        withheld = ModelResponse(list(block_calls(driver, decision)))
         return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="model")
 
     def _returned(

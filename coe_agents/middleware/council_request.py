@@ -79,27 +79,34 @@ class Asked:
     def ask_driver(self, handler: Handler) -> ModelResponse[Any]:
         """Returns the driver's response; nothing that it says is streamed, nor what a fallback behind it says."""
         with set_config_context(self.config) as context:
-            return _as_response(context.run(handler, self._for_driver()))
+            return self._receive(context.run(handler, self._for_driver()))
 
     async def aask_driver(self, handler: AsyncHandler) -> ModelResponse[Any]:
         """Returns the driver's response; see `ask_driver`."""
 
         async def ask() -> ModelResponse[Any]:
-            return _as_response(await handler(self._for_driver()))
+            return await handler(self._for_driver())
 
         with set_config_context(self.config) as context:
-            return await asyncio.create_task(ask(), context=context)
+            return self._receive(await asyncio.create_task(ask(), context=context))
+
+    def _receive(self, returned: Any) -> ModelResponse[Any]:
+        """Returns a response whose messages have ids, of which none is that of an earlier message."""
+        if isinstance(returned, ExtendedModelResponse):
+            returned = returned.model_response
+        response = ModelResponse([returned]) if isinstance(returned, AIMessage) else returned
+        result = [self.with_own_id(one) if isinstance(one, AIMessage) else one for one in response.result]
+        return ModelResponse(result, structured_response=response.structured_response)
+
+    def with_own_id(self, message: AIMessage) -> AIMessage:
+        """Returns a message that replaces no other one in the state: the same if it has an id of its own."""
+        if message.id is not None and message.id not in self._ids:
+            return message
+        return message.model_copy(update={"id": str(uuid.uuid4())})
 
     def message_of(self, response: ModelResponse[Any]) -> AIMessage | None:
-        """Returns the message of a response; it is given an id if it has none."""
-        message = next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
-        if message is not None and message.id is None:  # as LangGraph would do
-            message.id = str(uuid.uuid4())
-        return message
-
-    def with_own_id(self, message: Any) -> Any:
-        """Returns a message that replaces no other one in the state."""
-        return message.model_copy(update={"id": str(uuid.uuid4())}) if message.id in self._ids else message
+        """Returns the model's message in a response; None if it has none."""
+        return next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
 
     def proposals(self, message: AIMessage, response: ModelResponse[Any], replies: Replies) -> Proposals:
         # the driver's model turned out to give structured answers without a tool
@@ -115,8 +122,6 @@ class Asked:
     def respond(self, message: AIMessage) -> ModelResponse[Any] | None:
         """Returns the response with a member's message, as if the driver had given it; None if it cannot be read."""
         message = self.with_own_id(message)
-        if message.id is None:
-            message = message.model_copy(update={"id": str(uuid.uuid4())})
         response_format: Any = self.request.response_format
         if response_format is None:
             return ModelResponse([message])
@@ -133,12 +138,6 @@ class Asked:
         content = getattr(response_format, "tool_message_content", None) or f"Returning structured response: {answer}"
         reply = ToolMessage(content, tool_call_id=call["id"], name=call["name"])
         return ModelResponse([message, reply], structured_response=answer)
-
-
-def _as_response(returned: Any) -> ModelResponse[Any]:
-    if isinstance(returned, ExtendedModelResponse):
-        return returned.model_response
-    return ModelResponse([returned]) if isinstance(returned, AIMessage) else returned
 
 
 def member_request(request: ModelRequest[Any], tools: Sequence[dict[str, Any]]) -> AgentRequest:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from langchain.agents.middleware.human_in_the_loop import ActionRequest, DecisionType, HITLRequest, ReviewConfig
-from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
@@ -46,7 +46,7 @@ class Pending(TypedDict):
         decision: The council's decision.
     """
 
-    messages: list[AnyMessage]
+    messages: list[BaseMessage]
     structured_response: Any
     outputs: list[str]
     tools: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""A council beside other middleware: LangChain's, our own gate, deepagents."""
+"""A council beside other middleware: LangChain's, and our own gate."""
 
 import pytest
 from langchain.agents.middleware import (

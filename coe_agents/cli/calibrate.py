@@ -1,12 +1,20 @@
 """Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later that it holds."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from coe_agents.cli.options import Exit, JsonOption, SamplesArgument, ScoringOptions, expand_options
+from coe_agents.cli.follow import Watch, follow_until_broken
+from coe_agents.cli.options import (
+    Exit,
+    JsonOption,
+    OptionalSamplesArgument,
+    SamplesArgument,
+    ScoringOptions,
+    expand_options,
+)
 from coe_agents.cli.score import create_setting
 from coe_agents.cli.terminal import print_json, print_lines
 
@@ -14,7 +22,10 @@ if TYPE_CHECKING:
     from coe_agents.evaluation import ScoringSetup
     from coe_agents.evaluation.calibration import Judged
 
-DRIFT_EPILOG = f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not."
+DRIFT_EPILOG = (
+    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not, or with --follow an "
+    "agent has grown worse; 130 after Ctrl-C."
+)
 
 
 @expand_options
@@ -99,15 +110,40 @@ def calibrate(
 @expand_options
 def drift(
     policy: Annotated[Path, typer.Argument(help="The file that calibrate wrote.")],
-    samples: SamplesArgument,
     scoring: ScoringOptions,
+    samples: OptionalSamplesArgument = None,
+    follow: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of labelled answers, one JSON object a line, to which they are appended. It is read until "
+            "it breaks the stated risk; stop with Ctrl-C. The samples, if given, are those by which each agent is "
+            "judged: an agent that has grown worse is named."
+        ),
+    ] = None,
+    false_alarms: Annotated[
+        float, typer.Option(help="With --follow: highest probability of ever being alarmed wrongly, in (0, 1).")
+    ] = 0.05,
+    min_seen: Annotated[
+        float,
+        typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
+    ] = 1.0,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="With --follow: stop at the end of the file instead of waiting.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check on new samples whether a calibrated policy still fits."""
+    """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
     from coe_agents.evaluation import check_drift
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.gate import LearnedGate
 
+    if follow is not None:
+        _follow(policy, samples, scoring, Watch(follow, 0.0, {}, false_alarms, min_seen, until_end), as_json=as_json)
+    for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
+        if is_given:
+            raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
+    if not samples:
+        raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="SAMPLES")
     setting = create_setting(scoring)
     calibrated = CalibratedPolicy.load(policy)
     rows = _judge_samples(samples, setting, every_cluster=isinstance(calibrated.calibration.gate, LearnedGate))
@@ -133,6 +169,25 @@ def drift(
         for mismatch in found.mismatches:
             print_lines(f"mismatch: {mismatch}")
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
+
+
+def _follow(
+    policy: Path, samples: list[Path] | None, scoring: ScoringOptions, watch: Watch, *, as_json: bool
+) -> NoReturn:
+    """Follows a file of labelled answers at the risk of the policy, and of each agent in the samples."""
+    from coe_agents.evaluation import agent_risks
+    from coe_agents.policy import CalibratedPolicy
+
+    if not 0.0 < watch.false_alarms < 1.0:
+        message = f"it must be above 0 and below 1; got {watch.false_alarms:g}"
+        raise typer.BadParameter(message, param_hint="--false-alarms")
+    if not 0.0 < watch.min_seen <= 1.0:
+        raise typer.BadParameter(f"it must be above 0 and at most 1; got {watch.min_seen:g}", param_hint="--min-seen")
+    watch = replace(watch, risk=CalibratedPolicy.load(policy).calibration.risk)
+    if samples:
+        rows = _judge_samples(samples, create_setting(scoring), every_cluster=True)
+        watch = replace(watch, agents=agent_risks(rows))
+    follow_until_broken(watch, as_json=as_json)
 
 
 def _judge_samples(samples: list[Path], setting: "ScoringSetup", *, every_cluster: bool) -> "list[Judged]":

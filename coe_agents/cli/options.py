@@ -127,10 +127,9 @@ class EngineOptions:
     gpus_per_actor: Annotated[float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")] = 0.0
 
 
-SamplesArgument = Annotated[
-    list[Path],
-    typer.Argument(help="Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."),
-]
+_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."
+SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
+OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]
 ResamplesOption = Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")]
 
 

@@ -3,7 +3,18 @@
 from typing import Any
 
 from coe_agents._deprecated import find_renamed
-from coe_agents.evaluation.calibration import Drift, Judged, calibrate, check_drift, judge_samples
+from coe_agents.evaluation.calibration import (
+    AdaptiveThreshold,
+    AgentMonitor,
+    Drift,
+    Judged,
+    RiskMonitor,
+    RiskState,
+    agent_risks,
+    calibrate,
+    check_drift,
+    judge_samples,
+)
 from coe_agents.evaluation.report import report
 from coe_agents.evaluation.samples import Sample, SampledQuestion, Samples
 from coe_agents.evaluation.scoring import Scores, ScoringSetup, score
@@ -12,10 +23,14 @@ from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 
 __all__ = [
     "CRITERIA",
+    "AdaptiveThreshold",
+    "AgentMonitor",
     "Criterion",
     "Drift",
     "Judged",
     "Prediction",
+    "RiskMonitor",
+    "RiskState",
     "Rule",
     "SameMeaning",
     "Sample",
@@ -24,6 +39,7 @@ __all__ = [
     "Scores",
     "ScoringSetup",
     "Statistics",
+    "agent_risks",
     "calibrate",
     "check_drift",
     "iter_statistics",

@@ -311,6 +311,17 @@ def test_drift(tmp_path, rows, policies, kind):
 
 
 @pytest.mark.slow
+def test_drift_that_follows_a_file(tmp_path, policies):
+    (tmp_path / "policy.json").write_bytes(policies["threshold"])
+    cases = [
+        {"id": f"{n}", "correct": n % 5 > 0, "seen_probability": 0.5, "time": "2026-01-31", "agents": {"a": n % 2 > 0}}
+        for n in range(12)
+    ]
+    command = ["drift", tmp_path / "policy.json", "--until-end", "--min-seen", 0.1, "--follow"]
+    fuzz(lambda path: [*command, path], lines(cases), "jsonl", "cases.jsonl", tmp_path)
+
+
+@pytest.mark.slow
 def test_report(tmp_path, rows):
     out = tmp_path / "page.html"
     command = ["report", "--resamples", 2, "--out", out]

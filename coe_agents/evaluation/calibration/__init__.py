@@ -1,14 +1,22 @@
-"""Owns calibration: thresholds that keep a stated risk, learned gates, and the check whether they still fit."""
+"""Owns calibration: thresholds that keep a stated risk, learned gates, and the checks whether they still fit."""
 
+from coe_agents.evaluation.calibration.adaptive import AdaptiveThreshold
+from coe_agents.evaluation.calibration.agent_monitor import AgentMonitor, agent_risks
 from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge_samples
 from coe_agents.evaluation.calibration.drift import Drift, check_drift
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust
+from coe_agents.evaluation.calibration.monitor import RiskMonitor, RiskState
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold, risk_bound
 
 __all__ = [
+    "AdaptiveThreshold",
+    "AgentMonitor",
     "Drift",
     "Judged",
+    "RiskMonitor",
+    "RiskState",
     "ThresholdChoice",
+    "agent_risks",
     "calibrate",
     "check_drift",
     "choose_threshold",

@@ -28,7 +28,7 @@ class AdaptiveThreshold:
     audits it is about the weighted average. A large step follows a drift fast and makes the coverage fluctuate; a small
     one does the opposite. Where even the most certain answers are wrong more often than the risk allows, the threshold
     stays at `low`, and the bound grows past the risk: abstain then. Below every uncertainty nothing is answered,
-    nothing is learned, and it stays there; so choose a `low` that still answers something, or calibrate anew.
+    nothing is learned, and it stays there; so choose a `low` that still answers something, or calibrate again.
 
     Args:
         risk: The target, in (0, 1).

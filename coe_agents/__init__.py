@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coe_agents.group_decision import GroupDecision, plot_regimes
     from coe_agents.middleware import CoEMiddleware
     from coe_agents.observability import CoETelemetry
-    from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, ThresholdPolicy
+    from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, SupportPolicy, ThresholdPolicy
     from coe_agents.rounds import AdaptiveSampling, Clarify, Debate, Diversify, Resample
     from coe_agents.shortcuts import aask, ask
     from coe_agents.tool import create_coe_tool
@@ -43,6 +43,7 @@ __all__ = [
     "NormalizedMatch",
     "RegimePolicy",
     "Resample",
+    "SupportPolicy",
     "ThresholdPolicy",
     "aask",
     "ask",
@@ -61,7 +62,7 @@ _NAMES = {
     "group_decision": ("GroupDecision", "plot_regimes"),
     "middleware": ("CoEMiddleware",),
     "observability": ("CoETelemetry",),
-    "policy": ("CalibratedPolicy", "Decision", "Measurement", "RegimePolicy", "ThresholdPolicy"),
+    "policy": ("CalibratedPolicy", "Decision", "Measurement", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
     "rounds": ("AdaptiveSampling", "Clarify", "Debate", "Diversify", "Resample"),
     "shortcuts": ("aask", "ask"),
     "tool": ("create_coe_tool",),

@@ -160,7 +160,9 @@ def create_coe_graph(
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", OfThisVersion(cluster_node(clusterer, canonicalize)))
     measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
-    graph.add_node("measure", OfThisVersion(measure_node(settings, measuring, coordination=coordination)))
+    graph.add_node(
+        "measure", OfThisVersion(measure_node(settings, measuring, coordination=coordination, clusterer=clusterer))
+    )
     ends = {"abstain", "answer", "escalate" if escalation is None else "escalation"}
     asking = ["another_round"]
     graph.add_node("another_round", OfThisVersion(another_round_node(settings, table)))

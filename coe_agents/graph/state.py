@@ -9,7 +9,7 @@ from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
 from coe_agents.errors import CheckpointError
-from coe_agents.types import Action, AgentRequest, Response, RoundData, Sampling, Usage
+from coe_agents.types import Action, AgentRequest, AnswerKind, Response, RoundData, Sampling, Usage
 
 
 class AgentData(TypedDict):
@@ -31,6 +31,11 @@ class DecisionData(TypedDict):
         reason: Which agents gave which answer, quoted and shortened; then the policy's reason, with its numbers.
         decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or the function's.
         choices: The only replies that counted, as the input named them; None where any reply counted.
+        answer_kind: What leads: "answer"; of proposals "call" or "no_call"; "refusal" or "empty", which cannot be
+            answered. None if nothing was measured.
+        calls: The tool calls to run, each with "name", "args" and "id"; [] if the agents agree to call nothing. None
+            unless the action is "answer" and the answer is a proposal.
+        contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones;
             None where fewer agents than `min_agents` answered. This and all numbers are None if nothing was measured.
         coe: Collaborative Entropy, the sum of the next two.
@@ -56,6 +61,9 @@ class DecisionData(TypedDict):
     reason: str
     decided_by: str
     choices: list[str] | None
+    answer_kind: AnswerKind | None
+    calls: list[dict[str, Any]] | None
+    contested: dict[str, Any] | None
     regime: str | None
     coe: float | None
     aleatoric: float | None
@@ -124,7 +132,7 @@ class CoEOutput(TypedDict, total=False):
     former_responses: Annotated[list[Response], operator.add]
 
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """Raised with every change after which a run cannot be resumed from a checkpoint that was written before it."""
 
 

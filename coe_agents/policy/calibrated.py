@@ -16,7 +16,7 @@ from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
 from coe_agents.prompts import quote
-from coe_agents.types import Action
+from coe_agents.types import ANSWERABLE, Action
 from coe_agents.uncertainty.answers import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
@@ -152,7 +152,7 @@ class Calibration:
         answer = self.answer(measurement)
         if answer is None:
             return False
-        return (measurement.answer_kind if answer == measurement.answer else answer_kind(answer)) == "answer"
+        return (measurement.answer_kind if answer == measurement.answer else answer_kind(answer)) in ANSWERABLE
 
 
 class CalibratedPolicy:

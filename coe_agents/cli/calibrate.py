@@ -15,6 +15,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
+from coe_agents.cli.recalibrate import recalibrate_on_rulings, without_rulings
 from coe_agents.cli.score import create_setting
 from coe_agents.cli.terminal import print_json, print_lines
 
@@ -49,6 +50,13 @@ def calibrate(
             "guaranteed, but each half has less data.",
         ),
     ] = False,
+    current: Annotated[
+        Path | None,
+        typer.Option(
+            help="The policy in use, whose threshold is chosen again on samples of harvest. It is never raised without "
+            "audits; what measures the uncertainty stays."
+        ),
+    ] = None,
 ) -> None:
     """Choose the threshold that answers the most questions at a stated risk of wrong answers.
 
@@ -62,6 +70,11 @@ def calibrate(
             raise typer.BadParameter(f"it must be above 0 and below 1; got {share:g}", param_hint=name)
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
+    if current is not None:
+        if gate != "threshold":
+            raise typer.BadParameter("it cannot be combined with --gate: the gate stays", param_hint="--current")
+        recalibrate_on_rulings(samples, create_setting(scoring), current, out, risk=risk, confidence=confidence)
+        return
     setting = create_setting(scoring)
     rows = _judge_samples(samples, setting, every_cluster=gate == "learned")
     policy = calibrate_rows(
@@ -195,7 +208,7 @@ def _judge_samples(samples: list[Path], setting: "ScoringSetup", *, every_cluste
 
     with Samples(samples) as questions:
         return judge_samples(
-            questions,
+            without_rulings(questions),
             clusterer=setting.clusterer,
             weighting=setting.weighting,
             criterion=setting.criterion,

@@ -8,12 +8,16 @@ from coe_agents.evaluation.calibration import (
     AgentMonitor,
     Drift,
     Judged,
+    Recalibration,
     RiskMonitor,
     RiskState,
+    Seen,
     agent_risks,
     calibrate,
     check_drift,
     judge_samples,
+    recalibrate,
+    weighted_risk_bound,
 )
 from coe_agents.evaluation.report import report
 from coe_agents.evaluation.samples import Sample, SampledQuestion, Samples
@@ -29,6 +33,7 @@ __all__ = [
     "Drift",
     "Judged",
     "Prediction",
+    "Recalibration",
     "RiskMonitor",
     "RiskState",
     "Rule",
@@ -38,14 +43,17 @@ __all__ = [
     "Samples",
     "Scores",
     "ScoringSetup",
+    "Seen",
     "Statistics",
     "agent_risks",
     "calibrate",
     "check_drift",
     "iter_statistics",
     "judge_samples",
+    "recalibrate",
     "report",
     "score",
+    "weighted_risk_bound",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from coe_agents.evaluation.calibration.adaptive import AdaptiveThreshold
 from coe_agents.evaluation.calibration.agent_monitor import AgentMonitor, agent_risks
+from coe_agents.evaluation.calibration.audits import Recalibration, Seen, recalibrate, weighted_risk_bound
 from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge_samples
 from coe_agents.evaluation.calibration.drift import Drift, check_drift
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust
@@ -13,8 +14,10 @@ __all__ = [
     "AgentMonitor",
     "Drift",
     "Judged",
+    "Recalibration",
     "RiskMonitor",
     "RiskState",
+    "Seen",
     "ThresholdChoice",
     "agent_risks",
     "calibrate",
@@ -23,5 +26,7 @@ __all__ = [
     "fit_gate",
     "fit_trust",
     "judge_samples",
+    "recalibrate",
     "risk_bound",
+    "weighted_risk_bound",
 ]

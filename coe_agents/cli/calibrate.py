@@ -1,19 +1,22 @@
 """Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later that it holds."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
+from coe_agents.cli.follow import Watch, follow_until_broken
 from coe_agents.cli.options import (
     Exit,
     JsonOption,
+    OptionalSamplesArgument,
     ProposerOption,
     SamplesArgument,
     ScoringOptions,
     expand_options,
 )
+from coe_agents.cli.recalibrate import recalibrate_on_rulings, without_rulings
 from coe_agents.cli.score import check_proposer, create_setting
 from coe_agents.cli.terminal import print_json, print_lines
 
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
     from coe_agents.evaluation.calibration import Judged
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
-DRIFT_EPILOG = f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not."
+DRIFT_EPILOG = (
+    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not, or with --follow an "
+    "agent has grown worse; 130 after Ctrl-C."
+)
 
 
 @expand_options
@@ -50,6 +56,13 @@ def calibrate(
         ),
     ] = False,
     proposer: ProposerOption = None,
+    current: Annotated[
+        Path | None,
+        typer.Option(
+            help="The policy in use, whose threshold is chosen again on samples of harvest. It is never raised without "
+            "audits; what measures the uncertainty stays."
+        ),
+    ] = None,
 ) -> None:
     """Choose the threshold that answers the most questions at a stated risk of wrong answers.
 
@@ -65,6 +78,11 @@ def calibrate(
             raise typer.BadParameter(f"it must be above 0 and below 1; got {share:g}", param_hint=name)
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
+    if current is not None:
+        if gate != "threshold":
+            raise typer.BadParameter("it cannot be combined with --gate: the gate stays", param_hint="--current")
+        recalibrate_on_rulings(samples, create_setting(scoring), current, out, risk=risk, confidence=confidence)
+        return
     setting = create_setting(scoring)
     rows = _judge_samples(samples, setting, every_cluster=gate == "learned", proposer=proposer)
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
@@ -117,15 +135,40 @@ def calibrate(
 @expand_options
 def drift(
     policy: Annotated[Path, typer.Argument(help="The file that calibrate wrote.")],
-    samples: SamplesArgument,
     scoring: ScoringOptions,
+    samples: OptionalSamplesArgument = None,
+    follow: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of labelled answers, one JSON object a line, to which they are appended. It is read until "
+            "it breaks the stated risk; stop with Ctrl-C. The samples, if given, are those by which each agent is "
+            "judged: an agent that has grown worse is named."
+        ),
+    ] = None,
+    false_alarms: Annotated[
+        float, typer.Option(help="With --follow: highest probability of ever being alarmed wrongly, in (0, 1).")
+    ] = 0.05,
+    min_seen: Annotated[
+        float,
+        typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
+    ] = 1.0,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="With --follow: stop at the end of the file instead of waiting.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check on new samples whether a calibrated policy still fits."""
+    """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
     from coe_agents.evaluation import check_drift
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.gate import LearnedGate
 
+    if follow is not None:
+        _follow(policy, samples, scoring, Watch(follow, 0.0, {}, false_alarms, min_seen, until_end), as_json=as_json)
+    for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
+        if is_given:
+            raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
+    if not samples:
+        raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="SAMPLES")
     setting = create_setting(scoring)
     calibrated = CalibratedPolicy.load(policy)
     rows = _judge_samples(
@@ -189,6 +232,25 @@ def _print_support(calibration: "Calibration") -> None:
         print_lines(f"Each of these {len(groups)} statements holds with confidence {confidence} by itself.")
 
 
+def _follow(
+    policy: Path, samples: list[Path] | None, scoring: ScoringOptions, watch: Watch, *, as_json: bool
+) -> NoReturn:
+    """Follows a file of labelled answers at the risk of the policy, and of each agent in the samples."""
+    from coe_agents.evaluation import agent_risks
+    from coe_agents.policy import CalibratedPolicy
+
+    if not 0.0 < watch.false_alarms < 1.0:
+        message = f"it must be above 0 and below 1; got {watch.false_alarms:g}"
+        raise typer.BadParameter(message, param_hint="--false-alarms")
+    if not 0.0 < watch.min_seen <= 1.0:
+        raise typer.BadParameter(f"it must be above 0 and at most 1; got {watch.min_seen:g}", param_hint="--min-seen")
+    watch = replace(watch, risk=CalibratedPolicy.load(policy).calibration.risk)
+    if samples:
+        rows = _judge_samples(samples, create_setting(scoring), every_cluster=True, proposer=None)
+        watch = replace(watch, agents=agent_risks(rows))
+    follow_until_broken(watch, as_json=as_json)
+
+
 def _judge_samples(
     samples: list[Path], setting: "ScoringSetup", *, every_cluster: bool, proposer: str | None
 ) -> "list[Judged]":
@@ -196,7 +258,7 @@ def _judge_samples(
 
     with Samples(samples) as questions:
         return judge_samples(
-            questions,
+            without_rulings(questions),
             clusterer=setting.clusterer,
             weighting=setting.weighting,
             criterion=setting.criterion,

@@ -133,10 +133,9 @@ ProposerOption = Annotated[
         "--proposer", help="Judge the first response of this agent, by the support of the others, not the group's."
     ),
 ]
-SamplesArgument = Annotated[
-    list[Path],
-    typer.Argument(help="Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."),
-]
+_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."
+SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
+OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]
 ResamplesOption = Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")]
 
 

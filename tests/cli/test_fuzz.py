@@ -311,6 +311,64 @@ def test_drift(tmp_path, rows, policies, kind):
 
 
 @pytest.mark.slow
+def test_drift_that_follows_a_file(tmp_path, policies):
+    (tmp_path / "policy.json").write_bytes(policies["threshold"])
+    cases = [
+        {"id": f"{n}", "correct": n % 5 > 0, "seen_probability": 0.5, "time": "2026-01-31", "agents": {"a": n % 2 > 0}}
+        for n in range(12)
+    ]
+    command = ["drift", tmp_path / "policy.json", "--until-end", "--min-seen", 0.1, "--follow"]
+    fuzz(lambda path: [*command, path], lines(cases), "jsonl", "cases.jsonl", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store with a ruled audit, and one that waits."""
+    from langgraph.store.sqlite import SqliteStore
+
+    from coe_agents import ThresholdPolicy, create_coe_graph
+    from coe_agents.clustering import NormalizedMatch
+    from coe_agents.rulings import pending, rule
+    from coe_agents.testing import ScriptedAgent
+
+    path = tmp_path_factory.mktemp("store") / "store.sqlite"
+    with SqliteStore.from_conn_string(str(path)) as opened:
+        opened.setup()
+        graph = create_coe_graph(
+            [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])],
+            clusterer=NormalizedMatch(),
+            policy=ThresholdPolicy(0.5),
+            record=True,
+            audit_rate=1.0,
+        ).compile(store=opened)
+        for _ in range(2):
+            graph.invoke({"question": "Which?"})
+        rule(opened, pending(opened)[0]["id"], correct=True)
+    return path.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["harvest", "--out", "{out}", "--cases", "{cases}"], ["audit"]])
+def test_a_store(tmp_path, store, command):
+    names = {"out": tmp_path / "r.samples.jsonl", "cases": tmp_path / "c.jsonl"}
+    arguments = [part.format(**names) for part in command]
+
+    def of(path):
+        names["cases"].unlink(missing_ok=True)
+        return [*arguments, "--store", path]
+
+    fuzz(of, store, "bytes", "store.sqlite", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+def test_calibrate_on_rulings(tmp_path, policies):
+    (tmp_path / "policy.json").write_bytes(policies["threshold"])
+    command = ["calibrate", "--current", tmp_path / "policy.json", "--risk", 0.4, "--out", tmp_path / "p.json"]
+    valid = lines([row | {"kind": "audit", "seen_probability": 0.5} for row in group(40, n_samples=2)])
+    fuzz(lambda path: [*command, path], valid, "jsonl", "s.samples.jsonl", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
 def test_report(tmp_path, rows):
     out = tmp_path / "page.html"
     command = ["report", "--resamples", 2, "--out", out]

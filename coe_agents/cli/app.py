@@ -19,6 +19,7 @@ from coe_agents.cli.interrupts import ending_soon
 from coe_agents.cli.options import Exit
 from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
+from coe_agents.cli.run import RUN_EPILOG, run
 from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
 from coe_agents.cli.serve import serve
@@ -52,6 +53,7 @@ app.command(epilog=EPILOG)(ask)
 app.command()(demo)
 app.command()(doctor)
 app.command(epilog=SAMPLE_EPILOG)(sample)
+app.command(epilog=RUN_EPILOG)(run)
 app.command()(score)
 app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(report)

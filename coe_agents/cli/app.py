@@ -12,6 +12,7 @@ import typer
 import coe_agents
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
+from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
@@ -54,6 +55,7 @@ app.command()(demo)
 app.command()(doctor)
 app.command(epilog=SAMPLE_EPILOG)(sample)
 app.command(epilog=RUN_EPILOG)(run)
+app.command()(compare)
 app.command()(score)
 app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(report)

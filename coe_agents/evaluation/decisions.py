@@ -17,6 +17,7 @@ PRICES = "prices.json"
 """The prices of the configuration; results do not depend on them."""
 DECIDER = "group"
 """What stands as the agent in each line: the whole group has decided."""
+_LARGEST = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def read_run(folder: Path) -> Run:
     seconds = {}
     for number, row in _rows(folder / SECONDS, may_be_torn=True) if (folder / SECONDS).is_file() else ():
         try:
-            seconds[row["id"]] = float(row["seconds"])
+            seconds[row["id"]] = _number(row["seconds"])
         except (KeyError, TypeError, ValueError) as error:
             raise _broken(folder / SECONDS, number, error) from error
     items, errors = dict[str, Item](), dict[str, str]()
@@ -153,28 +154,56 @@ def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
 
 def _to_step(step: Mapping[str, Any]) -> Decided:
     found = Decided(
-        question=step["question"],
-        action=step["action"],
-        correct=_number(step["correct"]),
-        verdicts=tuple(_number(verdict) for verdict in step["verdicts"]),
+        question=str(step["question"]),
+        action=_one_of(step["action"], ("answer", "abstain", "escalate")),
+        correct=_share(step["correct"]),
+        verdicts=tuple(_share(verdict) for verdict in step["verdicts"]),
         escalated=bool(step["escalated"]),
         decision=step["decision"],
     )
     decision = found.decision
-    for name in ("coe", "aleatoric", "epistemic", "conformity"):
-        _number(decision[name])
-    tokens = [int(usage[kind]) for usage in decision["tokens"].values() for kind in ("input_tokens", "output_tokens")]
-    if min(tokens, default=0) < 0 or not isinstance(decision["n_rounds"], int) or found.n_requests < 0:
-        raise ValueError("a number is out of range")
-    _ = decision["decided_by"], list(decision["trajectory"]), decision["failed_agents"]
+    for name in ("coe", "aleatoric", "epistemic"):
+        _number(decision[name], is_required=True)
+    _share(decision["conformity"])
+    for usage in decision["tokens"].values():
+        _count(usage["input_tokens"])
+        _count(usage["output_tokens"])
+    for agent in decision["agents"].values():
+        for asked in agent["sampling"]:
+            _count(asked["n_requests"])
+    _count(decision["n_rounds"])
+    for data in decision["trajectory"]:
+        _count(data["round"])
+    if not isinstance(decision["decided_by"], str) or not isinstance(decision["failed_agents"], dict):
+        raise TypeError('"decided_by" or "failed_agents" is of another kind')
     return found
 
 
-def _number(value: Any) -> float | None:
-    if value is None:
+def _one_of(value: Any, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise ValueError(f"{value!r:.40} is not one of {', '.join(known)}")
+    return str(value)
+
+
+def _share(value: Any) -> float | None:
+    found = _number(value)
+    if found is not None and found > 1:
+        raise ValueError(f"{value!r:.40} is not in [0, 1]")
+    return found
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise ValueError(f"{value!r:.40} is not a count")
+    return value
+
+
+def _number(value: Any, *, is_required: bool = False) -> float | None:
+    """Returns a number of at least 0 that is not beyond measure; None where there is none."""
+    if value is None and not is_required:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r:.40} is not a number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST:
+        raise ValueError(f"{value!r:.40} is not a number of at least 0")
     return float(value)
 
 
@@ -196,7 +225,10 @@ def _prices(path: Path) -> dict[str, dict[str, float]]:
     if not path.is_file():
         return {}
     try:
-        return {name: {kind: float(each[kind]) for kind in ("input", "output")} for name, each in _read(path).items()}
+        return {
+            name: {kind: _number(each[kind], is_required=True) or 0.0 for kind in ("input", "output")}
+            for name, each in _read(path).items()
+        }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SamplesError(f"{path} does not hold prices: {error}", hint="Rerun coe-agents run to write it") from error
 

@@ -17,6 +17,8 @@ from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from tests.cli.command import run
 from tests.cli.mutants import damage
 from tests.evaluation.invented import group, write
+from tests.experiments.decided import step
+from tests.experiments.decided import written as decided
 
 DATA = Path(__file__).parents[1] / "data" / "0.1"
 LONGEST = 10.0
@@ -317,6 +319,18 @@ def test_a_run_of_the_graph_that_is_resumed(tmp_path, file, local_models):
         return
     kind = "json" if file.endswith("json") else "jsonl"
     fuzz(resumed, kept[file], kind, f"run/{file}", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl", "settings.json", "prices.json"])
+def test_compare(tmp_path, file):
+    rows = {str(number): step(correct=float(number % 2)) for number in range(4)}
+    prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
+    folder = decided(tmp_path / "run", {**rows, "c": [step(), step()]}, seconds={"1": 0.5, "2": 1}, prices=prices)
+    (folder / "settings.json").write_text(json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0}))
+    kind = "json" if file.endswith("json") else "jsonl"
+    command = ["compare", folder, "--resamples", 2]
+    fuzz(lambda path: command, (folder / file).read_bytes(), kind, f"run/{file}", tmp_path)
 
 
 @pytest.mark.slow

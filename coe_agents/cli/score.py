@@ -133,7 +133,7 @@ def _create_setting(
     clusterer: Clusterer = NormalizedMatch()
     judge: Criterion | None = None
     if options.clusterer not in (None, "normalized"):
-        clusterer = _create_clusterer(options.clusterer)
+        clusterer = create_named_clusterer(options.clusterer)
     if config is not None:
         from coe_agents.config.build import create_clusterer, create_judge
 
@@ -154,7 +154,7 @@ def _create_setting(
     return ScoringSetup(clusterer, criterion, model, options.weighting)
 
 
-def _create_clusterer(name: str) -> "Clusterer":
+def create_named_clusterer(name: str) -> "Clusterer":
     """Returns tinyworld's clusterer or one of the user's."""
     if name == "tinyworld":
         from coe_agents.tinyworld import tinyworld_clusterer

@@ -181,7 +181,8 @@ def _create_escalation(config: Config) -> Arbiter | None:
         return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
 
 
-def _load_divergence(config: Config) -> Divergence:
+def load_divergence(config: Config) -> Divergence:
+    """Returns the divergence of a configuration, by name or as the function that it names."""
     name = config.graph.divergence
     if name in DIVERGENCES:
         return name
@@ -212,7 +213,7 @@ def _check_solver(config: Config) -> str | None:
 
 _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
-    "divergence": _load_divergence,
+    "divergence": load_divergence,
     "coordination": _check_solver,
 }
 """What a graph needs besides agents, clusterer and policy."""

@@ -384,16 +384,14 @@ def cells_of(comparison: Comparison) -> tuple[list[str], list[list[Cell]]]:
     lines: list[list[Cell]] = [["questions", *(str(each.n_questions) for each in comparison.policies)]]
     for name, label in FIGURES.items():
         estimates = [each.figures[name] for each in comparison.policies]
-        if not all(np.isnan(value) for value, *_ in estimates):
-            lines.append([label, *(_cell(estimate) for estimate in estimates)])
-            if len(comparison.policies) > 1:
-                lines.append(
-                    [
-                        "  less the first",
-                        "",
-                        *(_cell(each.differences.get(name), "+") for each in comparison.policies[1:]),
-                    ]
-                )
+        if all(np.isnan(value) for value, *_ in estimates) or (
+            name == "escalated" and not any(e[0] for e in estimates)
+        ):
+            continue
+        lines.append([label, *(_cell(estimate) for estimate in estimates)])
+        differences = [each.differences.get(name) for each in comparison.policies[1:]]
+        if any(found is not None and any(found) for found in differences):  # not where all are exactly alike
+            lines.append(["  less the first", "", *(_cell(found, "+") for found in differences)])
     deciders = sorted({who for each in comparison.policies for who in each.decided_by})
     if deciders != ["group"]:
         for who in deciders:

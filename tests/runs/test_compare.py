@@ -4,6 +4,7 @@ import json
 import pytest
 
 from tests.cli.command import run
+from tests.evaluation.invented import group, write
 from tests.experiments.decided import step, written
 
 PRICES = {name: {"input": 1.0, "output": 4.0} for name in "ab"}
@@ -80,3 +81,43 @@ def test_a_folder_without_decisions_is_exit_2(tmp_path):
     done = run("compare", tmp_path)
     assert done.returncode == 2
     assert "Name a folder that coe-agents run --out FOLDER wrote" in done.stderr
+
+
+REST = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = {}\n'
+
+
+def configured(path, max_coe, more=""):
+    agent = '[[agents]]\nname = "{}"\nprovider = "openai"\nmodel = "m"\nn_samples = 3\n'
+    path.write_text("".join(agent.format(name) for name in ("first", "second")) + REST.format(max_coe) + more)
+    return path
+
+
+def test_policies_are_replayed_without_a_model(tmp_path):
+    samples = write(tmp_path / "s.samples.jsonl", group(40))
+    strict, loose = (configured(tmp_path / f"{name}.toml", value) for name, value in (("strict", 0.0), ("loose", 1.0)))
+    command = ["compare", samples, "--policies", f"{strict},{loose}", "--resamples", 20]
+    done = run(*command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("strict answers ")
+    swept = run(*command, "--frontier", "--risk", 0.5, "--out", tmp_path / "out")
+    assert swept.returncode == 0, swept.stderr
+    assert "Chosen for a risk of 0.5 on 20 questions: " in swept.stdout
+    assert (tmp_path / "out" / "compare-frontier.svg").exists()
+    said = json.loads(run(*command, "--json", "--frontier", "--risk", 0.5).stdout)
+    assert [each["name"] for each in said["policies"]] == ["strict", "loose"]
+    assert said["frontier"]["n_calibration"] == 20
+    assert sum(point["is_chosen"] for point in said["frontier"]["points"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--frontier"], "it needs --policies and saved responses"),
+        (["--policies", ","], "it must name at least one file"),
+        (["--policies", "none.toml"], "none.toml cannot be read"),
+    ],
+)
+def test_a_mistake_is_exit_2(tmp_path, options, said):
+    done = run("compare", write(tmp_path / "s.samples.jsonl", group(4)), *options)
+    assert done.returncode == 2
+    assert said in done.stderr

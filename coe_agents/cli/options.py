@@ -110,6 +110,23 @@ class ScoringOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """The options of a replay of policies: how responses become clusters, and what is right."""
+
+    clusterer: Annotated[
+        str | None,
+        typer.Option(
+            "--clusterer",
+            help="Of --policies: normalized (default) needs no model; tinyworld; or one of yours, whose code is run.",
+        ),
+    ] = None
+    correctness: Annotated[
+        Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l"],
+        typer.Option(help="Of --policies: when an answer is right, as for `score`."),
+    ] = "reference_or_label"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
     """Where a command runs: in this process or on a Ray cluster."""
 

@@ -155,12 +155,8 @@ def _create_setting(
 
     clusterer: Clusterer = NormalizedMatch()
     judge: Criterion | None = None
-    if options.clusterer == "actions":
-        from coe_agents.actions import ActionMatch
-
-        clusterer = ActionMatch()
-    elif options.clusterer not in (None, "normalized"):
-        clusterer = _create_clusterer(options.clusterer)
+    if options.clusterer not in (None, "normalized"):
+        clusterer = create_named_clusterer(options.clusterer)
     if config is not None:
         from coe_agents.config.build import create_clusterer, create_judge
 
@@ -181,8 +177,12 @@ def _create_setting(
     return ScoringSetup(clusterer, criterion, model, options.weighting, proposer=proposer)
 
 
-def _create_clusterer(name: str) -> "Clusterer":
-    """Returns tinyworld's clusterer or one of the user's."""
+def create_named_clusterer(name: str) -> "Clusterer":
+    """Returns the clusterer of tool calls, tinyworld's, or one of the user's."""
+    if name == "actions":
+        from coe_agents.actions import ActionMatch
+
+        return ActionMatch()
     if name == "tinyworld":
         from coe_agents.tinyworld import tinyworld_clusterer
 

@@ -47,18 +47,32 @@ _METHODS = {
 _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _Part = TypeVar("_Part")
 _Create: TypeAlias = Callable[[Config], Any]
+_Escalate: TypeAlias = Callable[[Arbiter | None], Any]
 _Graph: TypeAlias = StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]
 
 
-def assemble(config: Config | None) -> _Graph:
+def assemble(config: Config | None, *, seed: int = 0, escalation: _Escalate | None = None) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
+
+    Args:
+        config: None for tinyworld.
+        seed: Of tinyworld's agents; those of a configuration have their own.
+        escalation: From the configured arbiter, or None, to what decides escalated cases instead.
 
     Raises:
         ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
     """
     if config is None:
-        return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
-    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *_OF_GRAPH.values()]
+        return create_coe_graph(
+            tinyworld_agents(seed=seed),
+            clusterer=tinyworld_clusterer(),
+            policy=tinyworld_policy(),
+            escalation=escalation and escalation(None),
+        )
+    of_graph = dict(_OF_GRAPH)
+    if escalation is not None:
+        of_graph["escalation"] = lambda of: escalation(_create_escalation(of))
+    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *of_graph.values()]
     parts = _all([partial(create, config) for create in creates])
     return _connect(config, *parts)
 
@@ -98,7 +112,7 @@ def create_agents(config: Config, *, n_samples: int | None = None) -> list[Model
 
 def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
     section = config.agents[place]
-    sampling = section.model_dump(exclude={"name", *ModelSection.model_fields})
+    sampling = section.model_dump(exclude={"name", "price_per_million", *ModelSection.model_fields})
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
@@ -171,7 +185,8 @@ def _create_escalation(config: Config) -> Arbiter | None:
         return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
 
 
-def _load_divergence(config: Config) -> Divergence:
+def load_divergence(config: Config) -> Divergence:
+    """Returns the divergence of a configuration, by name or as the function that it names."""
     name = config.graph.divergence
     if name in DIVERGENCES:
         return name
@@ -202,7 +217,7 @@ def _check_solver(config: Config) -> str | None:
 
 _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
-    "divergence": _load_divergence,
+    "divergence": load_divergence,
     "coordination": _check_solver,
 }
 """What a graph needs besides agents, clusterer and policy."""

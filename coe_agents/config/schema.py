@@ -118,8 +118,15 @@ class ModelSection(_Section):
         return value
 
 
+class PriceConfig(_Section):
+    """The price of a million tokens, in a currency of yours; `coe-agents compare` computes costs with it."""
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+
+
 class AgentConfig(ModelSection):
-    """One `[[agents]]` table; the fields are those of `ModelAgent`."""
+    """One `[[agents]]` table; the fields are those of `ModelAgent`, and `price_per_million`."""
 
     name: str = Field(min_length=1)
     n_samples: int = Field(default=5, ge=1)
@@ -134,6 +141,7 @@ class AgentConfig(ModelSection):
     max_concurrency: int = Field(default=16, ge=1)
     max_response_chars: int = Field(default=20_000, ge=1)
     on_greedy: Literal["exclude", "count_once", "trust"] = "exclude"
+    price_per_million: PriceConfig | None = None
 
 
 class CustomPart(_Section):
@@ -226,6 +234,7 @@ class ArbiterConfig(ModelSection):
 
     kind: Literal["arbiter"]
     name: str = Field(default="arbiter", min_length=1)
+    price_per_million: PriceConfig | None = None
 
 
 class AdaptiveConfig(_Section):
@@ -311,6 +320,7 @@ class Config(_Section):
 _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     (): Config,
     ("agents",): AgentConfig,
+    ("agents", "price_per_million"): PriceConfig,
     ("clusterer", "entailment"): EntailmentClusterer,
     ("clusterer", "llm"): JudgeClusterer,
     ("clusterer", "embedding"): EmbeddingClusterer,
@@ -322,6 +332,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("policy", "calibrated"): CalibratedConfig,
     ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
+    ("escalation", "price_per_million"): PriceConfig,
     ("judge",): ModelSection,
     ("graph",): GraphConfig,
     ("graph", "adaptive"): AdaptiveConfig,

@@ -31,6 +31,7 @@ def test_exported_names():
         "CalibratedPolicy",
         "Clarify",
         "CoEContext",
+        "CoECouncil",
         "CoEError",
         "CoEMiddleware",
         "CoETelemetry",

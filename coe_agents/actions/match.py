@@ -87,6 +87,22 @@ class ActionMatch:
         self._parameters = find_parameters(tools or ())
         self._rules = _check_rules(compare or {}, self._parameters)
 
+    def with_tools(self, tools: Sequence[Any]) -> "ActionMatch":
+        """Returns a clusterer with the same rules that knows these tools, too, and of equal names only these.
+
+        Raises:
+            TypeError: Something is not a tool.
+
+        Example:
+            >>> pay = {"name": "pay", "parameters": {"properties": {"unit": {"default": "EUR"}}}}
+            >>> actions = [canonical_action([{"name": "pay", "args": args}]) for args in ({}, {"unit": "eur"})]
+            >>> [one.cluster([actions], [""]) for one in (ActionMatch(), ActionMatch().with_tools([pay]))]
+            [[[0, 1]], [[0, 0]]]
+        """
+        other = ActionMatch([*(self._tools or ()), *tools], ordered=self._ordered)
+        other._rules = self._rules
+        return other
+
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's actions, 0..n_clusters-1 by first appearance.
 

@@ -21,6 +21,7 @@ from coe_agents.graph.nodes.escalation import Escalation, escalation_node
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
+from coe_agents.graph.recording import Recorder
 from coe_agents.graph.rounds import fan_out
 from coe_agents.graph.run_settings import create_settings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
@@ -58,6 +59,8 @@ def create_coe_graph(
     history: History = "conversation",
     max_question_chars: int = 100_000,
     tools: Sequence[Any] | None = None,
+    record: bool = False,
+    audit_rate: float = 0.0,
 ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
@@ -112,6 +115,10 @@ def create_coe_graph(
         max_question_chars: A longer question is rejected before any agent is asked.
         tools: What every agent is shown where the input names no tools: LangChain tools, functions, or OpenAI's
             schemas. Where an input has `choices`, none are shown.
+        record: Whether to record escalations, and what people rule on them, in the store with which the graph is
+            compiled: `compile(store=...)`. Cases hold the text of your users; see `coe_agents.rulings`.
+        audit_rate: The probability with which an answer of the group is recorded, too, for people to rule on
+            afterwards; the answer does not wait for them. It needs `record`.
 
     Raises:
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
@@ -146,8 +153,9 @@ def create_coe_graph(
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
 
     graph = StateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
-    check = check_checkpointer if may_interrupt else None
-    prepare = prepare_node(max_question_chars, settings, history=history, check=check, tools=shown)
+    recorder = _create_recorder(record, audit_rate)
+    checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
+    prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
     graph.add_node("prepare", OneForm(prepare))
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
@@ -187,9 +195,18 @@ def create_coe_graph(
         graph.add_conditional_edges(source, asks, names)
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(end, OfThisVersion(OneForm(finish)))
+        graph.add_node(end, OfThisVersion(OneForm(finish) if recorder is None else recorder.node()))
         graph.add_edge(end, END)
     return graph
+
+
+def _create_recorder(record: object, audit_rate: float) -> Recorder | None:
+    if not isinstance(record, bool):
+        raise TypeError(f'"record" must be True or False; got {record!r}. Pass the store to compile(store=...)')
+    recorder = Recorder(audit_rate)  # checks the rate
+    if audit_rate and not record:
+        raise ValueError(f'"audit_rate" needs "record"; got record=False and {audit_rate!r}. Pass record=True')
+    return recorder if record else None
 
 
 def _check_parts(

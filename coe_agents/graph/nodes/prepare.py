@@ -31,16 +31,16 @@ def prepare_node(
     settings: RunSettings,
     *,
     history: History = "conversation",
-    check: Callable[[], None] | None = None,
+    checks: Sequence[Callable[[], None]] = (),
     tools: list[dict[str, Any]] | None = None,
 ) -> Callable[[CoEState], dict[str, Any]]:
     """Returns the node that determines question, conversation and settings of a turn, and clears the former one.
 
-    `check` is called first; it raises if the run must not start. `tools` are shown where the input names none.
+    `checks` are called first; one raises if the run must not start. `tools` are shown where the input names none.
     """
 
     def prepare(state: CoEState) -> dict[str, Any]:
-        if check is not None:
+        for check in checks:
             check()
         asked, messages, conversation = _read_question(state)
         if len(asked) > max_question_chars:

@@ -25,7 +25,7 @@ from coe_agents.graph.rounds import fan_out
 from coe_agents.graph.run_settings import create_settings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, Weighting
+from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, StagedPolicy, Weighting
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import DECIDERS, Agent, Regime, check_number
@@ -133,6 +133,8 @@ def create_coe_graph(
     if differences := _differences_from_calibration(policy, clusterer, divergence, names):
         warnings.warn(f"the calibrated risk does not hold: {'; '.join(differences)}", stacklevel=2)
 
+    if isinstance(policy, StagedPolicy):
+        _check_stages(policy, names, max_rounds)
     table = Strategies(strategies)
     may_clarify = clarify or table.may_clarify
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
@@ -253,6 +255,20 @@ def _check_group(agents: Sequence[Agent], names: Sequence[str], *, min_agents: i
     check_number(min_agents, where='"min_agents"', is_whole=True)
     if not 1 <= min_agents <= len(names):
         raise ValueError(f'"min_agents" must be in 1..{len(names)}; got {min_agents}. Omit it for a majority')
+
+
+def _check_stages(policy: StagedPolicy, names: Sequence[str], max_rounds: int) -> None:
+    """Rejects stages that leave an agent out or name an unknown one, and fewer rounds than stages."""
+    staged = [name for stage in policy.stages for name in stage]
+    if sorted(staged) != sorted(names):
+        raise ValueError(
+            f'"stages" of the policy must name each agent of the graph once; got {", ".join(staged)} for '
+            f"{', '.join(names)}. Name the same agents"
+        )
+    if max_rounds < len(policy.stages):
+        raise ValueError(
+            f'"max_rounds" must be at least the number of stages, {len(policy.stages)}; got {max_rounds}. Raise it'
+        )
 
 
 def _differences_from_calibration(

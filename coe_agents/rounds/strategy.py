@@ -33,6 +33,7 @@ class RoundContext:
         round: The number of the next round, from 1.
         measurement: The last measurement; the rounds before it are in its `history`.
         n_responses: How many responses each agent gave in the last round; 0 where it failed.
+        agents: The agents that may be asked in the next round; under a `StagedPolicy` more than before.
     """
 
     question: str
@@ -40,6 +41,7 @@ class RoundContext:
     round: int
     measurement: Measurement
     n_responses: Mapping[str, int]
+    agents: Sequence[str] = ()
 
     def rephrase(self, text: str) -> list[dict[str, Any]]:
         """Returns the conversation with `text` in place of the user's last text; its pictures stay."""

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from coe_agents.errors import CoEError
     from coe_agents.graph import AskPerson, CoEContext, candidates, create_coe_graph, create_sequential_graph
     from coe_agents.group_decision import GroupDecision, plot_regimes
-    from coe_agents.middleware import CoEMiddleware
+    from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
-    from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, ThresholdPolicy
+    from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, SupportPolicy, ThresholdPolicy
     from coe_agents.rounds import AdaptiveSampling, Clarify, Debate, Diversify, Resample
     from coe_agents.shortcuts import aask, ask
     from coe_agents.tool import create_coe_tool
@@ -30,6 +30,7 @@ __all__ = [
     "CalibratedPolicy",
     "Clarify",
     "CoEContext",
+    "CoECouncil",
     "CoEError",
     "CoEMiddleware",
     "CoETelemetry",
@@ -43,6 +44,7 @@ __all__ = [
     "NormalizedMatch",
     "RegimePolicy",
     "Resample",
+    "SupportPolicy",
     "ThresholdPolicy",
     "aask",
     "ask",
@@ -59,9 +61,9 @@ _NAMES = {
     "errors": ("CoEError",),
     "graph": ("AskPerson", "CoEContext", "candidates", "create_coe_graph", "create_sequential_graph"),
     "group_decision": ("GroupDecision", "plot_regimes"),
-    "middleware": ("CoEMiddleware",),
+    "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
-    "policy": ("CalibratedPolicy", "Decision", "Measurement", "RegimePolicy", "ThresholdPolicy"),
+    "policy": ("CalibratedPolicy", "Decision", "Measurement", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
     "rounds": ("AdaptiveSampling", "Clarify", "Debate", "Diversify", "Resample"),
     "shortcuts": ("aask", "ask"),
     "tool": ("create_coe_tool",),

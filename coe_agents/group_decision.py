@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
 from io import BytesIO
@@ -44,6 +44,8 @@ class GroupDecision:
         support: The ensemble mean of each cluster, by a representative response.
         agents: The probability that each agent gives to each cluster, by the agent's name.
         failed_agents: Why each other agent failed, by name.
+        calls: The tool calls to run, each with "name", "args" and "id"; None unless the answer is a proposal.
+        contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         n_rounds: How many rounds were asked.
         data: The decision as the graph returned it: see `coe_agents.graph.DecisionData`.
 
@@ -71,6 +73,8 @@ class GroupDecision:
     support: Mapping[str, float] = field(default_factory=dict)
     agents: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     failed_agents: Mapping[str, str] = field(default_factory=dict)
+    calls: Sequence[Mapping[str, Any]] | None = None
+    contested: Mapping[str, Any] | None = None
     n_rounds: int = 1
     data: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 

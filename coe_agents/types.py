@@ -8,7 +8,9 @@ from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
 from typing_extensions import TypedDict
 
 Action = Literal["answer", "abstain", "escalate", "another_round"]
-AnswerKind = Literal["answer", "refusal", "empty"]
+AnswerKind = Literal["answer", "call", "no_call", "refusal", "empty"]
+ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
+"""The kinds that a policy may answer with."""
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
@@ -24,10 +26,13 @@ class Response(TypedDict):
         round: The round in which it was sampled, from 0.
         index: Its place among the agent's responses of that round.
         text: What the model said, unchanged; "" in a failure.
-        answer: The short answer inside `text` where one was found; it is what gets clustered then.
+        answer: The short answer inside `text` where one was found; it is what gets clustered then. Of a proposal it is
+            the canonical action (`coe_agents.actions.canonical_action`).
         logprob: The sum of the response's token log-probabilities in nats, before temperature; None where not known.
         n_tokens: How many tokens `logprob` sums; None where not known.
         error: What went wrong, in a failure: the exception's type and message. Such a row never counts as a response.
+        calls: The tool calls that the model proposes, each with "name" and "args"; [] if it was shown tools and calls
+            none. None: a text, of a model that was shown no tools. Nothing has run them.
     """
 
     agent: str
@@ -38,6 +43,7 @@ class Response(TypedDict):
     logprob: float | None
     n_tokens: int | None
     error: str | None
+    calls: list[dict[str, Any]] | None
 
 
 def create_response(
@@ -50,6 +56,7 @@ def create_response(
     logprob: float | None = None,
     n_tokens: int | None = None,
     error: str | None = None,
+    calls: Sequence[Mapping[str, Any]] | None = None,
 ) -> Response:
     """Returns a response, with the usual values of the fields that are omitted.
 
@@ -66,6 +73,7 @@ def create_response(
         logprob=logprob,
         n_tokens=n_tokens,
         error=error,
+        calls=None if calls is None else [{"name": call["name"], "args": call["args"]} for call in calls],
     )
 
 
@@ -90,6 +98,8 @@ class Sampling(TypedDict):
         n_empty: Responses without text.
         n_truncated: Responses that the model could not finish, for their length or the server's limits.
         n_cut: Responses that were cut to the agent's `max_response_chars`.
+        n_invalid_calls: Responses that count as failures, because their tool calls cannot be read or do not fit the
+            tools.
         logprobs_missing: Responses without usable log-probabilities, NaN among them. One is enough for the agent to
             count by frequency.
         identical: Whether at least three responses, at a temperature above 0, all have the same text and
@@ -115,6 +125,7 @@ class Sampling(TypedDict):
     n_empty: int
     n_truncated: int
     n_cut: int
+    n_invalid_calls: int
     logprobs_missing: int
     identical: bool
     identical_chance: float | None
@@ -179,8 +190,10 @@ class AgentRequest(TypedDict):
         is_review: Whether the question asks for a verdict in words of its own: equal replies are then expected.
         graded: Whether the agent may return the probability of each choice instead of samples: one response for each
             choice, of one token, with its probability as `logprob`.
+        tools: The tools that the agent is shown, as OpenAI's function schemas; its responses are proposals then. They
+            replace its own tools.
 
-    A `ModelAgent` honours the last seven; another agent may ignore them.
+    A `ModelAgent` honours the last eight; another agent may ignore them.
     """
 
     question: str
@@ -193,14 +206,24 @@ class AgentRequest(TypedDict):
     choices: NotRequired[list[str]]
     is_review: NotRequired[bool]
     graded: NotRequired[bool]
+    tools: NotRequired[list[dict[str, Any]]]
 
 
 class AgentReply(TypedDict):
-    """What an agent returns: its responses, what they cost and, from a `ModelAgent`, how they were sampled."""
+    """What an agent returns: its responses, what they cost and, from a `ModelAgent`, how they were sampled.
+
+    Attributes:
+        responses: The responses.
+        usage: What they cost.
+        sampling: How they were sampled.
+        messages: Of proposals, the message of each response by its `index`, for a `CoECouncil` that passes one on. It
+            is no plain data, and no graph keeps it.
+    """
 
     responses: list[Response]
     usage: Usage
     sampling: NotRequired[Sampling]
+    messages: NotRequired[dict[int, Any]]
 
 
 @runtime_checkable

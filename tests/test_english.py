@@ -47,6 +47,7 @@ PAST = (
 )
 PARTICIPLES = re.compile(rf"(?:un)?(?:{PAST})|[a-z]+ing|checked_\w+")
 TERMS = {
+    "contested": "the name of a field of the decision",
     "embed_documents": "a verb, of LangChain's `Embeddings`",
     "embed_query": "a verb, of LangChain's `Embeddings`",
     "ranking": "the name of an experiment",

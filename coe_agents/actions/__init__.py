@@ -4,10 +4,13 @@ Nothing here calls a tool or asks a model.
 """
 
 from coe_agents.actions.canonical import canonical_action
+from coe_agents.actions.contested import ActionEntropy, contested, decompose_entropy
 from coe_agents.actions.match import ActionMatch, ChoiceMatch, StructuredMatch
+from coe_agents.actions.proposals import called_tools, check_proposal, describe_action
 from coe_agents.actions.rules import AnyOrder, Exact, Ignore, Meaning, Rule, Within
 
 __all__ = [
+    "ActionEntropy",
     "ActionMatch",
     "AnyOrder",
     "ChoiceMatch",
@@ -17,5 +20,10 @@ __all__ = [
     "Rule",
     "StructuredMatch",
     "Within",
+    "called_tools",
     "canonical_action",
+    "check_proposal",
+    "contested",
+    "decompose_entropy",
+    "describe_action",
 ]

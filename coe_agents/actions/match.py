@@ -1,21 +1,59 @@
 """Owns the clusterers of actions: tool calls, structured answers, and choices. None needs a model."""
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from coe_agents.actions.canonical import canonical_action, to_line, tool_key
-from coe_agents.actions.rules import Equalities, Exact, Ignore, Rule
+from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Within
 from coe_agents.actions.schemas import find_parameters
 from coe_agents.clustering import parse_choice
 from coe_agents.clustering.protocols import check_batch, check_strings
 from coe_agents.documents import parse_json
 
-_Action = list[dict[str, Any]]
 _ANSWER = "answer"
 """The tool that a structured answer is read as a call of."""
+MISSING: Any = object()
+"""The value of an argument in an action that omits it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedActions:
+    """Different actions that call the same tools; their calls correspond place by place.
+
+    Attributes:
+        tools: The tool called at each place; () for the action of calling nothing.
+        texts: The actions as they were given, in canonical order.
+        calls: The calls of each action, with canonical arguments.
+    """
+
+    tools: tuple[str, ...]
+    texts: list[str]
+    calls: list[list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentComparison:
+    """One argument of one call, over aligned actions.
+
+    Attributes:
+        place: The place of the call in the action.
+        tool: The tool called there.
+        name: The argument's name.
+        values: Its canonical value in each action, or `MISSING`.
+        equal: Whether its values in two actions are equal by its rule, shape `(n_actions, n_actions)`.
+    """
+
+    place: int
+    tool: str
+    name: str
+    values: list[Any]
+    equal: Equalities
 
 
 class ActionMatch:
@@ -48,7 +86,30 @@ class ActionMatch:
     ) -> None:
         self._tools = tools
         self._ordered = ordered
-        self._rules = _check_rules(compare or {}, find_parameters(tools or ()))
+        self._parameters = find_parameters(tools or ())
+        self._rules = _check_rules(compare or {}, self._parameters)
+        self._known = _Comparisons()
+
+    @property
+    def may_ask_model(self) -> bool:
+        """Whether a rule may ask a model, as `Meaning` does, and so may take long."""
+        return not all(isinstance(rule, _WITHOUT_MODEL) for rule in self._rules.values())
+
+    def with_tools(self, tools: Sequence[Any]) -> "ActionMatch":
+        """Returns a clusterer with the same rules that knows these tools, too, and of equal names only these.
+
+        Raises:
+            TypeError: Something is not a tool.
+
+        Example:
+            >>> pay = {"name": "pay", "parameters": {"properties": {"unit": {"default": "EUR"}}}}
+            >>> actions = [canonical_action([{"name": "pay", "args": args}]) for args in ({}, {"unit": "eur"})]
+            >>> [one.cluster([actions], [""]) for one in (ActionMatch(), ActionMatch().with_tools([pay]))]
+            [[[0, 1]], [[0, 0]]]
+        """
+        other = ActionMatch([*(self._tools or ()), *tools], ordered=self._ordered)
+        other._rules = self._rules
+        return other
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's actions, 0..n_clusters-1 by first appearance.
@@ -64,45 +125,84 @@ class ActionMatch:
         batch, asked = check_batch(responses, questions)
         return [self._labels(texts, question) for texts, question in zip(batch, asked, strict=True)]
 
+    def align(self, texts: Sequence[str]) -> list[AlignedActions]:
+        """Returns the different actions among some texts, grouped by the tools that they call.
+
+        Args:
+            texts: Actions as `canonical_action` returns them. A text that is no such action is in no group.
+        """
+        groups: dict[tuple[str, ...], AlignedActions] = {}
+        for text in sorted(set(texts)):
+            calls = self._read(text)
+            if calls is not None:
+                tools = tuple(call["name"] for call in calls)
+                group = groups.setdefault(tools, AlignedActions(tools, [], []))
+                group.texts.append(text)
+                group.calls.append(calls)
+        return list(groups.values())
+
+    def align_calls(self, calls: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
+        """Returns calls as they were proposed, each after its canonical form, in the places that `align` gives them.
+
+        Raises:
+            TypeError: As in `canonical_action`.
+            ValueError: As in `canonical_action`.
+        """
+        pairs = [(json.loads(canonical_action([call], tools=self._tools))[0], call) for call in calls]
+        return pairs if self._ordered else sorted(pairs, key=lambda pair: _sort_key(pair[0]))
+
+    def compare_arguments(
+        self, actions: AlignedActions, question: str, *, reuse: bool = False
+    ) -> Iterator[ArgumentComparison]:
+        """Yields the comparison of each argument: call by call, in the order of the tool's schema, then by name.
+
+        Args:
+            actions: From `align`.
+            question: What was asked.
+            reuse: Whether values that were just compared for `cluster` are not compared again by rules that may ask a
+                model.
+        """
+        for place, tool in enumerate(actions.tools):
+            args = [calls[place]["args"] for calls in actions.calls]
+            for name in self._argument_names(tool, args):
+                rule = self._rules.get(f"{tool}.{name}") or self._rules.get(name) or Exact()
+                values = [own.get(name, MISSING) for own in args]
+                lines = [None if value is MISSING else to_line(value) for value in values]
+                given = sorted({line for line in lines if line is not None})
+                where, may_ask = (tool, name, question), not isinstance(rule, _WITHOUT_MODEL)
+                equal = self._known.find(where, given) if reuse and may_ask else None
+                if equal is None:
+                    equal = _compare(rule, given, question)
+                    if may_ask:
+                        self._known.keep(where, given, equal)
+                yield ArgumentComparison(place, tool, name, values, _extend(equal, rule, given, lines))
+
     def _labels(self, texts: Sequence[str], question: str) -> list[int]:
-        actions = {text: self._read(text) for text in dict.fromkeys(texts)}
-        shapes: dict[object, list[str]] = {}
-        for text, action in sorted(actions.items()):
-            shape = text if action is None else tuple(call["name"] for call in action)
-            shapes.setdefault(shape, []).append(text)
-        firsts: dict[str, str] = {}
-        for alike in shapes.values():
-            firsts |= self._join(alike, actions, question)
+        firsts = {text: text for text in texts}
+        for actions in self.align(texts):
+            n_actions = len(actions.texts)
+            equal = np.ones((n_actions, n_actions), dtype=np.bool_)
+            for argument in self.compare_arguments(actions, question):
+                equal &= argument.equal
+            firsts |= {
+                text: actions.texts[first] for text, first in zip(actions.texts, first_equals(equal), strict=True)
+            }
         return _number([firsts[text] for text in texts])
 
-    def _read(self, text: str) -> _Action | None:
+    def _read(self, text: str) -> list[dict[str, Any]] | None:
         try:
             action = parse_json(text, is_strict=True)
             canonical = canonical_action(action, tools=self._tools, ordered=self._ordered)
         except (ValueError, TypeError):
             return None
-        found: _Action = json.loads(canonical)
-        return found if self._ordered else sorted(found, key=lambda call: (call["name"], to_line(call)))
+        found: list[dict[str, Any]] = json.loads(canonical)
+        return found if self._ordered else sorted(found, key=_sort_key)
 
-    def _join(self, texts: Sequence[str], actions: Mapping[str, _Action | None], question: str) -> dict[str, str]:
-        """Returns the first of some texts that each one equals; their actions call the same tools."""
-        own = [(text, action) for text in texts if (action := actions[text]) is not None]
-        if not own:
-            return {text: text for text in texts}
-        equal = np.ones((len(own), len(own)), dtype=np.bool_)
-        for place, call in enumerate(own[0][1]):
-            args = [action[place]["args"] for _, action in own]
-            for name in sorted({name for given in args for name in given}):
-                rule = self._rules.get(f"{call['name']}.{name}") or self._rules.get(name) or Exact()
-                equal &= _compare(rule, [given.get(name, _MISSING) for given in args], question)
-        firsts: list[int] = []
-        joined: dict[str, str] = {}
-        for i, (text, _) in enumerate(own):
-            first = next((first for first in firsts if equal[i, first]), i)
-            if first == i:
-                firsts.append(i)
-            joined[text] = own[first][0]
-        return joined
+    def _argument_names(self, tool: str, args: Sequence[Mapping[str, Any]]) -> list[str]:
+        given = {name for own in args for name in own}
+        stated = self._parameters.get(tool, {}).get("properties")
+        known = [name for name in stated if name in given] if isinstance(stated, Mapping) else []
+        return [*known, *sorted(given.difference(known))]
 
 
 class StructuredMatch:
@@ -172,25 +272,80 @@ class ChoiceMatch:
         return ("other", text) if choice is None else ("choice", choice)
 
 
-_MISSING = object()
+def first_equals(equal: Equalities) -> list[int]:
+    """Returns the place of the first of each part: every value joins the first part whose first value it equals.
+
+    Args:
+        equal: Shape `(n_values, n_values)`, symmetric, true on the diagonal; it need not be transitive.
+
+    Example:
+        >>> first_equals(np.array([[True, True, False], [True, True, True], [False, True, True]]))
+        [0, 0, 2]
+    """
+    firsts: list[int] = []
+    found: list[int] = []
+    for place in range(len(equal)):
+        first = next((first for first in firsts if equal[place, first]), place)
+        if first == place:
+            firsts.append(place)
+        found.append(first)
+    return found
 
 
-def _compare(rule: Rule, values: Sequence[Any], question: str) -> Equalities:
-    """Returns whether values are equal by a rule. One that is left out equals another such, or any if it is ignored."""
-    lines = [None if value is _MISSING else to_line(value) for value in values]
-    given = sorted({line for line in lines if line is not None})
-    equal = np.full((len(given) + 1, len(given) + 1), isinstance(rule, Ignore))
-    if given:
-        found = np.asarray(rule.compare([json.loads(line) for line in given], question))
-        if found.shape != (len(given), len(given)) or found.dtype != np.bool_:
-            raise ValueError(
-                f'"compare" of {type(rule).__name__} must return booleans of shape {(len(given), len(given))}; got '
-                f"{found.dtype} of shape {found.shape}. Return one row per value"
-            )
-        equal[:-1, :-1] = found
-    equal[-1, -1] = True
-    places = [len(given) if line is None else given.index(line) for line in lines]
-    return np.asarray(equal[np.ix_(places, places)])
+def _sort_key(call: Mapping[str, Any]) -> tuple[str, str]:
+    return call["name"], to_line(call)
+
+
+_WITHOUT_MODEL = (Exact, Ignore, AnyOrder, Within)
+
+
+class _Comparisons:
+    """The last comparisons by rules that may ask a model."""
+
+    def __init__(self) -> None:
+        # one operation on a deque is atomic, and unlike a lock it can be pickled
+        self._last: deque[tuple[tuple[str, str, str], dict[bytes, int], Equalities]] = deque(maxlen=256)
+
+    def keep(self, where: tuple[str, str, str], lines: Sequence[str], equal: Equalities) -> None:
+        """Keeps whether values are equal, at a tool and an argument, for a question."""
+        self._last.append((where, {_digest(line): place for place, line in enumerate(lines)}, equal))
+
+    def find(self, where: tuple[str, str, str], lines: Sequence[str]) -> Equalities | None:
+        """Returns whether values are equal, if all of them were compared with each other."""
+        digests = [_digest(line) for line in lines]
+        for own, places, equal in reversed([*self._last]):
+            if own == where and all(digest in places for digest in digests):
+                chosen = [places[digest] for digest in digests]
+                return np.asarray(equal[np.ix_(chosen, chosen)])
+        return None
+
+
+def _digest(line: str) -> bytes:
+    return hashlib.blake2b(line.encode(), digest_size=16).digest()
+
+
+def _compare(rule: Rule, lines: Sequence[str], question: str) -> Equalities:
+    """Returns whether different values, as lines of JSON, are equal by a rule."""
+    if not lines:
+        return np.ones((0, 0), dtype=np.bool_)
+    found = np.asarray(rule.compare([json.loads(line) for line in lines], question))
+    if found.shape != (len(lines), len(lines)) or found.dtype != np.bool_:
+        raise ValueError(
+            f'"compare" of {type(rule).__name__} must return booleans of shape {(len(lines), len(lines))}; got '
+            f"{found.dtype} of shape {found.shape}. Return one row per value"
+        )
+    return found
+
+
+def _extend(equal: Equalities, rule: Rule, given: Sequence[str], lines: Sequence[str | None]) -> Equalities:
+    """Returns whether the values of actions are equal: one that is left out equals another such, or any if ignored."""
+    size = len(given) + 1
+    extended = np.full((size, size), isinstance(rule, Ignore))
+    extended[:-1, :-1] = equal
+    extended[-1, -1] = True
+    places = {line: place for place, line in enumerate(given)}
+    chosen = [len(given) if line is None else places[line] for line in lines]
+    return np.asarray(extended[np.ix_(chosen, chosen)])
 
 
 def _check_rules(compare: Mapping[str, Rule], parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Rule]:

@@ -18,9 +18,18 @@ from langchain_core.messages import (
     SystemMessage,
     convert_to_messages,
 )
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
-from coe_agents.agents._requests.clients import address_of, check_models, create_model, prepare, without_input
+from coe_agents.agents._requests.clients import (
+    address_of,
+    check_models,
+    create_model,
+    no_tools,
+    prepare,
+    takes_tools,
+    without_input,
+)
 from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.parse import to_reply
@@ -34,7 +43,7 @@ from coe_agents.agents.choice.probability import (
     find_ambiguous,
 )
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, identity_of, may_be_probed
-from coe_agents.errors import NoChoiceError
+from coe_agents.errors import InvalidReplyError, NoChoiceError
 from coe_agents.redaction import secrets_of
 from coe_agents.rounds import MOST_SAMPLES
 from coe_agents.types import AgentReply, AgentRequest, check_number
@@ -82,6 +91,10 @@ class ModelAgent:
             as often for random characters, without the system prompt, and if it declines, for an invented story. If
             these replies are equal, too, the temperature has no effect. If the result stays unknown, `Sampling` says
             so, and all responses count.
+        tools: Tools that the model is shown, in its provider's own way: LangChain tools, functions, or OpenAI's
+            schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that
+            cannot be read, or does not fit the tools, is a failure of that response. A request may name other tools. In
+            a question with `choices`, no tools are shown.
 
     Raises:
         TypeError: If `model` is neither a chat model nor a string, nor chat models of one class.
@@ -106,6 +119,7 @@ class ModelAgent:
         max_concurrency: int | None = None,
         max_response_chars: int = 20_000,
         on_greedy: OnGreedy = "exclude",
+        tools: Sequence[Any] | None = None,
     ) -> None:
         if not isinstance(name, str):
             raise TypeError(
@@ -131,6 +145,11 @@ class ModelAgent:
         _check(on_greedy in actions, one_of, on_greedy, 'Omit it for "exclude"')
         models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else [*model]
         check_models(models, model_options or {})
+        self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
+        if self.tools is not None:
+            for one in models:
+                if isinstance(one, BaseChatModel) and not takes_tools(one):
+                    raise no_tools(one)
         self.name = name
         self.n_samples = n_samples
         self.temperature = temperature
@@ -259,6 +278,10 @@ class ModelAgent:
         _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
         request = {**request, "n_samples": n_samples, "temperature": temperature}
         choices = request.get("choices", [])
+        if choices:
+            request.pop("tools", None)
+        elif self.tools is not None and "tools" not in request:
+            request["tools"] = self.tools
         if self._may_grade and request.get("graded") and choices and not find_ambiguous(choices):
             send = partial(_ask_choice, messages=messages, choices=choices, methods=METHODS, config=observed)
             try:
@@ -272,7 +295,8 @@ class ModelAgent:
         def draw_from(
             asker: Asker, request: AgentRequest, messages: list[BaseMessage], needed: str = ""
         ) -> Steps[tuple[Drawn, AgentReply]]:
-            ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline)
+            tools = request.get("tools", ())
+            ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools)
             drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
             return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
 
@@ -288,6 +312,11 @@ class ModelAgent:
                 raise drawn.failure
             had = (self.name, drawn.n_received, n_samples, drawn.failure)
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
+        errors = [response["error"] for response in reply["responses"]]
+        if errors and all(errors):
+            invalid = InvalidReplyError(f"no proposal is valid; the first: {errors[0]}", retryable=False)
+            invalid.reply = reply
+            raise invalid
         if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
         replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]

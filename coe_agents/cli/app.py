@@ -16,6 +16,7 @@ from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
+from coe_agents.cli.harvest import audit, harvest
 from coe_agents.cli.interrupts import ending_soon
 from coe_agents.cli.options import Exit
 from coe_agents.cli.report import report
@@ -61,6 +62,8 @@ app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(report)
 app.command()(calibrate)
 app.command(epilog=DRIFT_EPILOG)(drift)
+app.command()(audit)
+app.command()(harvest)
 app.command(epilog=SAMPLE_EPILOG)(reproduce)
 app.command()(serve)
 app.add_typer(config_app, name="config")

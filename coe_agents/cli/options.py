@@ -85,8 +85,8 @@ class ScoringOptions:
         str | None,
         typer.Option(
             "--clusterer",
-            help="normalized (the default) needs no model; tinyworld is for its own models; or one of yours: the name "
-            "of an entry point, or package.module:Name, whose code is run.",
+            help="normalized (the default) needs no model; actions compares tool calls; tinyworld is for its own "
+            "models; or one of yours: the name of an entry point, or package.module:Name, whose code is run.",
         ),
     ] = None
     config: Annotated[
@@ -144,10 +144,15 @@ class EngineOptions:
     gpus_per_actor: Annotated[float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")] = 0.0
 
 
-SamplesArgument = Annotated[
-    list[Path],
-    typer.Argument(help="Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."),
+ProposerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--proposer", help="Judge the first response of this agent, by the support of the others, not the group's."
+    ),
 ]
+_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."
+SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
+OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]
 ResamplesOption = Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")]
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
 
+from coe_agents.actions import ActionMatch
 from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
 from coe_agents.clustering import (
     BidirectionalEntailment,
@@ -23,6 +24,7 @@ from coe_agents.clustering import (
     NormalizedMatch,
 )
 from coe_agents.config import schema
+from coe_agents.config.action_rules import read_options
 from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings, replicas_of
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError
@@ -128,6 +130,8 @@ def create_clusterer(config: Config) -> Clusterer:
                 return named
             case schema.NormalizedClusterer():
                 return NormalizedMatch()
+            case schema.ActionsClusterer():
+                return ActionMatch(**read_options(section.options))
             case schema.EmbeddingClusterer():
                 embeddings = create_embeddings(section, owner="the clusterer")
                 return EmbeddingSimilarity(embeddings, threshold=section.threshold)

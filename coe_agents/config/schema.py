@@ -23,6 +23,7 @@ from pydantic import (
     field_validator,
 )
 
+from coe_agents.config.action_rules import read_options
 from coe_agents.documents import parse_toml
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, find_registered
@@ -170,6 +171,23 @@ class NormalizedClusterer(_Section):
     kind: Literal["normalized"]
 
 
+def _check_rules(options: dict[str, Any]) -> dict[str, Any]:
+    read_options(options)
+    return options
+
+
+class ActionsClusterer(_Section):
+    """Clusters tool calls by equality, argument by argument; `options` are those of `ActionMatch` but `tools`.
+
+    Attributes:
+        options: "compare", by "tool.argument" or "argument": "exact", "ignore", "any_order", `{within = 0.01}` or
+            `{within_relative = 0.05}`; and "ordered".
+    """
+
+    kind: Literal["actions"]
+    options: Annotated[_Options, AfterValidator(_check_rules)] = Field(default_factory=dict)
+
+
 class JudgeClusterer(ModelSection):
     """Clusters by bidirectional entailment with a chat model as judge, by default at temperature 0."""
 
@@ -255,7 +273,7 @@ class GraphConfig(_Section):
 
 _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
 _KINDS = {
-    "clusterer": ("entailment", "llm", "embedding", "normalized"),
+    "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
     "policy": ("threshold", "regime", "calibrated", "cascade"),
 }
 
@@ -281,6 +299,7 @@ class Config(_Section):
         | Annotated[JudgeClusterer, Tag("llm")]
         | Annotated[EmbeddingClusterer, Tag("embedding")]
         | Annotated[NormalizedClusterer, Tag("normalized")]
+        | Annotated[ActionsClusterer, Tag("actions")]
         | Annotated[CustomPart, Tag("custom")],
         Discriminator(_tag_of("clusterer")),
     ]
@@ -316,6 +335,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("clusterer", "llm"): JudgeClusterer,
     ("clusterer", "embedding"): EmbeddingClusterer,
     ("clusterer", "normalized"): NormalizedClusterer,
+    ("clusterer", "actions"): ActionsClusterer,
     ("clusterer", "custom"): CustomPart,
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,

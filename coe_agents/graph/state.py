@@ -9,7 +9,7 @@ from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
 from coe_agents.errors import CheckpointError
-from coe_agents.types import Action, AgentRequest, Response, RoundData, Sampling, Usage
+from coe_agents.types import Action, AgentRequest, AnswerKind, Response, RoundData, Sampling, Usage
 
 
 class AgentData(TypedDict):
@@ -31,6 +31,11 @@ class DecisionData(TypedDict):
         reason: Which agents gave which answer, quoted and shortened; then the policy's reason, with its numbers.
         decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or the function's.
         choices: The only replies that counted, as the input named them; None where any reply counted.
+        answer_kind: What leads: "answer"; of proposals "call" or "no_call"; "refusal" or "empty", which cannot be
+            answered. None if nothing was measured.
+        calls: The tool calls to run, each with "name", "args" and "id"; [] if the agents agree to call nothing. None
+            unless the action is "answer" and the answer is a proposal.
+        contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones;
             None where fewer agents than `min_agents` answered. This and all numbers are None if nothing was measured.
         coe: Collaborative Entropy, the sum of the next two.
@@ -56,6 +61,9 @@ class DecisionData(TypedDict):
     reason: str
     decided_by: str
     choices: list[str] | None
+    answer_kind: AnswerKind | None
+    calls: list[dict[str, Any]] | None
+    contested: dict[str, Any] | None
     regime: str | None
     coe: float | None
     aleatoric: float | None
@@ -98,12 +106,18 @@ class CoEInput(TypedDict, total=False):
             text by `coe_agents.clustering.parse_choice`; no answer is extracted, and the clusterer is not asked.
         is_review: Whether the question asks for a verdict, in words other than `choices`: equal responses are then
             expected, and no reason to probe whether a model ignores its temperature.
+        tools: What every agent is shown: OpenAI's function schemas, at most 128. The responses are then proposals
+            (`Response["calls"]`), which nothing runs: they are compared as actions (`coe_agents.actions.ActionMatch`),
+            with the rules of the graph's clusterer if it is an `ActionMatch`, or else without rules. A response of an
+            agent that ignores the tools is a text, and equals no proposal. [] shows none, not even the graph's own.
+            Not together with `choices`.
     """
 
     question: Annotated[str, EphemeralValue]
     messages: Annotated[list[AnyMessage], add_messages]
     choices: Annotated[list[str], EphemeralValue]
     is_review: Annotated[bool, EphemeralValue]
+    tools: Annotated[list[dict[str, Any]], EphemeralValue]
 
 
 class CoEOutput(TypedDict, total=False):
@@ -124,7 +138,7 @@ class CoEOutput(TypedDict, total=False):
     former_responses: Annotated[list[Response], operator.add]
 
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """Raised with every change after which a run cannot be resumed from a checkpoint that was written before it."""
 
 
@@ -138,6 +152,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
             the thread uses it.
         allowed: The `choices` of this turn; None where any reply counts.
         reviews: The `is_review` of this turn.
+        shown: The `tools` of this turn, or the graph's own; None where the turn shows none.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: later messages belong to a later turn.
         round: The round being asked, from 0.
@@ -158,6 +173,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
     asked: str
     allowed: list[str] | None
     reviews: bool
+    shown: list[dict[str, Any]] | None
     conversation: list[dict[str, Any]]
     last_seen: str
     round: int

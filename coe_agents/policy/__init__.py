@@ -16,6 +16,7 @@ from coe_agents.policy.false_consensus import FalseConsensusGuard
 from coe_agents.policy.forecast import forecast
 from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
 from coe_agents.policy.regime import RegimePolicy
+from coe_agents.policy.support import SupportPolicy
 from coe_agents.policy.threshold import ThresholdPolicy
 from coe_agents.policy.weighting import Weighting
 
@@ -35,6 +36,7 @@ __all__ = [
     "RegimeThresholds",
     "SettlingPolicy",
     "StagedPolicy",
+    "SupportPolicy",
     "ThresholdPolicy",
     "TunablePolicy",
     "Weighting",

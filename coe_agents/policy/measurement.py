@@ -1,12 +1,15 @@
 """Owns the step from labelled responses to a `Measurement`: everything that a policy sees."""
 
+import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from coe_agents.clustering import answer_kind
+from coe_agents.actions import contested
+from coe_agents.clustering import Clusterer, answer_kind
 from coe_agents.policy.weighting import (
     Weighting,
     log_probabilities,
@@ -70,11 +73,18 @@ class Measurement:
         representatives: The most probable response of each cluster.
         answer: The most probable response of the leading cluster; if several clusters share the lead, the first by
             text.
-        answer_kind: "answer", or "refusal" or "empty", which cannot be answered.
+        answer_kind: "answer"; of proposals "call" or "no_call"; or "refusal" or "empty", which cannot be answered.
         tied: The representatives of the clusters that share the lead; () without a tie.
         surprisal: -log of the leading cluster's support, in nats.
         coordinated_coe: CoE after Algorithm 1; None without coordination.
         agents: The measurement of each agent, by name.
+        proposal_support: The support of each agent's own first response: the mean probability that the *other* agents
+            give to its cluster, by their weights, in [0, 1]. An agent without others of a weight above 0 is omitted.
+        proposals: The representative of the cluster of each agent's own first response.
+        proposer: The agent whose proposal is judged; None where the group decides together.
+        calls: The tool calls of the leading proposal, as they were proposed; () if it calls nothing. None if no
+            response is a proposal.
+        contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.conformity`; None without a debate.
         history: The rounds before this one, in order.
@@ -99,6 +109,11 @@ class Measurement:
     surprisal: float
     coordinated_coe: float | None = None
     agents: Mapping[str, AgentMeasurement]
+    proposal_support: Mapping[str, float] = field(default_factory=dict)
+    proposals: Mapping[str, str] = field(default_factory=dict)
+    proposer: str | None = None
+    calls: tuple[dict[str, Any], ...] | None = None
+    contested: Mapping[str, Any] | None = None
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
     forecast: CoEForecast | None = None
@@ -133,6 +148,9 @@ def measure(
     n_resamples: int = 200,
     aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
     epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
+    proposer: str | None = None,
+    clusterer: Clusterer | None = None,
+    question: str = "",
 ) -> Measurement:
     """Measures clustered responses.
 
@@ -148,6 +166,10 @@ def measure(
         n_resamples: For the interval of CoE; 0 omits it.
         aleatoric_threshold: In nats, for the regime.
         epistemic_threshold: In nats, for the regime; compared with `comparable_epistemic`.
+        proposer: The agent whose proposal is judged, for policies that ask for its support.
+        clusterer: What the labels of proposals are from; an `ActionMatch` also says which values of an argument are
+            equal.
+        question: What was asked, for such a clusterer.
 
     Raises:
         ValueError: If there is no response, the labels do not fit, all weights are 0, or "probability" is asked for and
@@ -160,7 +182,8 @@ def measure(
         )
     names, agents, normalized = weighed_agents(responses, weights)
     log_probs, by_probability = log_probabilities(responses, weighting)
-    texts = cluster_texts(responses, labels, normalized[agents] * shares(log_probs, agents))
+    mass = normalized[agents] * shares(log_probs, agents)
+    texts = cluster_texts(responses, labels, mass)
     representatives = _distinct(texts)
     places = places_of(representatives)
     placed = places[np.asarray(labels)]
@@ -179,7 +202,21 @@ def measure(
     support, distributions = support[places], distributions[:, places]
     leaders = sorted((representatives[i], i) for i in np.flatnonzero(shares_lead(support)).tolist())
     leading = leaders[0][1]
-    answer = texts[leading]
+    firsts = _first_places(responses)
+    answer, kind, calls, disagreement = texts[leading], answer_kind(texts[leading]), None, None
+    proposed = [response.get("calls") for response in responses]
+    if any(calls is not None for calls in proposed):
+        answer, kind, calls = _leading_proposal(responses, labels, mass, leading, answer)
+        disagreement = contested(
+            [response_text(response) for response in responses],
+            mass,
+            [response["agent"] for response in responses],
+            labels,
+            leading=None if proposer is None else firsts.get(proposer),
+            values=proposed,
+            clusterer=clusterer,
+            question=question,
+        )
     scale = epistemic_scale(normalized, divergence)
     return Measurement(
         coe=coe.total,
@@ -196,7 +233,7 @@ def measure(
         support=tuple(support.tolist()),
         representatives=tuple(representatives),
         answer=answer,
-        answer_kind=answer_kind(answer),
+        answer_kind=kind,
         tied=tuple(text for text, _ in leaders) if len(leaders) > 1 else (),
         surprisal=float(-np.log(support[leading])) + 0.0,
         coordinated_coe=coordinated,
@@ -211,9 +248,66 @@ def measure(
                 names, np.bincount(agents).tolist(), entropies, distributions.tolist(), strict=True
             )
         },
+        proposal_support=_proposal_support(
+            {name: distributions[:, labels[firsts[name]]].tolist() for name in names}, normalized.tolist()
+        ),
+        proposals={name: representatives[labels[firsts[name]]] for name in names},
+        proposer=proposer,
+        calls=calls,
+        contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,
     )
+
+
+def _first_places(responses: Sequence[Response]) -> dict[str, int]:
+    """Returns the place of each agent's first response, that of the lowest round and index."""
+    firsts: dict[str, tuple[int, int, int]] = {}
+    for place, response in enumerate(responses):
+        own = (response["round"], response["index"], place)
+        firsts[response["agent"]] = min(firsts.get(response["agent"], own), own)
+    return {name: place for name, (_, _, place) in firsts.items()}
+
+
+def _proposal_support(columns: Mapping[str, Sequence[float]], weights: Sequence[float]) -> dict[str, float]:
+    """Returns the mean probability that the other agents give to the cluster of each agent's first response.
+
+    support_i = sum over j != i of w_j p_j(c_i) / sum over j != i of w_j
+
+    Args:
+        columns: By agent, in the order of `weights`: the probability p_j(c_i) that each agent j gives to that cluster.
+        weights: An agent without others of a weight above 0 is omitted.
+    """
+    support: dict[str, float] = {}
+    for i, (name, column) in enumerate(columns.items()):
+        total = math.fsum([*weights[:i], *weights[i + 1 :]])  # exact, so that no order of agents changes it
+        shared = math.fsum(w * p for j, (w, p) in enumerate(zip(weights, column, strict=True)) if j != i)
+        if total > 0:
+            support[name] = min(1.0, shared / total)
+    return support
+
+
+def _leading_proposal(
+    responses: Sequence[Response], labels: Sequence[int], mass: np.ndarray, leading: int, action: str
+) -> tuple[str, AnswerKind, tuple[dict[str, Any], ...] | None]:
+    """Returns the answer, its kind, and the calls of the leading cluster; where it calls nothing, its likeliest text.
+
+    Of equal actions the calls of the one that is first by its JSON are returned, so that no agent's name decides.
+    """
+    own = [
+        (row, share)
+        for row, label, share in zip(responses, labels, mass.tolist(), strict=True)
+        if label == leading and response_text(row).strip() == action
+    ]
+    proposals = [calls for row, _ in own if (calls := row.get("calls")) is not None]
+    if not proposals:  # an agent that was shown no tools
+        return action, answer_kind(action), None
+    calls = min(proposals, key=lambda each: json.dumps(each, sort_keys=True))
+    if calls:
+        return action, "call", tuple(calls)
+    text = most_probable([row["text"] for row, _ in own], np.array([share for _, share in own]))
+    kind = answer_kind(text)
+    return text, "no_call" if kind == "answer" else kind, ()
 
 
 def response_text(response: Response) -> str:

@@ -6,8 +6,10 @@ characters that control a terminal or make a link.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from coe_agents.actions import called_tools, describe_action
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.weighting import rank_texts
@@ -50,6 +52,9 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     """
     if not measurement.agents:
         return ""
+    verbs = ("says", "say")
+    if measurement.calls is not None:
+        verbs, measurement = ("proposes", "propose"), _with_actions_in_words(measurement)
     total = len(measurement.agents) if n_agents is None else n_agents
     support = dict(zip(measurement.representatives, measurement.support, strict=True))
     claims = {name: _claim(said.distribution, support) for name, said in measurement.agents.items()}
@@ -60,7 +65,7 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     clauses: list[str] = []
     for claim in ordered[:_MOST_CLAIMS]:
         names = [name for name, own in claims.items() if own == claim]
-        clauses.append(f"{_subject(names, claim, total, is_first=not clauses)} {_predicate(claim, len(names))}")
+        clauses.append(f"{_subject(names, claim, total, is_first=not clauses)} {_predicate(claim, len(names), verbs)}")
     rest = ordered[_MOST_CLAIMS:]
     if n_split := sum(counts[claim] for claim in rest if claim.is_split):
         clauses.append(f"{_number(n_split)} more {'is' if n_split == 1 else 'are'} split")
@@ -123,7 +128,24 @@ def _subject(names: Sequence[str], claim: _Claim, total: int, *, is_first: bool)
     return f"{_number(n)} of {_number(total)} agents"
 
 
-def _predicate(claim: _Claim, n: int) -> str:
+def _with_actions_in_words(measurement: Measurement) -> Measurement:
+    """Returns the measurement with proposals as people read them; what is no proposal stays as it is."""
+
+    def word(text: str) -> str:
+        return text if called_tools(text) is None else describe_action(text)
+
+    return replace(
+        measurement,
+        representatives=tuple(map(word, measurement.representatives)),
+        tied=tuple(map(word, measurement.tied)),
+        agents={
+            name: replace(said, distribution={word(text): share for text, share in said.distribution.items()})
+            for name, said in measurement.agents.items()
+        },
+    )
+
+
+def _predicate(claim: _Claim, n: int, verbs: tuple[str, str]) -> str:
     is_one = n == 1
     if claim.is_split:
         return f"{'is' if is_one else 'are'} split {_between(claim.answers)}"
@@ -131,8 +153,7 @@ def _predicate(claim: _Claim, n: int) -> str:
     mostly = "mostly " if claim.is_mostly else ""
     if kind == "refusal":
         return f"{mostly}{'declines' if is_one else 'decline'} to answer ({_quote(claim.answers[0])})"
-    says = "says" if is_one else "say"
-    return f"{mostly}{says} {'nothing' if kind == 'empty' else _quote(claim.answers[0])}"
+    return f"{mostly}{verbs[0] if is_one else verbs[1]} {'nothing' if kind == 'empty' else _quote(claim.answers[0])}"
 
 
 def _between(answers: Sequence[str]) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents.actions import canonical_action
 from coe_agents.clustering import ENTAILMENT_LABELS
-from coe_agents.types import AgentReply, AgentRequest, Usage, create_response
+from coe_agents.types import AgentReply, AgentRequest, Response, Usage, create_response
 
 ROWS = {
     label: tuple(0.8 if column == place else 0.1 for column in range(len(ENTAILMENT_LABELS)))
@@ -21,7 +22,8 @@ class ScriptedAgent:
 
     Args:
         name: Its name.
-        rounds: The responses of each round, or an exception; the last one is for all later rounds, too.
+        rounds: The responses of each round, or an exception; the last one is for all later rounds, too. A response is
+            a text, or a list of the tool calls that it proposes.
         weight: Its weight.
         n_samples: How many responses of a round it gives, unless the request overrides it; from
             `first_index` on. By default it gives the whole round at once, whatever the request says.
@@ -39,7 +41,7 @@ class ScriptedAgent:
     def __init__(
         self,
         name: str,
-        *rounds: Sequence[str] | Exception,
+        *rounds: Sequence[str | Sequence[Mapping[str, Any]]] | Exception,
         weight: float = 1.0,
         n_samples: int | None = None,
     ) -> None:
@@ -63,16 +65,23 @@ class ScriptedAgent:
             first = request.get("first_index", 0)
             said = said[first : first + request.get("n_samples", self.n_samples)]
         return AgentReply(
-            responses=[
-                create_response(self.name, text, round=request["round"], index=i)
-                for i, text in enumerate(said, start=first)
-            ],
+            responses=[_as_response(self.name, one, request, index=i) for i, one in enumerate(said, start=first)],
             usage=Usage(input_tokens=3, output_tokens=len(said)),
         )
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Returns the responses of the request's round; see `sample`."""
         return self.sample(request, config)
+
+
+def _as_response(name: str, said: str | Sequence[Mapping[str, Any]], request: AgentRequest, *, index: int) -> Response:
+    tools = request.get("tools")
+    if isinstance(said, str):
+        if tools is None:
+            return create_response(name, said, round=request["round"], index=index)
+        return create_response(name, said, round=request["round"], index=index, answer="[]", calls=[])
+    action = canonical_action(said, tools=tools)
+    return create_response(name, "", round=request["round"], index=index, answer=action, calls=said)
 
 
 class TableEntailment:

@@ -16,7 +16,7 @@ import pytest
 from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from tests.cli.command import run
 from tests.cli.mutants import damage
-from tests.evaluation.invented import group, write
+from tests.evaluation.invented import group, row, write
 from tests.experiments.decided import step
 from tests.experiments.decided import written as decided
 
@@ -191,10 +191,15 @@ def policies(tmp_path_factory):
     folder = tmp_path_factory.mktemp("policies")
     samples = write(folder / "s.jsonl", group(80))
     found = {}
-    for gate in ("threshold", "learned"):
-        done = run("calibrate", samples, "--risk", 0.4, "--gate", gate, "--out", folder / f"{gate}.json")
+    for name, options in {
+        "threshold": [],
+        "learned": ["--gate", "learned"],
+        "support": ["--proposer", "a"],
+        "learned support": ["--proposer", "a", "--gate", "learned"],
+    }.items():
+        done = run("calibrate", samples, "--risk", 0.4, *options, "--out", folder / f"{name}.json")
         assert done.returncode == 0, done.stderr
-        found[gate] = (folder / f"{gate}.json").read_bytes()
+        found[name] = (folder / f"{name}.json").read_bytes()
     return found | {f"0.1 {name}": (DATA / f"{name}.json").read_bytes() for name in ("policy", "learned_policy")}
 
 
@@ -242,6 +247,19 @@ def test_doctor(tmp_path, local_models):
 def test_score_of_lines(tmp_path, rows, part):
     seeds = range(part * N_EACH, (part + 1) * N_EACH)
     fuzz(lambda path: ["score", path, "--resamples", 2], lines(rows), "jsonl", "s.samples.jsonl", tmp_path, seeds=seeds)
+
+
+@pytest.mark.slow
+def test_score_of_calls(tmp_path):
+    tool = {"name": "pay", "parameters": {"properties": {"sum": {"type": "number", "default": 1}}}}
+    rows = [
+        row(f"q{i}", agent, text="", calls=[{"name": "pay", "args": {"sum": i, "to": agent}}][: i % 3], tools=[tool])
+        | {"correct": agent == "a"}
+        for i in range(6)
+        for agent in "abc"
+    ]
+    command = ["score", "--clusterer", "actions", "--proposer", "a", "--resamples", 2]
+    fuzz(lambda path: [*command, path], lines(rows), "jsonl", "s.samples.jsonl", tmp_path)
 
 
 @pytest.mark.slow
@@ -357,10 +375,70 @@ def test_calibrate(tmp_path, gate):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["threshold", "learned", "0.1 policy", "0.1 learned_policy"])
+@pytest.mark.parametrize(
+    "kind", ["threshold", "learned", "support", "learned support", "0.1 policy", "0.1 learned_policy"]
+)
 def test_drift(tmp_path, rows, policies, kind):
     samples = write(tmp_path / "s.samples.jsonl", rows)
     fuzz(lambda path: ["drift", path, samples], policies[kind], "json", "policy.json", tmp_path)
+
+
+@pytest.mark.slow
+def test_drift_that_follows_a_file(tmp_path, policies):
+    (tmp_path / "policy.json").write_bytes(policies["threshold"])
+    cases = [
+        {"id": f"{n}", "correct": n % 5 > 0, "seen_probability": 0.5, "time": "2026-01-31", "agents": {"a": n % 2 > 0}}
+        for n in range(12)
+    ]
+    command = ["drift", tmp_path / "policy.json", "--until-end", "--min-seen", 0.1, "--follow"]
+    fuzz(lambda path: [*command, path], lines(cases), "jsonl", "cases.jsonl", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store with a ruled audit, and one that waits."""
+    from langgraph.store.sqlite import SqliteStore
+
+    from coe_agents import ThresholdPolicy, create_coe_graph
+    from coe_agents.clustering import NormalizedMatch
+    from coe_agents.rulings import pending, rule
+    from coe_agents.testing import ScriptedAgent
+
+    path = tmp_path_factory.mktemp("store") / "store.sqlite"
+    with SqliteStore.from_conn_string(str(path)) as opened:
+        opened.setup()
+        graph = create_coe_graph(
+            [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])],
+            clusterer=NormalizedMatch(),
+            policy=ThresholdPolicy(0.5),
+            record=True,
+            audit_rate=1.0,
+        ).compile(store=opened)
+        for _ in range(2):
+            graph.invoke({"question": "Which?"})
+        rule(opened, pending(opened)[0]["id"], correct=True)
+    return path.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["harvest", "--out", "{out}", "--cases", "{cases}"], ["audit"]])
+def test_a_store(tmp_path, store, command):
+    names = {"out": tmp_path / "r.samples.jsonl", "cases": tmp_path / "c.jsonl"}
+    arguments = [part.format(**names) for part in command]
+
+    def of(path):
+        names["cases"].unlink(missing_ok=True)
+        return [*arguments, "--store", path]
+
+    fuzz(of, store, "bytes", "store.sqlite", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+def test_calibrate_on_rulings(tmp_path, policies):
+    (tmp_path / "policy.json").write_bytes(policies["threshold"])
+    command = ["calibrate", "--current", tmp_path / "policy.json", "--risk", 0.4, "--out", tmp_path / "p.json"]
+    valid = lines([row | {"kind": "audit", "seen_probability": 0.5} for row in group(40, n_samples=2)])
+    fuzz(lambda path: [*command, path], valid, "jsonl", "s.samples.jsonl", tmp_path, seeds=range(60))
 
 
 @pytest.mark.slow

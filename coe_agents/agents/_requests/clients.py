@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableBinding
 
 _ADDRESSES = ("openai_api_base", "azure_endpoint", "anthropic_api_url", "base_url", "endpoint_url", "api_base")
 
@@ -78,6 +79,36 @@ def create_model(name: str, model_options: Mapping[str, Any]) -> BaseChatModel:
     model: BaseChatModel = init_chat_model(name, **model_options)
     check_model(model, {})
     return model
+
+
+def bind_tools(model: BaseChatModel, tools: Sequence[Mapping[str, Any]]) -> tuple[BaseChatModel, Mapping[str, Any]]:
+    """Returns the model to call, and the options of a call with which it is shown tools, in its provider's own way.
+
+    Raises:
+        TypeError: If the model takes no tools.
+    """
+    try:
+        bound = model.bind_tools([dict(tool) for tool in tools])
+    except NotImplementedError as error:
+        raise no_tools(model) from error
+    if isinstance(bound, BaseChatModel):
+        return bound, {}
+    if isinstance(bound, RunnableBinding) and isinstance(bound.bound, BaseChatModel):
+        return bound.bound, bound.kwargs
+    raise no_tools(model)
+
+
+def takes_tools(model: BaseChatModel) -> bool:
+    """Returns whether the class of a model can be shown tools."""
+    return type(model).bind_tools is not BaseChatModel.bind_tools
+
+
+def no_tools(model: BaseChatModel) -> TypeError:
+    """Returns the error about a model that takes no tools."""
+    return TypeError(
+        f'"model" in ModelAgent must take tools ("bind_tools"); got {type(model).__name__}, which takes none. '
+        'Omit "tools", or pass another model'
+    )
 
 
 def without_input(error: ValueError) -> ValueError:

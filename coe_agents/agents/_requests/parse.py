@@ -3,12 +3,15 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 
 from coe_agents.agents._requests.capabilities import Drawn, Ladder
+from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import answer_kind
+from coe_agents.errors import InvalidReplyError
 from coe_agents.types import AgentReply, AgentRequest, Response, Rung, Sampling, Usage, create_response
 
 FEWEST = 3
@@ -31,43 +34,59 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
         )
     ]
     answered = [*drawn.results, *drawn.unused]
-    known = [response["logprob"] is not None for response in responses]
-    distinct = {(response["text"], response["logprob"]) for response in responses}
-    identical = request["temperature"] > 0 and len(responses) >= FEWEST and len(distinct) == 1
-    logprob = responses[0]["logprob"] if identical and request["temperature"] >= 1 else None
+    valid = [response for response in responses if response["error"] is None]
+    known = [response["logprob"] is not None for response in valid]
+    distinct = {(response["text"], response["answer"], response["logprob"]) for response in valid}
+    identical = request["temperature"] > 0 and len(valid) >= FEWEST and len(distinct) == 1
+    logprob = valid[0]["logprob"] if identical and request["temperature"] >= 1 else None
     sampling = Sampling(
         round=request["round"],
         rung=_rung(several=ladder.takes_several, logprobs=any(known)),
         n_requested=most,
         n_received=len(responses),
         n_requests=len(answered),
-        n_empty=sum(not response["text"].strip() for response in responses),
+        n_empty=sum(not response["text"].strip() and not response["calls"] for response in valid),
         n_truncated=sum(_is_truncated(generation) for generation in generations),
         n_cut=sum(len(text_of(generation)) > max_chars for generation in generations),
+        n_invalid_calls=len(responses) - len(valid),
         logprobs_missing=known.count(False),
         identical=identical,
-        identical_chance=None if logprob is None else math.exp(logprob * (len(responses) - 1)),
+        identical_chance=None if logprob is None else math.exp(logprob * (len(valid) - 1)),
         refused=list(ladder.refused),
         ignores_temperature=None,
         probe=None,
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
-    return AgentReply(responses=responses, usage=total([usage_of(one.result) for one in answered]), sampling=sampling)
+    reply = AgentReply(responses=responses, usage=total([usage_of(one.result) for one in answered]), sampling=sampling)
+    if "tools" in request:
+        said = zip(responses, generations, strict=True)
+        reply["messages"] = {row["index"]: one.message for row, one in said if isinstance(one, ChatGeneration)}
+    return reply
 
 
 def _response(
     generation: Generation, agent: str, request: AgentRequest, index: int, *, max_chars: int, refused: str
 ) -> Response:
+    place: dict[str, Any] = {"round": request["round"], "index": index}
+    calls: list[dict[str, Any]] | None = None
+    action: str | None = None
+    if "tools" in request and isinstance(generation, ChatGeneration):
+        try:
+            calls, action = read_proposal(cast("AIMessage", generation.message), request["tools"])
+            if calls and _is_truncated(generation):  # more calls may have followed
+                raise InvalidReplyError("the proposal is invalid: it was cut off by the model's limit")
+        except InvalidReplyError as error:
+            return create_response(agent, "", error=f"InvalidReplyError: {error}", **place)
     if refused:
         # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
         text, answer = (refused, None) if answer_kind(refused) == "refusal" else (f"{_REFUSED} {refused}", _REFUSED)
-        return create_response(agent, _shorten(text, max_chars), round=request["round"], index=index, answer=answer)
+        return create_response(agent, _shorten(text, max_chars), answer=action or answer, calls=calls, **place)
     text = _shorten(text_of(generation), max_chars)
     if "choices" in request and _is_truncated(generation):  # it must not pass for a whole choice
         text += "… [cut off by the model's limit]"
     logprob, n_tokens = _log_probability(generation)
-    return create_response(agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=n_tokens)
+    return create_response(agent, text, answer=action, calls=calls, logprob=logprob, n_tokens=n_tokens, **place)
 
 
 def _refusals(generations: Sequence[Generation]) -> list[str]:

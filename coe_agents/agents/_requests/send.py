@@ -14,6 +14,7 @@ from langchain_core.outputs import LLMResult
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from coe_agents.agents._requests.capabilities import ModelCall
+from coe_agents.agents._requests.clients import bind_tools
 from coe_agents.agents._requests.endpoints import Answered, Replica, Replicas, Visit
 from coe_agents.agents._requests.limits import Deadline
 from coe_agents.agents._requests.steps import Call, Pause, Steps
@@ -43,12 +44,18 @@ class Asker:
     secrets: Collection[str]
 
     def ask(
-        self, call: ModelCall, messages: list[BaseMessage], observed: Mapping[str, Any], deadline: Deadline
+        self,
+        call: ModelCall,
+        messages: list[BaseMessage],
+        observed: Mapping[str, Any],
+        deadline: Deadline,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Steps[Answered | CoEError]:
         """Returns the model's reply, or what went wrong; `observed` are callbacks, tags and metadata."""
 
         def send(replica: Replica, seconds: float | None) -> Steps[Answered]:
-            model, options = call.on(replica.model), {**observed, **call.arguments(seconds)}
+            model, bound = bind_tools(call.on(replica.model), tools) if tools else (call.on(replica.model), {})
+            options = {**bound, **observed, **call.arguments(seconds)}
             result: LLMResult = yield Call(model.generate, model.agenerate, ([messages],), options, seconds)
             if not result.generations or not result.generations[0]:
                 hint = "Call the model directly to see why"

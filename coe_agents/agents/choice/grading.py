@@ -31,6 +31,7 @@ def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent:
         n_empty=0,
         n_truncated=0,
         n_cut=0,
+        n_invalid_calls=0,
         logprobs_missing=0,
         identical=False,
         identical_chance=None,

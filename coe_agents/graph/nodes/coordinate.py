@@ -17,6 +17,7 @@ from coe_agents.policy import Decision, Measurement, Policy
 from coe_agents.policy.base import without_tie
 from coe_agents.policy.wording import who_says_what
 from coe_agents.rounds import Clarify, Strategies
+from coe_agents.types import ANSWERABLE
 
 _NO_ANSWER = {"refusal": "a refusal is not an answer", "empty": "an empty response is not an answer"}
 
@@ -84,6 +85,6 @@ def _decide(policy: Policy, measurement: Measurement, state: CoEState, bounds: B
         return replace(decision, answer=None)
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
-    if kind != "answer":
+    if kind not in ANSWERABLE:
         return Decision("abstain", None, "; ".join(filter(None, (_NO_ANSWER[kind], decision.reason))))
     return replace(decision, answer=answer)

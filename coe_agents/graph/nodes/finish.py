@@ -1,20 +1,26 @@
 """Owns the end of a run: the decision as data, and as a message."""
 
+import json
+import uuid
 from typing import Any
 
 from langchain_core.messages import AIMessage
 
+from coe_agents.graph.rounds import new_responses
 from coe_agents.graph.state import AgentData, CoEState, DecisionData
+from coe_agents.policy.measurement import response_text
 from coe_agents.rounds import conformity
-from coe_agents.types import Sampling, Usage
+from coe_agents.types import Sampling, Usage, usable
 
 WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
 """How the message of a run begins that gives no answer."""
 
 
 def finish(state: CoEState) -> dict[str, Any]:
-    """Returns the decision, and a message with the answer or the refusal."""
+    """Returns the decision, and a message with the answer, the calls to run, or the refusal."""
     verdict, measured = state["verdict"], state["measured"] or {}
+    calls = _calls_of(state, verdict["answer"]) if verdict["action"] == "answer" else None
+    proposing = {row["agent"] for row in new_responses(state) if row.get("calls") is not None}
     tokens: dict[str, Usage] = {}
     for spent in state["usages"]:
         used = tokens.setdefault(spent["agent"], Usage(input_tokens=0, output_tokens=0))
@@ -26,6 +32,9 @@ def finish(state: CoEState) -> dict[str, Any]:
         reason=verdict["reason"],
         decided_by=verdict.get("decided_by", "group"),
         choices=state["allowed"],
+        answer_kind=measured.get("answer_kind"),
+        calls=calls,
+        contested=measured.get("contested"),
         regime=verdict.get("regime"),
         coe=measured.get("coe"),
         aleatoric=measured.get("aleatoric"),
@@ -40,7 +49,9 @@ def finish(state: CoEState) -> dict[str, Any]:
         failed_agents={
             response["agent"]: response["error"]
             for response in state["responses"]
-            if response["error"] is not None and response["round"] == state["round"]
+            if response["error"] is not None
+            and response["round"] == state["round"]
+            and response["agent"] not in proposing  # one of its proposals was invalid
         },
         agents={
             name: AgentData(
@@ -57,7 +68,25 @@ def finish(state: CoEState) -> dict[str, Any]:
         conformity=conformity(state["trajectory"]),
     )
     text = verdict["answer"] if verdict["action"] == "answer" else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
-    return {"decision": decision, "messages": [AIMessage(text, response_metadata={"decision": decision})]}
+    message = AIMessage("" if calls else text, tool_calls=calls or [], response_metadata={"decision": decision})
+    return {"decision": decision, "messages": [message]}
+
+
+def _calls_of(state: CoEState, answer: str) -> list[dict[str, Any]] | None:
+    """Returns the calls of the proposal that is the answer, with ids of their own; None where the answer is a text.
+
+    Of equal actions those that are first by their JSON are returned, so that no agent's name decides.
+    """
+    own = [
+        calls
+        for row in usable(state["responses"])
+        if (calls := row.get("calls")) is not None
+        and (response_text(row).strip() == answer or (not calls and row["text"].strip() == answer))
+    ]
+    if not own:
+        return None
+    calls = min(own, key=lambda each: json.dumps(each, sort_keys=True))
+    return [{**call, "id": f"call_{uuid.uuid4().hex}"} for call in calls]
 
 
 def _samplings(state: CoEState, agent: str) -> list[Sampling]:

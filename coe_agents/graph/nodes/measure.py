@@ -7,21 +7,28 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
+from coe_agents.actions import ActionMatch
+from coe_agents.clustering import Clusterer
 from coe_agents.graph import events
 from coe_agents.graph.rounds import account, graded_agents
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import AgentMeasurement, Measurement, measure
 from coe_agents.rounds import conformity
 
 
-def measure_node(settings: RunSettings, measuring: Mapping[str, Any], *, coordination: str | None) -> TwoForms:
+def measure_node(
+    settings: RunSettings, measuring: Mapping[str, Any], *, coordination: str | None, clusterer: Clusterer
+) -> TwoForms:
     """Returns the node that computes Collaborative Entropy; None without a trusted agent.
 
-    `measuring` holds the options of `measure` and `forecast`: "weighting" and "divergence".
+    `measuring` holds the options of `measure` and `forecast`: "weighting" and "divergence". The clusterer says which
+    arguments of proposals are equal.
     """
-    is_brief = coordination is None and isinstance(measuring["divergence"], str)  # about a millisecond
+    asks_model = isinstance(clusterer, ActionMatch) and clusterer.may_ask_model  # if it is resumed elsewhere
+    is_brief = coordination is None and isinstance(measuring["divergence"], str) and not asks_model  # a millisecond
 
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
@@ -37,6 +44,8 @@ def measure_node(settings: RunSettings, measuring: Mapping[str, Any], *, coordin
                 coordination=coordination,
                 aleatoric_threshold=aleatoric,
                 epistemic_threshold=epistemic,
+                clusterer=clusterer_of(state, clusterer),
+                question=state["asked"],
                 **options,
             )
         measured = None if measurement is None else _to_plain(measurement)

@@ -1,0 +1,365 @@
+"""Owns what a group of proposers disagrees on: which tool, or which argument of it, and by how much."""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import entr
+
+from coe_agents.actions.canonical import MAX_CHARS, to_line
+from coe_agents.actions.match import MISSING, ActionMatch, AlignedActions, first_equals
+from coe_agents.clustering import Clusterer
+
+_TIE = 1e-9
+"""Masses that are closer are equal."""
+_NOTHING = 1e-12
+"""A part of an entropy, in nats, or a mass, that is rounding only."""
+_Calls = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionEntropy:
+    """The entropy of a group's actions by what they differ in, in nats: `total = tool + sum(arguments) + rest`.
+
+    Attributes:
+        total: Entropy of the clusters of actions; at least 0.
+        tool: The part of which tools are called, calling none included; at least 0.
+        arguments: The part of each argument, by its bare name; at least 0.
+        rest: What these parts do not explain; 0 without tolerances, negative where the parts are finer than the
+            clusters.
+        call: The part of `tool` of whether anything is called; in [0, `tool`].
+    """
+
+    total: float
+    tool: float
+    arguments: dict[str, float]
+    rest: float
+    call: float
+
+
+def decompose_entropy(
+    actions: Sequence[str],
+    mass: npt.ArrayLike,
+    labels: Sequence[int],
+    *,
+    clusterer: Clusterer | None = None,
+    question: str = "",
+) -> ActionEntropy:
+    """Splits the entropy of a group's actions by the chain rule: first the tools, then one argument after the other.
+
+    With the tools T that an action calls and the arguments A_1, A_2, ... of these,
+
+        H(action) = H(T) + sum_t p(t) [ H(A_1 | t) + H(A_2 | A_1, t) + ... ],
+        H(T) = H(C) + p(C) H(T | C), where C is whether anything is called.
+
+    The tools are those of all parallel calls, with repetitions. Calls correspond by tool, then by canonical order;
+    arguments come call by call, in the order of the tool's schema where the clusterer knows it, else by name. The parts
+    of one name are added up over calls and tools. The arguments' order matters: what two arguments explain together
+    counts for the first.
+
+    An argument's values are grouped by its rule: in canonical order of the actions, each joins the first value that it
+    equals. Where rules are exact, these groups together are the clusters, and `rest` is 0. Tolerances are not
+    transitive: then `rest` is what the groups leave unexplained, or, below 0, what they explain too much. Also in
+    `rest` is everything that labels from another clusterer, or texts that are no actions, add; such a text counts as
+    calling nothing.
+
+    Args:
+        actions: As `canonical_action` returns them, at least one; "[]" calls nothing.
+        mass: The share of each in the ensemble mean; sums to 1 within 1e-6.
+        labels: The cluster of each.
+        clusterer: That gave the labels. The rules of an `ActionMatch` are used; for any other, and by default, all are
+            exact.
+        question: For rules that read it (`Meaning`). Values that the clusterer has just compared for this question are
+            not compared again.
+
+    Raises:
+        ValueError: The lengths differ or are 0, or `mass` is not a distribution.
+
+    Example:
+        >>> actions = ['[{"args":{"sum":5},"name":"pay"}]', '[{"args":{"sum":6},"name":"pay"}]', "[]", "[]"]
+        >>> parts = decompose_entropy(actions, [0.25, 0.25, 0.25, 0.25], [0, 1, 2, 2])
+        >>> round(parts.total, 3), round(parts.tool, 3), round(parts.arguments["sum"], 3)
+        (1.04, 0.693, 0.347)
+    """
+    masses = _check_mass(actions, mass, labels)
+    return _Split(actions, masses, labels, clusterer, question).entropy
+
+
+def contested(
+    actions: Sequence[str],
+    mass: npt.ArrayLike,
+    agents: Sequence[str],
+    labels: Sequence[int],
+    *,
+    leading: int | None = None,
+    values: Sequence[_Calls | None] | None = None,
+    clusterer: Clusterer | None = None,
+    question: str = "",
+) -> dict[str, Any] | None:
+    """Returns what a group's actions differ in, as plain data: the value of `contested` in a decision.
+
+    Arguments are ordered by the *votes against the leading proposal*: the mass of the actions that call the same tools
+    and have another value there. This order names the wrong argument more often than the order of entropies does. Only
+    arguments with votes against them, or with a part of the entropy, are listed.
+
+    Args:
+        actions: As in `decompose_entropy`.
+        mass: As in `decompose_entropy`.
+        agents: Who proposed each action.
+        labels: As in `decompose_entropy`.
+        leading: The place of the leading proposal; by default that of the most probable action in the most probable
+            cluster, ties broken by text.
+        values: The calls of each action as they were proposed ("name" and "args"), None where unknown. Candidates are
+            then shown as proposed, not in canonical form.
+        clusterer: As in `decompose_entropy`.
+        question: As in `decompose_entropy`.
+
+    Returns:
+        None if all actions are in one cluster, or none calls a tool. Otherwise:
+
+        - "tool", "call", "rest": parts of the entropy, in nats; see `ActionEntropy`.
+        - "arguments": the part of each argument, by its name, most votes against first, ties by name.
+        - "candidates": by "tool.argument", the values proposed: {"value", "agents"}, most mass first, ties by text. The
+          value stands for all that equal it; it is the first in canonical order, null where the argument is omitted.
+          Where the tools differ, "tool" has their names: a string, a list if several are called, null for no call.
+
+        It does not depend on agents' names nor on the order of actions.
+
+    Raises:
+        ValueError: As in `decompose_entropy`; or `agents`, `values` or `leading` do not fit the actions.
+
+    Example:
+        >>> actions = [f'[{{"args":{{"sum":{amount}}},"name":"pay"}}]' for amount in (5, 5, 900)]
+        >>> found = contested(actions, [1 / 3] * 3, ["a", "b", "c"], [0, 0, 1])
+        >>> found["candidates"]
+        {'pay.sum': [{'value': 5, 'agents': ['a', 'b']}, {'value': 900, 'agents': ['c']}]}
+    """
+    masses = _check_mass(actions, mass, labels)
+    _check_lengths(actions, agents=agents, values=values)
+    if leading is not None and not 0 <= leading < len(actions):
+        raise ValueError(
+            f'"leading" must be the place of an action, 0..{len(actions) - 1}; got {leading}. Omit it for the most '
+            "probable one"
+        )
+    if _entropy(_sums(labels, masses).values()) <= _NOTHING:
+        return None
+    split = _Split(actions, masses, labels, clusterer, question)
+    if not any(split.tools.values()):
+        return None
+    votes = split.votes_against(_leading_text(actions, masses, labels) if leading is None else actions[leading])
+    entropies = split.entropy.arguments
+    names = [name for name in entropies if max(entropies[name], votes.get(name, 0.0)) > _NOTHING]
+    names.sort(key=lambda name: (-round(votes.get(name, 0.0) / _TIE), name))
+    found = {
+        "tool": split.entropy.tool,
+        "arguments": {name: entropies[name] for name in names},
+        "candidates": _Proposals(actions, agents, values, split).list_candidates(names),
+        "rest": split.entropy.rest,
+        "call": split.entropy.call,
+    }
+    # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
+    plain: dict[str, Any] = json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+    return plain
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """One argument of one call in aligned actions: its values, the first equal of each, and its part of the entropy."""
+
+    group: AlignedActions
+    place: int
+    tool: str
+    name: str
+    values: list[Any]
+    firsts: list[int]
+    nats: float
+    is_contested: bool
+
+
+class _Split:
+    """Different actions, their masses, and the entropy of each thing in which they differ."""
+
+    def __init__(
+        self,
+        actions: Sequence[str],
+        masses: list[float],
+        labels: Sequence[int],
+        clusterer: Clusterer | None,
+        question: str,
+    ) -> None:
+        self.match = clusterer if isinstance(clusterer, ActionMatch) else ActionMatch()
+        self.groups = self.match.align(actions)
+        self.mass = _sums(actions, masses)
+        tools = {text: group.tools for group in self.groups for text in group.texts}
+        self.tools = {text: tools.get(text, ()) for text in self.mass}
+        self.arguments = [one for group in self.groups for one in self._compare(group, question)]
+        of_tools = _sums(self.tools.values(), self.mass.values())
+        total = _entropy(_sums(labels, masses).values())
+        arguments: dict[str, float] = defaultdict(float)
+        for one in self.arguments:
+            arguments[one.name] += one.nats
+        tool = _entropy(of_tools.values())
+        self.entropy = ActionEntropy(
+            total=total,
+            tool=tool,
+            arguments=dict(arguments),
+            rest=total - tool - math.fsum(arguments.values()) + 0.0,
+            call=_entropy(_sums(map(bool, of_tools), of_tools.values()).values()),
+        )
+
+    def votes_against(self, lead: str) -> dict[str, float]:
+        """Returns the mass of the actions with the tools of `lead` and another value of each argument."""
+        against: dict[str, set[str]] = defaultdict(set)
+        for one in self.arguments:
+            if self.tools[lead] == one.group.tools and lead in one.group.texts:
+                first = one.firsts[one.group.texts.index(lead)]
+                against[one.name] |= {
+                    text for text, other in zip(one.group.texts, one.firsts, strict=True) if other != first
+                }
+        return {name: math.fsum(self.mass[text] for text in texts) for name, texts in against.items()}
+
+    def _compare(self, group: AlignedActions, question: str) -> list[_Argument]:
+        """Returns the arguments' parts of the entropy: m(x) log m(x) telescopes, so no part needs dividing by p(t)."""
+        masses = [self.mass[text] for text in group.texts]
+        parts: list[Any] = [None] * len(masses)
+        before, found = _entropy([math.fsum(masses)]), []
+        for one in self.match.compare_arguments(group, question, reuse=True):
+            firsts = first_equals(one.equal)
+            numbers: dict[object, int] = {}
+            parts = [numbers.setdefault(both, len(numbers)) for both in zip(parts, firsts, strict=True)]
+            after = _entropy(_sums(parts, masses).values())
+            is_contested = sum(mass > _NOTHING for mass in _sums(firsts, masses).values()) > 1
+            nats = max(0.0, after - before)
+            found.append(_Argument(group, one.place, one.tool, one.name, one.values, firsts, nats, is_contested))
+            before = after
+        return found
+
+
+class _Proposals:
+    """Who proposed which value, and how it was written."""
+
+    def __init__(
+        self,
+        actions: Sequence[str],
+        agents: Sequence[str],
+        values: Sequence[_Calls | None] | None,
+        split: _Split,
+    ) -> None:
+        self._split = split
+        self._agents: dict[str, set[str]] = defaultdict(set)
+        for text, agent in zip(actions, agents, strict=True):
+            self._agents[text].add(agent)
+        lines = [_to_raw_line(calls, split.match) for calls in values or [None] * len(actions)]
+        # of several ways to write an action the last in this order: the first by text
+        written = dict(sorted(((text, line) for text, line in zip(actions, lines, strict=True) if line), reverse=True))
+        self._written = {text: split.match.align_calls(json.loads(line)) for text, line in written.items()}
+
+    def list_candidates(self, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        """Returns the candidates of the tool, if that is contested, and of some arguments."""
+        split = self._split
+        found: dict[str, dict[str | None, tuple[Any, set[str]]]] = {}
+        if split.entropy.tool > _NOTHING:
+            found["tool"] = {}
+            for text, tools in split.tools.items():
+                value = None if not tools else tools[0] if len(tools) == 1 else list(tools)
+                found["tool"].setdefault(to_line(value), (value, set()))[1].add(text)
+        order = {name: place for place, name in enumerate(names)}
+        shown = [one for one in split.arguments if one.name in order and one.is_contested]
+        for one in sorted(shown, key=lambda one: order[one.name]):
+            own = found.setdefault(f"{one.tool}.{one.name}", {})
+            for text, first in zip(one.group.texts, one.firsts, strict=True):
+                line = None if one.values[first] is MISSING else to_line(one.values[first])
+                own.setdefault(line, (self._value(one, first), set()))[1].add(text)
+        return {key: self._rank(list(own.values())) for key, own in found.items()}
+
+    def _rank(self, candidates: list[tuple[Any, set[str]]]) -> list[dict[str, Any]]:
+        def rank(candidate: tuple[Any, set[str]]) -> tuple[int, str]:
+            return -round(math.fsum(self._split.mass[text] for text in candidate[1]) / _TIE), min(candidate[1])
+
+        return [
+            {"value": value, "agents": sorted(set().union(*(self._agents[text] for text in texts)))}
+            for value, texts in sorted(candidates, key=rank)
+        ]
+
+    def _value(self, one: _Argument, first: int) -> Any:
+        """Returns a value as it was proposed, or in canonical form if that is not known."""
+        canonical = one.values[first]
+        if canonical is MISSING:
+            return None
+        written = self._written.get(one.group.texts[first], [])
+        if len(written) != len(one.group.tools):
+            return canonical
+        call, raw = written[one.place]
+        same = call["name"] == one.tool and to_line(call["args"].get(one.name)) == to_line(canonical)
+        return raw["args"].get(one.name, canonical) if same else canonical
+
+
+def _check_mass(actions: Sequence[str], mass: npt.ArrayLike, labels: Sequence[int]) -> list[float]:
+    masses: list[float] = np.asarray(mass, dtype=np.float64).ravel().tolist()
+    if not actions or not len(actions) == len(masses) == len(labels):
+        raise ValueError(
+            '"mass" and "labels" must have one item for each of at least one action; got '
+            f"{len(masses)} and {len(labels)} for {len(actions)}. Pass the responses that were clustered"
+        )
+    if not all(0.0 <= one < math.inf for one in masses) or abs(math.fsum(masses) - 1.0) > 1e-6:
+        raise ValueError(
+            f'"mass" must hold probabilities that sum to 1; got the sum {math.fsum(masses)}. Pass shares of the '
+            "ensemble mean"
+        )
+    return masses
+
+
+def _check_lengths(actions: Sequence[str], **items: Sequence[object] | None) -> None:
+    for name, own in items.items():
+        if own is not None and len(own) != len(actions):
+            raise ValueError(
+                f'"{name}" must have one item for each action; got {len(own)} for {len(actions)}. Pass those of the '
+                "same responses"
+            )
+
+
+def _to_raw_line(calls: _Calls | None, match: ActionMatch) -> str | None:
+    """Returns calls as they were proposed as one line of JSON; None if they cannot be shown as such."""
+    if calls is None:
+        return None
+    try:
+        match.align_calls(calls)  # refuses what is no call, or nested too deep
+        line = to_line([{"name": call["name"], "args": call["args"]} for call in calls])
+    except (TypeError, ValueError):
+        return None
+    return line if len(line) <= MAX_CHARS else None
+
+
+def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Sequence[int]) -> str:
+    """Returns the most probable action of the most probable cluster; of several the first by text."""
+    clusters = _sums(labels, masses)
+    leaders = {label for label, mass in clusters.items() if mass > max(clusters.values()) - _TIE}
+    texts: dict[int, dict[str, float]] = {
+        leader: _sums(
+            [text for text, label in zip(actions, labels, strict=True) if label == leader],
+            [mass for mass, label in zip(masses, labels, strict=True) if label == leader],
+        )
+        for leader in leaders
+    }
+    return min(text for own in texts.values() for text, mass in own.items() if mass > max(own.values()) - _TIE)
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def _sums(keys: Iterable[_Key], masses: Iterable[float]) -> dict[_Key, float]:
+    """Returns the mass of each key; it does not depend on the order."""
+    parts: dict[_Key, list[float]] = defaultdict(list)
+    for key, mass in zip(keys, masses, strict=True):
+        parts[key].append(mass)
+    return {key: math.fsum(own) for key, own in parts.items()}
+
+
+def _entropy(masses: Iterable[float]) -> float:
+    """Returns - sum_j m_j log m_j, in nats, with 0 log 0 = 0; it does not depend on the order."""
+    return math.fsum(entr(np.array(list(masses))).tolist()) + 0.0

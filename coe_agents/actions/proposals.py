@@ -1,0 +1,73 @@
+"""Owns the check of a proposal: whether the tools that it calls, and their arguments, exist."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coe_agents.actions.canonical import canonical_action, tool_key
+from coe_agents.actions.schemas import find_parameters
+
+
+def check_proposal(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) -> str:
+    """Returns the canonical form of a proposal that fits the tools; see `canonical_action`.
+
+    Missing arguments and values of another type are not looked for: the tool's own validation does that.
+
+    Args:
+        calls: What a model proposes to call, each with "name" and "args". It is untrusted.
+        tools: The tools that the model was shown.
+
+    Raises:
+        TypeError: A call has no name, or its arguments are not JSON values.
+        ValueError: A call names a tool that was not shown, or an argument that is not among the `properties` of the
+            tool's schema, unless the schema sets `additionalProperties`; a number is not finite; or the proposal is too
+            long or nested too deep.
+
+    Example:
+        >>> pay = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}
+        >>> check_proposal([{"name": "pay", "args": {"amount": 5}}], tools=[pay])
+        Traceback (most recent call last):
+            ...
+        ValueError: the proposal gives "pay" the argument 'amount', which it does not have
+    """
+    action = canonical_action(calls, tools=tools)  # first, since it checks the shape of the calls
+    parameters = find_parameters(tools)
+    for call in calls:
+        name = call["name"]
+        schema = parameters.get(tool_key(name))
+        if schema is None:
+            raise ValueError(f"the proposal calls {name[:80]!r}, which is not one of the tools")
+        known = schema.get("properties")
+        if not isinstance(known, Mapping) or schema.get("additionalProperties"):
+            continue
+        if unknown := sorted(call["args"].keys() - known.keys()):
+            raise ValueError(f'the proposal gives "{name}" the argument {unknown[0][:80]!r}, which it does not have')
+    return action
+
+
+def describe_action(action: str) -> str:
+    """Returns a canonical action in words, on one line: `pay(sum=5, to="ann")`, or "no call".
+
+    Example:
+        >>> describe_action('[{"args":{"sum":5,"to":"ann"},"name":"pay"}]')
+        'pay(sum=5, to="ann")'
+    """
+    return " and ".join(_in_words(call) for call in json.loads(action)) or "no call"
+
+
+def _in_words(call: Mapping[str, Any]) -> str:
+    return f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
+
+
+def called_tools(action: str) -> list[str] | None:
+    """Returns the names of the tools that a canonical action calls, each once; None of a text that is no action.
+
+    Example:
+        >>> called_tools('[{"args":{},"name":"pay"}]'), called_tools("[]"), called_tools("Paris")
+        (['pay'], [], None)
+    """
+    try:
+        calls = json.loads(action)
+        return sorted({call["name"] for call in calls}) if isinstance(calls, list) else None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None

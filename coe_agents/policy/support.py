@@ -1,0 +1,102 @@
+"""Owns `SupportPolicy`: lets a proposal pass if the other agents would have proposed the same."""
+
+from collections.abc import Mapping
+
+from coe_agents.actions import called_tools
+from coe_agents.actions.canonical import tool_key
+from coe_agents.policy.base import Decision, check_otherwise, without_tie
+from coe_agents.policy.measurement import Measurement
+from coe_agents.types import Action, check_number
+from coe_agents.uncertainty.answers import TIE
+
+
+class SupportPolicy:
+    """Answers if the support of the judged proposal is high enough; otherwise the action is `otherwise`.
+
+    The support of an agent's proposal is the mean probability that the *other* agents give to its cluster, in [0, 1]:
+    `measurement.proposal_support`. It is compared for the agent whose proposal is judged: `measurement.proposer`, which
+    a `CoECouncil` sets, or `proposer`. Where neither is known, the group decides together, and what is compared is the
+    share of the ensemble mean that the leading cluster has.
+
+    Whether to call at all is another question than which call. Models share the urge to act, so agreement on a call
+    says little about whether any call is right: choose the thresholds on labelled proposals
+    (`coe-agents calibrate --proposer`), apart for those that call nothing.
+
+    Args:
+        min_support: The least support, in [0, 1].
+        no_call_min_support: The least support of a proposal that calls nothing; `min_support` by default.
+        tools: The least support by tool. Of several tools that a proposal calls, the highest counts, and of a tool that
+            is not named `min_support`.
+        proposer: The agent whose proposal is judged, where the measurement does not say.
+        otherwise: "abstain", "escalate" or "another_round".
+
+    Raises:
+        ValueError: If a threshold is not in [0, 1].
+
+    Example:
+        >>> from coe_agents.policy import measure
+        >>> from coe_agents.testing import create_response
+        >>> said = [create_response(name, text) for name, text in zip("abc", ("Rome", "Rome", "Paris"))]
+        >>> measurement = measure(said, [0, 0, 1], proposer="a")
+        >>> SupportPolicy(0.5).decide(measurement, round=0, max_rounds=1).reason
+        'the other agents support the proposal with 0.50, at least 0.5'
+    """
+
+    def __init__(
+        self,
+        min_support: float,
+        *,
+        no_call_min_support: float | None = None,
+        tools: Mapping[str, float] | None = None,
+        proposer: str | None = None,
+        otherwise: Action = "abstain",
+    ) -> None:
+        self.min_support = _check_share(min_support, where='"min_support"')
+        self.no_call_min_support = (
+            self.min_support
+            if no_call_min_support is None
+            else _check_share(no_call_min_support, where='"no_call_min_support"')
+        )
+        self.tools = {
+            tool_key(name): _check_share(least, where=f'"tools" ({name})') for name, least in (tools or {}).items()
+        }
+        self.proposer = proposer
+        self.otherwise = check_otherwise(otherwise, policy="SupportPolicy", instead="To answer always, set 0")
+
+    def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
+        """Returns "answer" with the judged proposal, or `otherwise`, also where several answers share the lead.
+
+        An agent without a usable proposal, or without other agents, has no support.
+        """
+        proposer = measurement.proposer if self.proposer is None else self.proposer
+        leading = measurement.representatives[measurement.leading]
+        if proposer is None:
+            support, proposal, whose = measurement.support[measurement.leading], leading, "the group supports it"
+        elif proposer not in measurement.proposal_support:
+            return Decision(self.otherwise, None, f"no other agent judges what {proposer!r} proposes")
+        else:
+            support, proposal = measurement.proposal_support[proposer], measurement.proposals[proposer]
+            whose = "the other agents support the proposal"
+        least = self._least(proposal, is_action=measurement.calls is not None)
+        if support < least - TIE:
+            return Decision(self.otherwise, None, f"{whose} with {support:.2f}, less than {least:g}")
+        answer = measurement.answer if proposal == leading else proposal
+        return without_tie(
+            Decision("answer", answer, f"{whose} with {support:.2f}, at least {least:g}"), measurement, self
+        )
+
+    def _least(self, proposal: str, *, is_action: bool) -> float:
+        names = called_tools(proposal) if is_action else None
+        if names is None:
+            return self.min_support
+        return max((self.tools.get(name, self.min_support) for name in names), default=self.no_call_min_support)
+
+    def __repr__(self) -> str:
+        return f"SupportPolicy({self.min_support!r}, otherwise={self.otherwise!r})"
+
+
+def _check_share(value: float, *, where: str) -> float:
+    check_number(value, where=where)
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{where} of SupportPolicy must be in [0, 1]; got {value!r}. Choose it on labelled proposals")
+    return float(value)

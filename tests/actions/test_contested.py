@@ -1,0 +1,363 @@
+import json
+import math
+import pickle
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import entropy as scipy_entropy
+
+from coe_agents.actions import (
+    ActionMatch,
+    AnyOrder,
+    Ignore,
+    Meaning,
+    Within,
+    canonical_action,
+    contested,
+    decompose_entropy,
+)
+from coe_agents.clustering import NormalizedMatch
+
+LOG2 = math.log(2)
+
+
+def call(name="pay", **args):
+    return {"name": name, "args": args}
+
+
+def lines(*proposals):
+    return [canonical_action(calls) for calls in proposals]
+
+
+def decompose(texts, mass=None, clusterer=None):
+    clusterer = clusterer or ActionMatch()
+    labels = clusterer.cluster([texts], [""])[0]
+    return decompose_entropy(texts, mass or [1 / len(texts)] * len(texts), labels, clusterer=clusterer)
+
+
+def find(proposals, mass=None, agents=None, clusterer=None, **options):
+    texts, clusterer = lines(*proposals), clusterer or ActionMatch()
+    labels = clusterer.cluster([texts], [""])[0]
+    mass = mass or [1 / len(texts)] * len(texts)
+    return contested(texts, mass, agents or "abcdefgh"[: len(texts)], labels, clusterer=clusterer, **options)
+
+
+# The parts of the entropy
+
+
+def test_the_tool_first_then_its_argument():
+    # half call nothing, the others pay 5 or 6: H(tool) = log 2, H(sum | pay) = log 2 with p(pay) = 1/2
+    parts = decompose(lines([call(sum=5)], [call(sum=6)], [], []))
+    assert parts.total == pytest.approx(1.5 * LOG2)
+    assert parts.tool == parts.call == pytest.approx(LOG2)
+    assert parts.arguments == {"sum": pytest.approx(LOG2 / 2)}
+    assert parts.rest == pytest.approx(0, abs=1e-12)
+
+
+def test_whether_anything_is_called_is_a_part_of_the_tool():
+    # tools pay, mail, none with 1/2, 1/4, 1/4: 1.5 log 2; called with 3/4: log 4 - 3/4 log 3
+    parts = decompose(lines([call()], [call("mail")], []), [0.5, 0.25, 0.25])
+    assert parts.tool == parts.total == pytest.approx(1.5 * LOG2)
+    assert parts.call == pytest.approx(2 * LOG2 - 0.75 * math.log(3))
+
+
+def test_what_two_arguments_explain_together_counts_for_the_first_in_the_schema_else_by_name():
+    texts = lines([call(to="ann", bank="x")], [call(to="bob", bank="y")])
+    assert decompose(texts).arguments == {"bank": pytest.approx(LOG2), "to": 0.0}
+    pay = {"name": "pay", "parameters": {"properties": {"to": {}, "sum": {}, "bank": {}}}}
+    assert decompose(texts, clusterer=ActionMatch([pay])).arguments == {"to": pytest.approx(LOG2), "bank": 0.0}
+
+
+def test_arguments_of_one_name_are_added_up_over_tools_and_calls():
+    # each of the two tools has half of the mass, and within it log 2
+    texts = lines(*([call(name, sum=amount)] for name in ("pay", "lend") for amount in (5, 6)))
+    assert decompose(texts).arguments == {"sum": pytest.approx(LOG2)}
+    # two payments: 5 and 7, 5 and 8, 6 and 9: H(first) = H(2/3, 1/3), then H(second | first) = 2/3 log 2
+    texts = lines(*([call(sum=a), call(sum=b)] for a, b in ((5, 7), (8, 5), (6, 9))))
+    assert decompose(texts).arguments == {"sum": pytest.approx(math.log(3))}
+
+
+def test_repeated_calls_are_other_tools():
+    assert decompose(lines([call()], [call(), call()])).tool == pytest.approx(LOG2)
+
+
+def test_an_argument_that_is_omitted_differs_from_null():
+    assert decompose(lines([call()], [call(x=None)])).arguments == {"x": pytest.approx(LOG2)}
+
+
+def test_a_tolerance_that_is_not_transitive_leaves_a_rest():
+    # a: 1.1 joins 1, and 1.2 does not; b: 1 | 5, 5. Together three groups, log 3. As actions the second and the
+    # third are equal: log 3 - 2/3 log 2
+    texts = lines([call(a=1, b=1)], [call(a=1.1, b=5)], [call(a=1.2, b=5)])
+    parts = decompose(texts, clusterer=ActionMatch(compare={"a": Within(absolute=0.1)}))
+    assert parts.total == pytest.approx(math.log(3) - 2 / 3 * LOG2)
+    assert parts.rest == pytest.approx(-2 / 3 * LOG2)
+
+
+def test_what_is_ignored_has_no_part():
+    texts = lines([call(note="x", tags=[1, 2])], [call(note="y", tags=[2, 1])], [call(tags=[3])])
+    parts = decompose(texts, clusterer=ActionMatch(compare={"note": Ignore(), "tags": AnyOrder()}))
+    assert parts.arguments == {"note": 0.0, "tags": pytest.approx(math.log(3) - 2 / 3 * LOG2)}
+    assert parts.rest == pytest.approx(0, abs=1e-12)
+
+
+def test_texts_that_are_no_actions_call_nothing_and_differ_in_the_rest():
+    # called or not: log 2; not called: three texts with 1/6 each
+    parts = decompose([*lines([call()], []), "No.", "I would not."], [1 / 2, 1 / 6, 1 / 6, 1 / 6])
+    assert (parts.tool, parts.call) == pytest.approx((LOG2, LOG2))
+    assert parts.rest == pytest.approx(math.log(3) / 2)
+
+
+def test_the_labels_of_another_clusterer_are_the_total():
+    texts = lines([call(x=1)], [call(x=2)])
+    parts = decompose_entropy(texts, [0.5, 0.5], [0, 0], clusterer=NormalizedMatch())
+    assert (parts.total, parts.arguments["x"], parts.rest) == pytest.approx((0, LOG2, -LOG2))
+
+
+@pytest.fixture
+def asking():
+    """A clusterer of words that keeps what it is asked, and a rule that asks it."""
+
+    class Clusterer(NormalizedMatch):
+        def __init__(self):
+            super().__init__()
+            self.asked = []
+
+        def cluster(self, responses, questions):
+            self.asked.append((*questions, *responses[0]))
+            return super().cluster(responses, questions)
+
+    clusterer = Clusterer()
+    return clusterer, ActionMatch(compare={"x": Meaning(clusterer)})
+
+
+def test_rules_read_the_question(asking):
+    clusterer, match = asking
+    texts = lines([call(x="one")], [call(x="two")])
+    decompose_entropy(texts, [0.5, 0.5], [0, 1], clusterer=match, question="How many?")
+    assert clusterer.asked == [("How many?", "one", "two")]
+
+
+def test_a_model_is_not_asked_again_about_what_was_clustered(asking):
+    clusterer, match = asking
+    texts = lines([call(x="one")], [call(x="two")], [call(x="one!")], [call()])
+    labels = match.cluster([texts], ["How many?"])[0]
+    mass = [0.25] * 4
+    for kept in (texts, texts[:3]):  # an earlier round's actions may have been clustered with these
+        share = [1 / len(kept)] * len(kept)
+        decompose_entropy(kept, share, labels[: len(kept)], clusterer=match, question="How many?")
+    found = contested(texts, mass, "abcd", labels, clusterer=match, question="How many?")
+    assert len(clusterer.asked) == 1
+    assert [one["agents"] for one in found["candidates"]["pay.x"]] == [["a", "c"], ["b"], ["d"]]
+    for question, more in (("Which?", []), ("How many?", lines([call(x="three")]))):
+        texts_now = [*texts[:3], *more]
+        share = [1 / len(texts_now)] * len(texts_now)
+        decompose_entropy(texts_now, share, [0] * len(texts_now), clusterer=match, question=question)
+    assert len(clusterer.asked) == 3
+    match.cluster([texts[:2]], ["How many?"])  # what was compared before changes no clusters
+    assert clusterer.asked[-1] == ("How many?", "one", "two")
+    pickle.loads(pickle.dumps(ActionMatch(compare={"x": Within(absolute=1)}))).cluster([texts], [""])
+
+
+ARGUMENTS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3).map(lambda n: n / 10), max_size=3)
+PROPOSALS = st.lists(st.builds(lambda name, args: call(name, **args), st.sampled_from("ab"), ARGUMENTS), max_size=3)
+
+
+@st.composite
+def groups(draw):
+    """Some proposals and the share of each."""
+    proposals = draw(st.lists(PROPOSALS, min_size=1, max_size=8))
+    counts = draw(st.lists(st.integers(0, 5), min_size=len(proposals), max_size=len(proposals)).filter(any))
+    return lines(*proposals), [count / sum(counts) for count in counts]
+
+
+@given(groups())
+def test_with_exact_rules_the_parts_are_the_entropy_of_the_actions(group):
+    texts, mass = group
+    parts = decompose(texts, mass)
+    actions = {text: sum(m for other, m in zip(texts, mass, strict=True) if other == text) for text in texts}
+    tools: dict[object, float] = {}
+    for text, m in actions.items():
+        key = tuple(sorted(one["name"] for one in json.loads(text)))
+        tools[key] = tools.get(key, 0.0) + m
+    assert parts.total == pytest.approx(scipy_entropy(list(actions.values())), abs=1e-9)
+    assert parts.tool == pytest.approx(scipy_entropy(list(tools.values())), abs=1e-9)
+    assert parts.tool + sum(parts.arguments.values()) == pytest.approx(parts.total, abs=1e-9)
+    assert parts.rest == pytest.approx(0, abs=1e-9)
+    assert min(parts.arguments.values(), default=0) >= 0
+    # H(tool) = H(call) + p(call) H(tool | call)
+    called = [m for key, m in tools.items() if key]
+    of_called = sum(called) * scipy_entropy(called) if sum(called) else 0.0
+    assert parts.tool == pytest.approx(parts.call + of_called, abs=1e-9)
+
+
+RULES = st.fixed_dictionaries(
+    {"x": st.sampled_from([Within(absolute=0.1), Ignore()]), "a.y": st.just(Within(absolute=0.15))}
+)
+
+
+@given(groups(), RULES, st.integers(0, 2**32))
+def test_with_tolerances_the_rest_makes_up_the_total_and_order_and_names_change_nothing(group, compare, seed):
+    texts, mass = group
+    clusterer = ActionMatch(compare=compare)
+    labels = clusterer.cluster([texts], [""])[0]
+    parts = decompose_entropy(texts, mass, labels, clusterer=clusterer)
+    by_label = [sum(m for m, own in zip(mass, labels, strict=True) if own == label) for label in set(labels)]
+    assert parts.total == pytest.approx(scipy_entropy(by_label), abs=1e-9)
+    assert parts.tool + sum(parts.arguments.values()) + parts.rest == pytest.approx(parts.total, abs=1e-9)
+
+    agents = [f"agent{i}" for i in range(len(texts))]
+    places = random.Random(seed).sample(range(len(texts)), len(texts))
+    moved = [[values[i] for i in places] for values in (texts, mass, labels)]
+    assert decompose_entropy(*moved, clusterer=clusterer) == parts
+    found = contested(texts, mass, agents, labels, clusterer=clusterer)
+    renamed = {f"agent{i}": f"{len(texts) - i:02}" for i in range(len(texts))}
+    other = contested(*moved[:2], [renamed[agents[i]] for i in places], moved[2], clusterer=clusterer)
+    assert (other is None) == (found is None)
+    if found is not None:
+        for candidates in found["candidates"].values():
+            for one in candidates:
+                one["agents"] = sorted(renamed[name] for name in one["agents"])
+        assert json.dumps(other) == json.dumps(found)  # the order of arguments and candidates, too
+
+
+# What is contested
+
+
+def test_the_values_of_a_contested_argument_and_who_proposed_them():
+    found = find([[call(to="Ann", sum=5)], [call(to="Ann", sum=900)], [call(to="Ann", sum=5)]])
+    part = pytest.approx(math.log(3) - 2 / 3 * LOG2)
+    assert found == {
+        "tool": 0.0,
+        "call": 0.0,
+        "arguments": {"sum": part},
+        "candidates": {"pay.sum": [{"value": 5, "agents": ["a", "c"]}, {"value": 900, "agents": ["b"]}]},
+        "rest": pytest.approx(0, abs=1e-12),
+    }
+
+
+def test_arguments_come_in_the_order_of_votes_against_the_leading_proposal():
+    # the leading one is (1, 1, 1) with .4; against it in "a" .25, in "b" .35, in "c" nothing. "a" comes first in the
+    # chain rule, so its part is larger
+    proposals = [[call(a=1, b=1, c=1)], [call(a=2, b=2, c=1)], [call(a=1, b=3, c=1)], [call(a=3, b=1, c=1)]]
+    found = find(proposals, [0.5, 0.2, 0.2, 0.1])
+    assert list(found["arguments"]) == ["b", "a"]
+    assert found["arguments"]["a"] > found["arguments"]["b"] > 0
+    assert list(found["candidates"]) == ["pay.b", "pay.a"]
+    assert list(find(proposals, [0.5, 0.2, 0.2, 0.1], leading=3)["arguments"]) == ["a", "b"]
+
+
+def test_equal_votes_come_by_name():
+    assert list(find([[call(b=1, a=1)], [call(b=2, a=1)], [call(b=1, a=2)]])["arguments"]) == ["a", "b"]
+
+
+def test_an_argument_that_another_one_explains_is_listed_for_its_votes():
+    found = find([[call(a=1, b=1)], [call(a=2, b=2)]])
+    assert found["arguments"] == {"a": pytest.approx(LOG2), "b": 0.0}
+    assert set(found["candidates"]) == {"pay.a", "pay.b"}
+
+
+def test_contested_tools():
+    found = find([[call("mail")], [call(), call("ask")], [], [], []])
+    assert found["arguments"] == {}
+    assert found["candidates"] == {
+        "tool": [
+            {"value": None, "agents": ["c", "d", "e"]},
+            {"value": ["ask", "pay"], "agents": ["b"]},
+            {"value": "mail", "agents": ["a"]},
+        ]
+    }
+
+
+def test_an_argument_is_contested_among_the_proposals_of_the_same_tools():
+    found = find([[call(sum=5)], [call(sum=6)], [call(sum=7), call("mail")], [call(sum=5)]])
+    assert [one["value"] for one in found["candidates"]["pay.sum"]] == [5, 6]
+
+
+def test_the_call_that_is_in_dispute_is_named_and_its_twin_is_not():
+    # both pay 5 first; the second payment is contested
+    found = find([[call(sum=5), call(sum=7)], [call(sum=8), call(sum=5)]])
+    assert found["candidates"] == {
+        "pay.sum": [{"value": 7, "agents": ["a"]}, {"value": 8, "agents": ["b"]}],
+    }
+
+
+def test_values_are_shown_as_the_first_in_canonical_order_wrote_them():
+    proposals = [[call(to="bob  SMITH", sum=5.0)], [call(to=" Ann", sum=5)], [call(to="ANN", sum=5)]]
+    found = find(proposals, values=proposals)
+    # " Ann" and "ANN" are one action; '" Ann"' comes first as JSON
+    assert found["candidates"] == {
+        "pay.to": [{"value": " Ann", "agents": ["b", "c"]}, {"value": "bob  SMITH", "agents": ["a"]}]
+    }
+    assert [one["value"] for one in find(proposals)["candidates"]["pay.to"]] == ["ann", "bob smith"]
+    mixed = find(proposals, values=[None, proposals[1], None])
+    assert [one["value"] for one in mixed["candidates"]["pay.to"]] == [" Ann", "bob smith"]
+
+
+def test_raw_calls_that_do_not_belong_to_the_action_are_not_shown():
+    proposals = [[call(sum=5)], [call(sum=6)]]
+    for values in ([[call(sum=7)], []], [[call("mail")], None], [[call(sum=math.nan)], [{"name": 3}]]):
+        assert [one["value"] for one in find(proposals, values=values)["candidates"]["pay.sum"]] == [5, 6]
+
+
+def test_one_value_stands_for_those_that_equal_it():
+    clusterer = ActionMatch(compare={"sum": Within(absolute=0.01)})
+    found = find([[call(sum=5.01)], [call(sum=5)], [call(sum=6)]], clusterer=clusterer)
+    # in canonical order, which is the order of the lines: "5.01}" comes before "5}"
+    assert found["candidates"]["pay.sum"] == [{"value": 5.01, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
+
+
+def test_an_omitted_argument_is_null():
+    found = find([[call()], [call(sum=5)], [call(sum=5)]])
+    assert found["candidates"]["pay.sum"] == [{"value": 5, "agents": ["b", "c"]}, {"value": None, "agents": ["a"]}]
+
+
+def test_nothing_is_contested_in_one_action_nor_by_agents_without_weight_nor_in_texts():
+    assert find([[call(sum=5)], [call(sum=5.0)]]) is None
+    assert find([[call(sum=5)], [call(sum=6)]], [1.0, 0.0]) is None
+    assert find([[], []]) is None
+    assert contested(["Paris", "Lyon", "[]"], [0.4, 0.4, 0.2], "abc", [0, 1, 2]) is None
+
+
+def test_agents_without_weight_are_among_the_proposers():
+    found = find([[call(sum=5)], [call(sum=6)], [call(sum=7)]], [0.5, 0.5, 0.0])
+    assert found["candidates"]["pay.sum"][-1] == {"value": 7, "agents": ["c"]}
+
+
+def test_a_text_among_actions_calls_nothing():
+    texts = [*lines([call()], [call()]), "No."]
+    found = contested(texts, [1 / 3] * 3, "abc", [0, 0, 1])
+    assert found["candidates"]["tool"] == [{"value": "pay", "agents": ["a", "b"]}, {"value": None, "agents": ["c"]}]
+
+
+def test_what_models_write_is_plain_data_that_can_be_stored():
+    proposals = [[call(**{"to\ud800": "x\udfff"})], [call(**{"to\ud800": {"deep": [1, None, True]}})]]
+    found = find(proposals, values=proposals)
+    json.dumps(found, ensure_ascii=False).encode()
+    assert found["candidates"]["pay.to?"][0]["value"] == "x?"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mass": [0.5, 0.6]}, r"must hold probabilities that sum to 1; got the sum 1\.1"),
+        ({"mass": [1.5, -0.5]}, "must hold probabilities that sum to 1"),
+        ({"mass": [math.nan, 0.5]}, "must hold probabilities that sum to 1"),
+        ({"mass": [1.0]}, "one item for each of at least one action; got 1 and 2 for 2"),
+        ({"labels": [0]}, "one item for each of at least one action; got 2 and 1 for 2"),
+        ({"actions": []}, "one item for each of at least one action"),
+        ({"agents": ["a"]}, '"agents" must have one item for each action; got 1 for 2'),
+        ({"values": []}, '"values" must have one item for each action; got 0 for 2'),
+        ({"leading": 2}, r'"leading" must be the place of an action, 0\.\.1; got 2'),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    options = {"actions": ["[]", "[]"], "mass": np.array([0.5, 0.5]), "agents": ["a", "b"], "labels": [0, 1]} | change
+    with pytest.raises(ValueError, match=message):
+        contested(**options)
+    if change.keys() <= {"actions", "mass", "labels"}:
+        with pytest.raises(ValueError, match=message):
+            decompose_entropy(options["actions"], options["mass"], options["labels"])

@@ -111,7 +111,8 @@ imports: $(READY) ## Check that each layer imports only from those below it
 # in the environment of PEERS, its interpreter, and served_sampling needs the environment of `make vllm`
 BENCHMARKS := concurrency core graph_overhead local_sampling report_page score_scale startup tinyworld_actions \
 	tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions adaptive_sampling calibration equivalence interval_coverage learned_gate plan real_responses renaming
+DATA_BENCHMARKS := actions adaptive_sampling calibration cascade equivalence interval_coverage learned_gate plan policies \
+	real_responses renaming
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
 

@@ -68,3 +68,28 @@ class JudgingModel(BaseChatModel):
         premise, hypothesis = re.findall("<answer>(.*?)</answer>", messages[-1].text)
         self.asked.append((premise, hypothesis))
         return ChatResult(generations=[ChatGeneration(message=AIMessage(self.verdict(premise, hypothesis)))])
+
+
+class ProposingModel(BaseChatModel):
+    """Gives the messages of a script, one after the other and from the start again, and keeps what it was shown."""
+
+    script: list[AIMessage]
+    n: int = 1
+    shown: list[dict[str, Any]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "proposing"
+
+    def bind_tools(self, tools: Any, **options: Any) -> Any:
+        return self.bind(tools=tools, **options)
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+        self.shown.append({**options, "messages": messages})
+        said = [self.script[i % len(self.script)] for i in range(options.get("n", 1))]
+        infos = [{"finish_reason": one.response_metadata.get("finish_reason", "stop")} for one in said]
+        return ChatResult(
+            generations=[
+                ChatGeneration(message=one, generation_info=info) for one, info in zip(said, infos, strict=True)
+            ]
+        )

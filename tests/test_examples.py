@@ -16,8 +16,10 @@ GRAPHS = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-# those on vLLM run in tests/vllm
-EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if not path.stem.startswith("vllm_")]
+# those on vLLM run in tests/vllm, that with inspect_ai in tests/test_inspect_approver.py
+EXAMPLES = [
+    path for path in sorted((ROOT / "examples").glob("*.py")) if not path.stem.startswith(("vllm_", "inspect_"))
+]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -2,25 +2,32 @@
 
 import asyncio
 import inspect
+import json
 import queue
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
 
 import torch
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, UsageMetadata, convert_to_openai_messages
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, UsageMetadata
+from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 from transformers import AutoModelForCausalLM
 
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
 from coe_agents.backends.loading import Loaded, load
+from coe_agents.backends.reply_forms import HERMES_TAGS, Reply, ReplyForm, TextForm, create_reply_form
 from coe_agents.backends.streaming import GrowingText
+from coe_agents.backends.tool_calls import BoundTools, to_template_messages
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
 
 _WORD_JOINER = "\u2060"
@@ -42,6 +49,15 @@ class SamplingOptions(BaseModel):
     top_logprobs: int = Field(default=0, ge=0)
 
 
+@dataclass(eq=False, slots=True)
+class _Call:
+    """What one call asks for; the form of its replies is known once the model is loaded."""
+
+    options: SamplingOptions
+    tools: BoundTools | None
+    form: ReplyForm | None = None
+
+
 class ChatTransformers(BaseChatModel, SamplingOptions):
     """A causal language model of the transformers library, in this process, as a LangChain chat model.
 
@@ -53,6 +69,11 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     `stream`, `astream` and `astream_events` give one response piece by piece; the last piece has its log-probabilities.
     Several responses are never streamed, since LangChain would join them into one text.
+
+    `bind_tools` shows tools to the model by its chat template. Calls are read from each response: in the Hermes form,
+    `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or as the tokenizer's `response_template` says. The text
+    around them stays the content. What should be a call and cannot be read as one, for example because it is cut off,
+    is in `invalid_tool_calls`. A stream gives calls in its last piece.
 
     Args:
         model: A local folder or a hub id. Only safetensors are read, and no code of the repository is run.
@@ -133,6 +154,31 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             self._holder.append(batches_of(loaded))
         return self._holder[0]
 
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: dict[str, Any] | str | bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[Any, AIMessage]:
+        """Returns this model with tools that it may call.
+
+        A call that must be made begins every response: the model draws what follows `<tool_call>`, or the arguments
+        where the tool is named. The log-probabilities are those of the drawn tokens, given that beginning.
+
+        Args:
+            tools: LangChain tools, functions, Pydantic classes or OpenAI schemas.
+            tool_choice: "auto" or None, the model chooses; "any", it must call a tool; or the name of the tool to call.
+            **kwargs: Options of each call, as in the constructor.
+
+        Raises:
+            ValueError: If there is no tool, one is not a function, or `tool_choice` names none. At the first call, if
+                the chat template does not show the tools, or the calls of the model could not be read.
+        """
+        bound = BoundTools.read(tools, tool_choice)
+        given = {} if bound.choice is None else {"tool_choice": bound.choice}
+        return cast("Runnable[Any, AIMessage]", self.bind(tools=[*bound.schemas], **given, **kwargs))
+
     def choice_log_probabilities(self, messages: Sequence[BaseMessage], choices: Sequence[str]) -> list[float]:
         """Returns the log-probability of each choice as the beginning of the reply, in nats, before temperature.
 
@@ -162,7 +208,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        request, batches = self._request(messages, self._options(stop, kwargs)), self._batches()
+        request, batches = self._request(messages, self._call(stop, kwargs)), self._batches()
         batches.put(request)
         try:
             return request.future.result(self.timeout)
@@ -178,7 +224,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        request = self._request(messages, self._options(stop, kwargs))
+        request = self._request(messages, self._call(stop, kwargs))
         batches = await self._abatches()
         batches.put(request)
         try:
@@ -195,9 +241,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        options, batches = self._options_of_stream(stop, kwargs), self._batches()
+        call, batches = self._call_of_stream(stop, kwargs), self._batches()
         pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        request, text = self._request_stream(messages, options, batches.loaded, pieces.put)
+        request, text = self._request_stream(messages, call, batches.loaded, pieces.put)
         end = _end_after(self.timeout)
         batches.put(request)
         try:
@@ -216,14 +262,14 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        options, batches = self._options_of_stream(stop, kwargs), await self._abatches()
+        call, batches = self._call_of_stream(stop, kwargs), await self._abatches()
         pieces, loop = asyncio.Queue[str | None](), asyncio.get_running_loop()
 
         def put(piece: str | None) -> None:
             with suppress(RuntimeError):  # the loop is closed, and nobody listens
                 loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-        request, text = self._request_stream(messages, options, batches.loaded, put)
+        request, text = self._request_stream(messages, call, batches.loaded, put)
         end = _end_after(self.timeout)
         batches.put(request)
         try:
@@ -249,21 +295,22 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     def _n_of(self, given: Mapping[str, Any]) -> Any:
         return self.n if given.get("n") is None else given["n"]
 
-    def _options_of_stream(self, stop: list[str] | None, given: Mapping[str, Any]) -> SamplingOptions:
-        options = self._options(stop, given)
-        if options.n > 1:
-            raise ValueError(f'"n" must be 1 in a stream; got {options.n}. Call `generate` for several responses')
-        return options
+    def _call_of_stream(self, stop: list[str] | None, given: Mapping[str, Any]) -> _Call:
+        call = self._call(stop, given)
+        if call.options.n > 1:
+            raise ValueError(f'"n" must be 1 in a stream; got {call.options.n}. Call `generate` for several responses')
+        return call
 
     def _request_stream(
         self,
         messages: Sequence[BaseMessage],
-        options: SamplingOptions,
+        call: _Call,
         loaded: Loaded,
         put: Callable[[str | None], None],
     ) -> tuple[Request[ChatResult], GrowingText]:
         """Returns a request that passes each piece of its text to `put`, and None at its end."""
-        request, text = self._request(messages, options), GrowingText(loaded, options.stop or ())
+        request = self._request(messages, call)
+        text = GrowingText(loaded, call.options.stop or (), lambda: self._form(loaded, call))
 
         def on_drawn(tokens: Sequence[DrawnToken]) -> None:
             if piece := text.advance(tokens):
@@ -281,7 +328,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             f'"{self.model}" gave no reply within {self.timeout} s', hint="Raise `timeout` or lower `max_tokens`"
         )
 
-    def _options(self, stop: list[str] | None, given: Mapping[str, Any]) -> SamplingOptions:
+    def _call(self, stop: list[str] | None, given: Mapping[str, Any]) -> _Call:
         """Returns the call's own options over the constructor's; raises `ValueError` at an unknown one."""
         if given.get("model", self.model) != self.model:
             raise ValueError(
@@ -292,15 +339,40 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         asked = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in given.items()}
         for name in ("stream", "model"):
             asked.pop(name, None)
+        tools, choice = asked.pop("tools", None), asked.pop("tool_choice", None)
+        if tools is None and choice is not None:
+            raise ValueError(
+                f'"tool_choice" needs "tools" in the same call; got {choice!r:.80} alone. Call `bind_tools`'
+            )
         asked["stop"] = stop
-        return SamplingOptions(**{**own, **{name: value for name, value in asked.items() if value is not None}})
+        options = SamplingOptions(**{**own, **{name: value for name, value in asked.items() if value is not None}})
+        return _Call(options, None if tools is None else BoundTools.read(tools, choice))
 
-    def _request(self, messages: Sequence[BaseMessage], options: SamplingOptions) -> Request[ChatResult]:
+    def _form(self, loaded: Loaded, call: _Call) -> ReplyForm:
+        """Returns how the replies of a call are written.
+
+        Raises:
+            ValueError: If the model is not shown the tools, or its calls could not be read.
+        """
+        if call.form is None and call.tools is not None:
+            probe = self._render(loaded, [HumanMessage("Hello")], call.tools, tokenize=False)
+            if hidden := [name for name in call.tools.names if name not in probe]:
+                raise ValueError(
+                    f'"tools" needs a chat template that shows them; got that of "{self.model}", which omits '
+                    f'"{hidden[0]}". Use a model that was trained to call tools, or pass its `chat_template`'
+                )
+            call.form = create_reply_form(loaded.tokenizer, self._template(loaded, call.tools), probe, call.tools)
+        return call.form or TextForm()
+
+    def _request(self, messages: Sequence[BaseMessage], call: _Call) -> Request[ChatResult]:
+        options = call.options
         first = options.seed if options.seed is not None else secrets.randbits(48)
 
         def prepare() -> Prepared:
             loaded = self.load()
-            prompt = self._prompt(loaded, messages)
+            prompt = self._prompt(loaded, messages, call.tools)
+            if beginning := self._form(loaded, call).beginning:
+                prompt += loaded.tokenizer(beginning, add_special_tokens=False)["input_ids"]
             settings = DrawSettings(
                 temperature=options.temperature,
                 top_p=options.top_p,
@@ -313,11 +385,15 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
         def finish(prepared: Prepared, drawn: Sequence[Sequence[DrawnToken]]) -> ChatResult:
             loaded = self.load()
-            rows = [CutRow.cut(loaded.tokenizer, tokens, loaded.end_tokens, prepared.settings.stop) for tokens in drawn]
+            form, stop = self._form(loaded, call), prepared.settings.stop
+            rows = [CutRow.cut(loaded.tokenizer, tokens, loaded.end_tokens, stop, form.hidden) for tokens in drawn]
             n_prompt, n_drawn = len(prepared.prompt), sum(len(row.tokens) for row in rows)
             usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)
             return ChatResult(
-                generations=[self._generation(loaded, row, usage, logprobs=options.logprobs) for row in rows],
+                generations=[
+                    self._generation(loaded, row, form.read(prepared.prompt, row), usage, logprobs=options.logprobs)
+                    for row in rows
+                ],
                 llm_output=self._llm_output(n_prompt, n_drawn, n_prompt + n_drawn),
             )
 
@@ -333,19 +409,27 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             )
         return room
 
-    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage]) -> list[int]:
-        """Renders the conversation as token ids."""
-        return list(self._render(loaded, messages, return_dict=True)["input_ids"])
+    def _template(self, loaded: Loaded, tools: BoundTools | None = None) -> str:
+        return str(loaded.tokenizer.get_chat_template(self.chat_template, tools and [*tools.schemas]))
 
-    def _render(self, loaded: Loaded, messages: Sequence[BaseMessage], **form: Any) -> Any:
+    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage], tools: BoundTools | None = None) -> list[int]:
+        """Renders the conversation as token ids."""
+        return list(self._render(loaded, messages, tools, return_dict=True)["input_ids"])
+
+    def _render(
+        self, loaded: Loaded, messages: Sequence[BaseMessage], tools: BoundTools | None = None, **form: Any
+    ) -> Any:
         """Renders the conversation, up to where the assistant speaks, in the requested form: text or token ids."""
-        given = [{**each, "content": _plain_text(each["content"])} for each in convert_to_openai_messages([*messages])]
-        template = self.chat_template or loaded.tokenizer.chat_template
-        conversation = [{**_defuse(each, loaded.tokenizer, template), "role": each["role"]} for each in given]
-        form = {**form, "chat_template": template, "add_generation_prompt": True}
+        template = self._template(loaded, tools)
+        controls = _control_texts(loaded.tokenizer, template)
+        conversation = [{**_defuse(each, controls), "role": each["role"]} for each in to_template_messages(messages)]
+        shown = None if tools is None else _defuse([*tools.schemas], controls)
+        form = {**form, "chat_template": template, "add_generation_prompt": True, "tools": shown}
         return loaded.tokenizer.apply_chat_template(conversation, **form)
 
-    def _generation(self, loaded: Loaded, row: CutRow, usage: UsageMetadata, *, logprobs: bool) -> ChatGeneration:
+    def _generation(
+        self, loaded: Loaded, row: CutRow, reply: Reply, usage: UsageMetadata, *, logprobs: bool
+    ) -> ChatGeneration:
         def show(token: int, logprob: float) -> dict[str, Any]:
             text = loaded.decode(token)
             # part of a character decodes to a replacement; its bytes are not known here
@@ -359,18 +443,32 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             ]
             info["logprobs"] = {"content": content}
         # every message carries the usage of the whole request, as ChatOpenAI's do
-        message = AIMessage(content=row.text, usage_metadata=usage, response_metadata={"model_name": self.model})
+        message = AIMessage(
+            content=reply.content,
+            tool_calls=[*reply.calls],
+            invalid_tool_calls=[*reply.invalid],
+            additional_kwargs={"reasoning_content": reply.reasoning} if reply.reasoning else {},
+            usage_metadata=usage,
+            response_metadata={"model_name": self.model},
+        )
         return ChatGeneration(message=message, generation_info=info)
 
 
 def _last_chunk(result: ChatResult, text: GrowingText) -> ChatGenerationChunk:
     """Returns the last piece of a stream, with what `invoke` says about the response."""
     (generation,) = result.generations
-    message = generation.message
+    message = cast("AIMessage", generation.message)
+    calls = [(call["name"], json.dumps(call["args"]), call["id"]) for call in message.tool_calls]
+    invalid = [(call["name"], call["args"], call["id"]) for call in message.invalid_tool_calls]
     return ChatGenerationChunk(
         message=AIMessageChunk(
             content=text.finish(generation.text),
-            usage_metadata=message.usage_metadata if isinstance(message, AIMessage) else None,
+            additional_kwargs=message.additional_kwargs,
+            tool_call_chunks=[
+                tool_call_chunk(name=name, args=args, id=number, index=place)
+                for place, (name, args, number) in enumerate([*calls, *invalid])
+            ],
+            usage_metadata=message.usage_metadata,
             response_metadata=message.response_metadata,
             chunk_position="last",
         ),
@@ -394,34 +492,31 @@ def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[i
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def _plain_text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    parts = [part if isinstance(part, str) else part.get("text") for part in content or []]
-    if any(part is None for part in parts):
-        raise ValueError("ChatTransformers takes text only; a message holds another kind of content. Omit it")
-    return "\n".join(parts)
+def _control_texts(tokenizer: Any, template: str) -> list[str]:
+    """Returns the special tokens of the tokenizer, and the control tokens and tags of the template."""
+    added = [token for token in tokenizer.added_tokens_decoder.values() if len(token.content) > 1]
+    controls = [token.content for token in added if token.special or token.content in template]
+    return [*controls, *(tag for tag in HERMES_TAGS if tag in template and tag not in controls)]
 
 
-def _defuse(value: Any, tokenizer: Any, template: str) -> Any:
-    """Returns a message's field with `without_control_tokens` applied to every text in it."""
+def _defuse(value: Any, controls: Sequence[str]) -> Any:
+    """Returns a message's field with none of `controls` in any text of it, the names in objects included."""
     if isinstance(value, str):
-        return without_control_tokens(value, tokenizer, template)
+        return _without(controls, value)
     if isinstance(value, dict):
-        return {key: _defuse(item, tokenizer, template) for key, item in value.items()}
-    return [_defuse(item, tokenizer, template) for item in value] if isinstance(value, list) else value
+        return {_defuse(key, controls): _defuse(item, controls) for key, item in value.items()}
+    return [_defuse(item, controls) for item in value] if isinstance(value, list) else value
 
 
 def without_control_tokens(text: str, tokenizer: Any, template: str = "") -> str:
-    """Returns `text` so that no special token of the tokenizer or control token of the template is read in it.
+    """Returns `text` so that no special token of the tokenizer, control token or tag of the template is read in it.
 
     A word joiner, which is invisible, is put after the first character of each such string.
     """
-    controls = [
-        token.content
-        for token in tokenizer.added_tokens_decoder.values()
-        if len(token.content) > 1 and (token.special or token.content in template)
-    ]
+    return _without(_control_texts(tokenizer, template), text)
+
+
+def _without(controls: Sequence[str], text: str) -> str:
     while found := [control for control in controls if control in text]:
         for control in found:
             text = text.replace(control, control[0] + _WORD_JOINER + control[1:])

@@ -1,7 +1,7 @@
 """Owns the drawing of responses in one batch: each row from its own seeded stream, and each prompt read once."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -271,18 +271,32 @@ class CutRow(NamedTuple):
     finish_reason: str
 
     @classmethod
-    def cut(cls, tokenizer: Any, drawn: Sequence[DrawnToken], ends: Sequence[int], stop: Sequence[str]) -> "CutRow":
-        """Cuts the drawn tokens at the first token of `ends` or string of `stop`."""
+    def cut(
+        cls,
+        tokenizer: Any,
+        drawn: Sequence[DrawnToken],
+        ends: Sequence[int],
+        stop: Sequence[str],
+        hidden: Collection[int] | None = None,
+    ) -> "CutRow":
+        """Cuts the drawn tokens at the first token of `ends` or string of `stop`.
+
+        The text is without the tokens of `hidden`, by default the tokenizer's special ones.
+        """
+
+        def decode(tokens: Sequence[DrawnToken]) -> str:
+            if hidden is None:
+                return str(tokenizer.decode([token.id for token in tokens], skip_special_tokens=True))
+            return str(tokenizer.decode([token.id for token in tokens if token.id not in hidden]))
+
         end = next((place for place, token in enumerate(drawn) if token.id in ends), None)
         tokens = drawn if end is None else drawn[: end + 1]
-        text = tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)
+        text = decode(tokens)
         if not any(string in text for string in stop):
             return cls(text, tokens, "length" if end is None else "stop")
         # the row may have continued with longer ones: keep the fewest tokens that contain a stop string
         kept = next(
-            count
-            for count in range(1, len(tokens) + 1)
-            if any(s in tokenizer.decode([t.id for t in tokens[:count]], skip_special_tokens=True) for s in stop)
+            count for count in range(1, len(tokens) + 1) if any(string in decode(tokens[:count]) for string in stop)
         )
         first = min(text.index(string) for string in stop if string in text)
         return cls(text[:first], tokens[:kept], "stop")

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
 
+from coe_agents.actions import ActionMatch
 from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
 from coe_agents.clustering import (
     BidirectionalEntailment,
@@ -23,6 +24,7 @@ from coe_agents.clustering import (
     NormalizedMatch,
 )
 from coe_agents.config import schema
+from coe_agents.config.action_rules import read_options
 from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings, replicas_of
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError
@@ -45,18 +47,32 @@ _METHODS = {
 _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _Part = TypeVar("_Part")
 _Create: TypeAlias = Callable[[Config], Any]
+_Escalate: TypeAlias = Callable[[Arbiter | None], Any]
 _Graph: TypeAlias = StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]
 
 
-def assemble(config: Config | None) -> _Graph:
+def assemble(config: Config | None, *, seed: int = 0, escalation: _Escalate | None = None) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
+
+    Args:
+        config: None for tinyworld.
+        seed: Of tinyworld's agents; those of a configuration have their own.
+        escalation: From the configured arbiter, or None, to what decides escalated cases instead.
 
     Raises:
         ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
     """
     if config is None:
-        return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
-    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *_OF_GRAPH.values()]
+        return create_coe_graph(
+            tinyworld_agents(seed=seed),
+            clusterer=tinyworld_clusterer(),
+            policy=tinyworld_policy(),
+            escalation=escalation and escalation(None),
+        )
+    of_graph = dict(_OF_GRAPH)
+    if escalation is not None:
+        of_graph["escalation"] = lambda of: escalation(_create_escalation(of))
+    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *of_graph.values()]
     parts = _all([partial(create, config) for create in creates])
     return _connect(config, *parts)
 
@@ -96,7 +112,7 @@ def create_agents(config: Config, *, n_samples: int | None = None) -> list[Model
 
 def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
     section = config.agents[place]
-    sampling = section.model_dump(exclude={"name", *ModelSection.model_fields})
+    sampling = section.model_dump(exclude={"name", "price_per_million", *ModelSection.model_fields})
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
@@ -114,6 +130,8 @@ def create_clusterer(config: Config) -> Clusterer:
                 return named
             case schema.NormalizedClusterer():
                 return NormalizedMatch()
+            case schema.ActionsClusterer():
+                return ActionMatch(**read_options(section.options))
             case schema.EmbeddingClusterer():
                 embeddings = create_embeddings(section, owner="the clusterer")
                 return EmbeddingSimilarity(embeddings, threshold=section.threshold)
@@ -167,7 +185,8 @@ def _create_escalation(config: Config) -> Arbiter | None:
         return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
 
 
-def _load_divergence(config: Config) -> Divergence:
+def load_divergence(config: Config) -> Divergence:
+    """Returns the divergence of a configuration, by name or as the function that it names."""
     name = config.graph.divergence
     if name in DIVERGENCES:
         return name
@@ -198,7 +217,7 @@ def _check_solver(config: Config) -> str | None:
 
 _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
-    "divergence": _load_divergence,
+    "divergence": load_divergence,
     "coordination": _check_solver,
 }
 """What a graph needs besides agents, clusterer and policy."""

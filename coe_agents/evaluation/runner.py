@@ -113,8 +113,8 @@ def _to_rows(
 
 def to_sample(question: Question, response: Response) -> dict[str, Any]:
     """Returns a response as a line of a file of samples; `answer` is the short one, where the text holds one."""
-    answer = response["answer"]
-    if answer is None and response["error"] is None:
+    answer, calls = response["answer"], response.get("calls")
+    if answer is None and calls is None and response["error"] is None:
         found = canonical_answer(response["text"])
         answer = None if found == response["text"].strip() else found
     return {
@@ -131,6 +131,8 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
         "correct": None,
         "error": response["error"],
         "answerable": question.answerable,
+        "calls": calls,
+        "tools": None,
     }
 
 

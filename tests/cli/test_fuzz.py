@@ -17,6 +17,8 @@ from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from tests.cli.command import run
 from tests.cli.mutants import damage
 from tests.evaluation.invented import group, write
+from tests.experiments.decided import step
+from tests.experiments.decided import written as decided
 
 DATA = Path(__file__).parents[1] / "data" / "0.1"
 LONGEST = 10.0
@@ -293,6 +295,57 @@ def test_a_run_that_is_resumed(tmp_path, file, local_models):
 
     kind = "json" if file.endswith("json") else "jsonl"
     fuzz(resumed, kept[file], kind, f"run/{file}", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl", "settings.json"])
+def test_a_run_of_the_graph_that_is_resumed(tmp_path, file, local_models):
+    data = write(tmp_path / "data.jsonl", [{"question": "What is the capital of France?", "references": ["Paris"]}])
+    config = tmp_path / "coe.toml"
+    config.write_text(CONFIG)
+    command = ["run", "--dataset", data, "--config", config, "--out", tmp_path / "run"]
+    assert run(*command).returncode == 0
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+
+    def resumed(path):
+        for name, content in kept.items():
+            if name != file and (tmp_path / "run").exists():
+                (tmp_path / "run" / name).write_bytes(content)
+        return command
+
+    if file == "run.seconds.jsonl":  # nothing reads it again, and half a line at its end is dropped
+        (tmp_path / "run" / file).write_bytes(kept[file][:-5])
+        assert run(*command).returncode == 0
+        return
+    kind = "json" if file.endswith("json") else "jsonl"
+    fuzz(resumed, kept[file], kind, f"run/{file}", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl", "settings.json", "prices.json"])
+def test_compare(tmp_path, file):
+    rows = {str(number): step(correct=float(number % 2)) for number in range(4)}
+    prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
+    folder = decided(tmp_path / "run", {**rows, "c": [step(), step()]}, seconds={"1": 0.5, "2": 1}, prices=prices)
+    (folder / "settings.json").write_text(json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0}))
+    kind = "json" if file.endswith("json") else "jsonl"
+    command = ["compare", folder, "--resamples", 2]
+    fuzz(lambda path: command, (folder / file).read_bytes(), kind, f"run/{file}", tmp_path)
+
+
+@pytest.mark.slow
+def test_chains(tmp_path, local_models):
+    chain = [{"question": "What is the capital of France?", "references": ["Paris"]}]
+    chain.append({"question": "What is the currency of {answer}?", "references": ["euro"]})
+    config = tmp_path / "coe.toml"
+    config.write_text(CONFIG)
+
+    def command(path):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        return ["run", "--dataset", path, "--config", config, "--out", tmp_path / "run"]
+
+    valid = json.dumps({"id": "1", "chain": chain}) + "\n"
+    fuzz(command, valid, "jsonl", "c.jsonl", tmp_path, seeds=range(40))
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Parts that a configuration file names: entry points of installed packages, and "package.module:name"."""
 
 import itertools
+import json
 import sys
 import traceback
 
@@ -156,7 +157,7 @@ def test_a_divergence_and_a_solver(by, written, installed, register):
     assert decision["coordinated_coe"] is not None
 
 
-CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', or \"package.module:name\""
+CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"package.module:name\""
 
 
 @pytest.mark.parametrize(
@@ -317,3 +318,36 @@ def test_check_shows_what_was_loaded_from_where(check, written, installed, regis
     assert f"always (from {name}:Always, {file}, package invented-policies 1.0); options: reason = 'x'" in shown
     assert f"divergence {name}:half (from {file}); coordination {name}:squared (from {file})" in shown
     assert "bayesian_optimization.py" in check(written(graph='[graph]\ncoordination = "bayesian"\n'))
+
+
+ACTIONS = '[clusterer]\nkind = "actions"\n'
+
+
+def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
+    rules = '"pay.sum" = { within = 0.01 }\nnote = "ignore"\ntags = "any_order"\nshare = { within_relative = 0.5 }'
+    config = load(written(clusterer=f"{ACTIONS}options.ordered = true\n[clusterer.options.compare]\n{rules}\n"))
+    calls = [
+        [{"name": "pay", "args": {"sum": amount, "note": note, "tags": tags, "share": share}}]
+        for amount, note, tags, share in ((5, "a", [1, 2], 10), (5.004, "b", [2, 1], 14), (6, "a", [1, 2], 10))
+    ]
+    assert config.clusterer.cluster([[json.dumps(one) for one in calls]], ["?"]) == [[0, 0, 1]]
+    assert type(load(written(clusterer=ACTIONS)).clusterer).__name__ == "ActionMatch"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("options = { compar = {} }", '"compar" is not an option of "actions". Its options are compare and ordered'),
+        ('options = { ordered = "yes" }', '"ordered" must be true or false; got str'),
+        ("options = { compare = [] }", '"compare" must be a table of rules by argument; got list'),
+        ('options = { compare = { note = "ignored" } }', 'the rule of "note" must be "exact", "ignore"'),
+        ("options = { compare = { sum = { within = -1 } } }", '"absolute" must be a finite number of at least 0'),
+        ('options = { compare = { sum = { within = "1" } } }', 'the rule of "sum" must be'),
+        ("options = { compare = { pay.sum = { within = 1 } } }", 'Put a name with a point in quotes: "tool.argument"'),
+    ],
+)
+def test_rules_that_are_none_are_named(written, options, says):
+    with pytest.raises(ConfigurationError) as raised:
+        load(written(clusterer=f"{ACTIONS}{options}\n"))
+    assert says in str(raised.value)
+    assert ": clusterer.options: " in str(raised.value)

@@ -158,6 +158,9 @@ def _clusterer(config: Config) -> str:
         return _custom("clusterer", chosen)
     if isinstance(chosen, schema.NormalizedClusterer):
         return "normalized: equal except for case, articles and punctuation; no model"
+    if isinstance(chosen, schema.ActionsClusterer):
+        rules = ", ".join(f"{name} {rule}" for name, rule in chosen.options.get("compare", {}).items())
+        return f"actions: tool calls with equal arguments; no model{f'; {rules}' if rules else ''}"
     if isinstance(chosen, schema.EmbeddingClusterer):
         return f"embedding by {_server(chosen)}; same meaning from a cosine of {chosen.threshold:g}"
     lenient = "lenient: no contradiction, and not neutral in both directions"

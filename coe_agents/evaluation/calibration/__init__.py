@@ -7,6 +7,7 @@ from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge
 from coe_agents.evaluation.calibration.drift import Drift, check_drift
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust
 from coe_agents.evaluation.calibration.monitor import RiskMonitor, RiskState
+from coe_agents.evaluation.calibration.support import fit_support
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold, risk_bound
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "check_drift",
     "choose_threshold",
     "fit_gate",
+    "fit_support",
     "fit_trust",
     "judge_samples",
     "recalibrate",

@@ -28,7 +28,7 @@ class Store:
     """The samples of one run; use it as a context manager, in one process at a time.
 
     `settings` are all that the responses depend on, as JSON has it; without keys. `units` holds the number of responses
-    of each unit, in the order of the finished file.
+    of each unit, in the order of the finished file, which is called `name`.
 
     Raises:
         ConfigurationError: On entering, if the folder holds a run with other settings; the message names them.
@@ -45,8 +45,10 @@ class Store:
         ([('1', 'a')], [])
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], units: Mapping[Unit, int]) -> None:
-        self.path = folder / SAMPLES
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], units: Mapping[Unit, int], *, name: str = SAMPLES
+    ) -> None:
+        self.path = folder / name
         self.errors: dict[Unit, str] = {}
         self._folder = folder
         self._settings = settings
@@ -55,7 +57,7 @@ class Store:
 
     def __enter__(self) -> "Store":
         with ExitStack() as stack:
-            stack.enter_context(run_folder(self._folder, self._settings, holds=SAMPLES))
+            stack.enter_context(run_folder(self._folder, self._settings, holds=self.path.name))
             self._read()
             self._file = self._open()
             self._stack = stack.pop_all()

@@ -1,0 +1,109 @@
+"""Agents that are shown tools: their responses are proposals."""
+
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+
+from coe_agents import ModelAgent
+from coe_agents.errors import InvalidReplyError
+from coe_agents.types import AgentRequest
+from tests.doubles import ProposingModel
+
+REQUEST = AgentRequest(question="Pay Ann 5", messages=[{"role": "user", "content": "Pay Ann 5"}], round=0)
+
+
+@tool
+def pay(to: str, amount: float) -> str:
+    """Pays somebody."""
+    raise AssertionError("a proposal is never run")
+
+
+def proposes(*calls, text="", **more):
+    return AIMessage(text, tool_calls=[{"name": n, "args": a, "id": str(i)} for i, (n, a) in enumerate(calls)], **more)
+
+
+def agent(*script, **options):
+    return ModelAgent("a", ProposingModel(script=list(script)), n_samples=len(script), tools=[pay], **options)
+
+
+def test_proposals_are_responses_with_calls_and_their_canonical_form():
+    asked = agent(
+        proposes(("pay", {"to": "Ann", "amount": 5})),
+        proposes(("pay", {"to": "ann", "amount": 5.0}), text="Sure."),
+        proposes(text="I would rather not."),
+        proposes(("pay", {"to": "Bob", "amount": 1}), ("pay", {"to": "Ann", "amount": 5})),
+    )
+    rows = asked.sample(REQUEST)["responses"]
+    assert rows[0]["calls"] == [{"name": "pay", "args": {"to": "Ann", "amount": 5}}]
+    assert rows[0]["answer"] == rows[1]["answer"] == '[{"args":{"amount":5,"to":"ann"},"name":"pay"}]'
+    assert (rows[2]["calls"], rows[2]["answer"], rows[2]["text"]) == ([], "[]", "I would rather not.")
+    assert len(rows[3]["calls"]) == 2
+    assert [row["error"] for row in rows] == [None] * 4
+
+
+def test_the_tools_reach_the_model_in_its_own_way_and_all_samples_in_one_request():
+    asked = agent(*[proposes(text="no")] * 3)
+    asked.sample(REQUEST)
+    (request,) = asked.model().shown
+    assert request["n"] == 3
+    assert request["tools"][0]["function"]["name"] == "pay"
+
+
+def test_a_request_may_name_other_tools():
+    other = {"type": "function", "function": {"name": "log", "parameters": {"properties": {}}}}
+    asked = agent(proposes(("log", {})))
+    assert asked.sample({**REQUEST, "tools": [other]})["responses"][0]["calls"] == [{"name": "log", "args": {}}]
+    with pytest.raises(InvalidReplyError, match="'log', which is not one of the tools"):
+        asked.sample(REQUEST)
+
+
+def test_where_a_choice_is_asked_for_no_tools_are_shown():
+    asked = agent(proposes(text="approve"))
+    (row,) = asked.sample({**REQUEST, "choices": ["approve", "reject"]})["responses"]
+    assert (row["text"], row["calls"]) == ("approve", None)
+    assert "tools" not in asked.model().shown[0]
+
+
+BROKEN = [{"name": "pay", "args": '{"to": ', "id": "1", "error": "bad JSON"}]
+INVALID = {
+    "not JSON": AIMessage("", invalid_tool_calls=BROKEN),
+    "unknown tool": proposes(("rob", {})),
+    "unknown argument": proposes(("pay", {"iban": "x"})),
+    "not finite": proposes(("pay", {"amount": float("inf")})),
+    "cut off": proposes(("pay", {"to": "Ann"}), response_metadata={"finish_reason": "length"}),
+    "named twice": proposes(
+        ("pay", {"amount": 900}),
+        additional_kwargs={"tool_calls": [{"function": {"name": "pay", "arguments": '{"amount":5,"amount":900}'}}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("said", INVALID.values(), ids=INVALID)
+def test_an_invalid_proposal_is_a_failure_of_that_response_and_never_no_call(said):
+    reply = agent(proposes(("pay", {"to": "Ann"})), said).sample(REQUEST)
+    good, bad = reply["responses"]
+    assert (good["error"], bad["calls"], bad["answer"], bad["text"]) == (None, None, None, "")
+    assert bad["error"].startswith("InvalidReplyError: the proposal is invalid")
+    assert reply["sampling"]["n_invalid_calls"] == 1
+    assert reply["sampling"]["n_empty"] == 0
+
+
+def test_an_agent_whose_proposals_are_all_invalid_has_failed():
+    with pytest.raises(InvalidReplyError, match="no proposal is valid"):
+        agent(*INVALID.values()).sample(REQUEST)
+
+
+async def test_async_is_the_same():
+    said = [proposes(("pay", {"to": "Ann"})), INVALID["not JSON"]]
+    assert (await agent(*said).asample(REQUEST))["responses"] == agent(*said).sample(REQUEST)["responses"]
+
+
+def test_a_model_that_takes_no_tools_is_refused_when_the_agent_is_made():
+    with pytest.raises(TypeError, match=r'must take tools \("bind_tools"\); got FakeListChatModel'):
+        ModelAgent("a", FakeListChatModel(responses=["x"]), tools=[pay])
+
+
+def test_equal_proposals_do_not_pass_for_equal_texts():
+    reply = agent(*[proposes(("pay", {"amount": i})) for i in range(4)]).sample(REQUEST)
+    assert reply["sampling"]["identical"] is False  # the text of each is empty

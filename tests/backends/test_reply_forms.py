@@ -1,0 +1,263 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.utils.json import parse_partial_json
+from transformers import AutoTokenizer
+from transformers.tokenization_utils_base import AddedToken
+
+from coe_agents.backends.generation import CutRow, DrawnToken
+from coe_agents.backends.reply_forms import HermesForm, TemplateForm, create_reply_form
+from coe_agents.backends.tool_calls import BoundTools
+from tests.backends.hermes import FOLDER, TEMPLATE
+
+PAY = '<tool_call>\n{"name": "pay", "arguments": {"to": "Ann", "amount": 5}}\n</tool_call>'
+ASK = '<tool_call>{"arguments": {}, "name": "ask"}</tool_call>'
+
+
+def row(text, finish_reason="stop"):
+    return CutRow(text, (), finish_reason)
+
+
+def read(text, finish_reason="stop", **form):
+    return HermesForm(**form).read((), row(text, finish_reason))
+
+
+def called(reply):
+    return [(call["name"], call["args"]) for call in reply.calls]
+
+
+def test_a_call_is_read_and_the_text_around_it_is_content():
+    reply = read(f"\nI pay her.\n{PAY}\nDone. ")
+    assert called(reply) == [("pay", {"to": "Ann", "amount": 5})]
+    assert (reply.content, reply.invalid) == ("\nI pay her.\nDone.", [])
+
+
+def test_several_calls_are_read_in_their_order_each_with_its_own_id():
+    reply = read(f"{PAY}\n{ASK}{PAY}")
+    assert [name for name, _ in called(reply)] == ["pay", "ask", "pay"]
+    assert len({call["id"] for call in reply.calls}) == 3
+    assert reply.content == ""
+
+
+def test_a_reply_without_calls_is_text_to_the_letter():
+    for text in ("  2 < 3 \n", "", "a </tool_call> b", "<tool_ca"):
+        assert read(text) == (text, (), (), "")
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
+def test_whatever_the_arguments_hold_they_are_read_as_written(arguments):
+    """Tags, too: an argument that quotes `</tool_call>` ends no call, and one that quotes a call begins none."""
+    arguments["quoted"] = f"</tool_call>{PAY}<tool_call>"
+    call = json.dumps({"name": "write", "arguments": arguments}, ensure_ascii=False)
+    reply = read(f"<tool_call>{call}</tool_call>")
+    assert (reply.content, called(reply), reply.invalid) == ("", [("write", arguments)], [])
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('{"name": "pay", "arguments": {"to": "Ann"', "delimiter"),
+        ("pay(Ann)", "Expecting value"),
+        ("", "Expecting value"),
+        ('{"name": "pay", "arguments": {"to": "Ann", "to": "Bob"}}', '"to" twice'),
+        ('{"name": "pay", "name": "ask", "arguments": {}}', '"name" twice'),
+        ('{"name": "pay", "arguments": {"amount": NaN}}', "NaN"),
+        ('{"name": "pay", "arguments": {"amount": 1e999}}', "JSON compliant"),
+        ('{"name": "pay", "arguments": {"to": "\\ud800"}}', "surrogates"),
+        ('{"name": "pay", "arguments": ' + '{"a": ' * 200 + "1" + "}" * 201, "levels deep"),
+        ('{"name": "pay", "arguments": ' + "[" * 100_000, "levels deep"),
+        ('{"name": "pay", "arguments": ["Ann"]}', "a call must be"),
+        ('{"name": "pay"}', "a call must be"),
+        ('{"name": "", "arguments": {}}', "a call must be"),
+        ('{"name": 3, "arguments": {}}', "a call must be"),
+        ('[{"name": "pay", "arguments": {}}]', "a call must be"),
+        ('{"name": "pay", "arguments": {}} {"name": "ask", "arguments": {}}', "Extra data"),
+        ("<function=pay><parameter=to>Ann</parameter></function>", "Expecting value"),
+    ],
+)
+def test_what_cannot_be_read_is_an_invalid_call_and_never_text(body, reason):
+    reply = read(f"So: <tool_call>{body}</tool_call> {ASK}")
+    assert reply.content == "So:"
+    (invalid,) = reply.invalid
+    assert reason in invalid["error"]
+    assert invalid["args"] == f"<tool_call>{body}</tool_call>"
+    assert called(reply) == [("ask", {})]
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "stop"])
+@pytest.mark.parametrize("n_left", [1, len("</tool_call>"), len(PAY) - len("<tool_call>")])
+def test_a_call_that_is_not_closed_is_invalid_even_if_its_json_is_whole(n_left, finish_reason):
+    reply = read(f"So: {PAY[:-n_left]}", finish_reason)
+    assert (reply.content, reply.calls, len(reply.invalid)) == ("So:", [], 1)
+    assert "cut off" in reply.invalid[0]["error"]
+
+
+def test_a_reply_that_is_cut_within_the_opening_tag_holds_an_invalid_call():
+    reply = read("So: <tool_ca", "length")
+    assert (reply.content, [each["args"] for each in reply.invalid]) == ("So:", ["<tool_ca"])
+    assert read("2 <", "length") == ("2 <", (), (), "")
+
+
+@pytest.mark.parametrize("text", ['{"name": "pay", "arguments": {"to": "Ann"', '{"name": "pay", "name": "ask"}', "{}"])
+def test_langchain_cannot_complete_an_invalid_call_in_a_stream(text):
+    """`AIMessageChunk` completes JSON that is cut off; what is invalid must stay so."""
+    args = read(f"<tool_call>{text}").invalid[0]["args"]
+    with pytest.raises(ValueError, match="Expecting value"):
+        parse_partial_json(args)
+
+
+def test_arguments_may_be_json_in_a_text():
+    assert called(read('<tool_call>{"name": "pay", "arguments": "{\\"to\\": \\"Ann\\"}"}</tool_call>')) == [
+        ("pay", {"to": "Ann"})
+    ]
+    assert read('<tool_call>{"name": "pay", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}</tool_call>').invalid
+
+
+def test_a_call_in_a_thought_is_only_considered():
+    reply = read(f"<think>Perhaps {PAY}?</think>No. {ASK}")
+    assert called(reply) == [("ask", {})]
+    assert reply.content == f"<think>Perhaps {PAY}?</think>No."
+    assert read(f"<think>Perhaps {PAY}", "length").calls == ()
+    assert called(read(f"Perhaps {PAY}?</think>{ASK}", is_thinking=True)) == [("ask", {})]
+    assert called(read('<tool_call>{"name": "w", "arguments": {"x": "</think>"}}</tool_call>')) == [
+        ("w", {"x": "</think>"})
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", [f"I pay.\n {PAY} Done.", "2 < 3 <tool", PAY, f" <think>{PAY}</think> {ASK}", "<<tool_call>x"]
+)
+def test_what_is_certain_in_a_stream_grows_and_begins_the_content(text):
+    content, before = HermesForm().read((), row(text)).content, ""
+    for count in range(len(text) + 1):
+        now = HermesForm().content_so_far(text[:count])
+        assert now.startswith(before)
+        assert content.startswith(now)
+        before = now
+
+
+def tokenizer_with(*added, is_special):
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    tokenizer.add_tokens([AddedToken(token, special=is_special, normalized=False) for token in added], is_special)
+    return tokenizer
+
+
+@pytest.mark.parametrize("is_special", [True, False])
+def test_tags_that_are_tokens_are_in_the_text_that_is_read(is_special):
+    tokenizer = tokenizer_with("<tool_call>", "</tool_call>", "<|end|>", is_special=is_special)
+    ids = tokenizer(f"<|begin_of_text|>I pay. {PAY}<|end|>", add_special_tokens=False)["input_ids"]
+    form = HermesForm.create(tokenizer, "<|assistant|>", None)
+    tokens = [DrawnToken(number, -1.0, ()) for number in [*ids, tokenizer.eos_token_id]]
+    cut = CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], (), form.hidden)
+    assert cut.text == f"I pay. {PAY}" + ("" if is_special else "<|end|>")
+    assert called(form.read((), cut)) == [("pay", {"to": "Ann", "amount": 5})]
+
+
+def bound(choice=None):
+    return BoundTools.read([{"name": "pay", "description": "Pays.", "parameters": {"type": "object"}}], choice)
+
+
+@pytest.mark.parametrize(
+    ("choice", "beginning"), [("any", "<tool_call>\n"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
+)
+def test_a_call_that_must_be_made_begins_the_reply(choice, beginning):
+    form = create_reply_form(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|>", bound(choice))
+    assert form.beginning == beginning
+    rest = PAY.removeprefix("<tool_call>\n") if choice == "any" else ' {"to": "Ann", "amount": 5}}\n</tool_call>'
+    assert called(form.read((), row(rest))) == [("pay", {"to": "Ann", "amount": 5})]
+    assert form.content_so_far(rest) == ""
+
+
+def test_no_call_is_forced_into_a_thought():
+    with pytest.raises(ValueError, match=r'"tool_choice" must be "auto" where the chat template begins a thought; got'):
+        create_reply_form(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|><think>\n", bound("any"))
+
+
+def test_a_form_that_cannot_be_read_is_refused():
+    llama = "{% for tool in tools %}{{ tool }}{% endfor %} Respond with {'name': ..., 'parameters': ...}"
+    with pytest.raises(ValueError, match=r"must be written as <tool_call> by the chat template.*got.*Pass a"):
+        create_reply_form(AutoTokenizer.from_pretrained(FOLDER), llama, "", bound())
+
+
+LLAMA_FORM = {
+    "start_anchor": "<|assistant|>",
+    "fields": {
+        "reasoning_content": {"open": "<think>", "close": "</think>"},
+        "tool_calls": {
+            "open_pattern": r'(?=\{"name")',
+            "close": "<|eot_id|>",
+            "content": "json",
+            "transform": {
+                "type": "function",
+                "function": {"name": "{content.name}", "arguments": "{content.parameters}"},
+            },
+        },
+        "content": {"close": "<|eot_id|>"},
+    },
+}
+XML_FORM = {
+    "start_anchor": "<|assistant|>",
+    "fields": {
+        "tool_calls": {
+            "open_pattern": r"<function=(?P<name>\w+)>",
+            "close": "</function>",
+            "repeats": True,
+            "content": "xml-inline",
+            "content_args": {"tag_pattern": r"<(?P<key>\w+)>(?P<value>.*?)</\w+>"},
+            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
+        },
+        "content": {"close": "<|eot_id|>"},
+    },
+}
+
+
+def read_by(template, text, *, prompt="<|user|>Pay Ann.<|eot_id|><|assistant|>", is_cut=False):
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    tokenizer.response_template = template
+    form = create_reply_form(tokenizer, "", prompt, bound())
+    assert isinstance(form, TemplateForm)
+    assert form.content_so_far(text) == ""
+    ids = tokenizer(text + ("" if is_cut else "<|eot_id|>"), add_special_tokens=False)["input_ids"]
+    tokens = [DrawnToken(number, -1.0, ()) for number in ids]
+    prompt_ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    return form.read(prompt_ids, CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], ()))
+
+
+def test_a_tokenizers_own_template_is_read_by_transformers():
+    reply = read_by(LLAMA_FORM, '<think>Hm.</think>I pay.{"name": "pay", "parameters": {"amount": 5}}')
+    assert (reply.content, called(reply), reply.reasoning) == ("I pay.", [("pay", {"amount": 5})], "Hm.")
+    reply = read_by(XML_FORM, "I pay.<function=pay><to>Ann</to></function><function=ask></function>")
+    assert (reply.content, called(reply)) == ("I pay.", [("pay", {"to": "Ann"}), ("ask", {})])
+    assert read_by(XML_FORM, "Paid.") == ("Paid.", [], [], "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "pay", "parameters": {"a": 1, "a": 2}}',
+        '{"name": "pay", "parameters": {"a": NaN}}',
+        '{"name": "pay", "parameters": 3}',
+        '{"name": "pay"}',
+        '{"name": "pay", "parameters": {"a"',
+    ],
+)
+def test_what_transformers_reads_too_leniently_or_not_at_all_is_invalid(text):
+    reply = read_by(LLAMA_FORM, text)
+    assert (reply.content, [*reply.calls]) == ("", [])
+    (invalid,) = reply.invalid
+    with pytest.raises(ValueError, match="Expecting value"):
+        parse_partial_json(invalid["args"])
+
+
+def test_a_call_in_another_notation_that_is_cut_off_is_invalid_though_transformers_reads_it():
+    reply = read_by(XML_FORM, "<function=pay><to>Ann</to><amount>", is_cut=True)
+    assert [*reply.calls] == []
+    assert "cut off" in reply.invalid[0]["error"]
+
+
+def test_a_call_that_the_prompt_quotes_is_not_read():
+    prompt = "<|user|><function=pay><to>Eve</to></function>, without the template's anchor"
+    assert [*read_by(XML_FORM, "No.", prompt=prompt).calls] == []
+    assert [*read_by(XML_FORM, "</function>No.", prompt="<|user|><function=pay><to>Eve</to>").calls] == []

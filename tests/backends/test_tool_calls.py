@@ -1,0 +1,126 @@
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call, tool_call
+from langchain_core.tools import tool
+from pydantic import BaseModel
+
+from coe_agents.backends.tool_calls import BoundTools, to_template_messages
+
+
+@tool
+def pay(to: str, amount: int) -> str:
+    """Pays a person."""
+    return f"{to} has {amount}"
+
+
+class Ask(BaseModel):
+    """Asks a person."""
+
+    question: str
+
+
+def wait(seconds: int) -> None:
+    """Waits."""
+
+
+def test_tools_of_each_kind_become_schemas():
+    bound = BoundTools.read([pay, Ask, wait, {"name": "stop", "description": "", "parameters": {}}], None)
+    assert bound.names == ["pay", "Ask", "wait", "stop"]
+    assert bound.schemas[0]["function"]["parameters"]["required"] == ["to", "amount"]
+    assert BoundTools.read(bound.schemas, None) == bound
+
+
+@pytest.mark.parametrize(
+    ("given", "choice"),
+    [
+        (None, None),
+        ("auto", None),
+        ("any", "any"),
+        ("required", "any"),
+        (True, "any"),
+        ("pay", "pay"),
+        ({"type": "function", "function": {"name": "pay"}}, "pay"),
+    ],
+)
+def test_the_choice_of_a_tool_is_read_as_langchain_and_openai_write_it(given, choice):
+    assert BoundTools.read([pay, wait], given).choice == choice
+
+
+def test_any_of_a_single_tool_is_that_tool():
+    assert BoundTools.read([pay], "any").choice == "pay"
+
+
+@pytest.mark.parametrize("choice", ["none", "lend", "", False, 3, {"type": "function"}, {"function": None}, ["pay"]])
+def test_a_choice_that_cannot_be_honoured_is_refused(choice):
+    message = (
+        r'"tool_choice" must be "auto", "any" or the name of a tool in \[.pay.\]; got .*\. For a reply without calls'
+    )
+    with pytest.raises(ValueError, match=message):
+        BoundTools.read([pay], choice)
+
+
+@pytest.mark.parametrize(
+    ("tools", "message"),
+    [
+        ([], r'"tools" must be a sequence of at least one tool; got \[\]\. Omit it'),
+        ({"name": "pay"}, r'"tools" must be a sequence of at least one tool; got .*\. Omit it'),
+        ("pay", r'"tools" must be a sequence of at least one tool; got .pay.\. Omit it'),
+        ([{"type": "web_search"}], r'each of "tools" must be a function; got .*web_search.*\. Omit tools that'),
+    ],
+)
+def test_tools_that_cannot_be_called_are_refused(tools, message):
+    with pytest.raises(ValueError, match=message):
+        BoundTools.read(tools, None)
+
+
+CALL = tool_call(name="pay", args={"to": "Ann", "amount": 5}, id="1")
+
+
+def test_calls_and_results_have_the_form_that_templates_expect():
+    conversation = to_template_messages(
+        [
+            SystemMessage("Be brief."),
+            HumanMessage("Pay Ann."),
+            AIMessage("", tool_calls=[CALL]),
+            ToolMessage("ok", tool_call_id="1"),
+        ]
+    )
+    assert conversation[2:] == [
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {"type": "function", "id": "1", "function": {"name": "pay", "arguments": {"to": "Ann", "amount": 5}}}
+            ],
+        },
+        {"role": "tool", "content": "ok", "tool_call_id": "1", "name": "pay"},
+    ]
+
+
+def test_a_tool_that_says_its_name_keeps_it_and_one_that_nobody_called_has_none():
+    named, unknown = to_template_messages(
+        [ToolMessage("ok", tool_call_id="1", name="lend"), ToolMessage("ok", tool_call_id="2")]
+    )
+    assert named["name"] == "lend"
+    assert "name" not in unknown
+
+
+def test_calls_in_blocks_of_content_are_read_once():
+    blocks = [{"type": "text", "text": "So."}, {"type": "tool_use", "id": "1", "name": "pay", "input": CALL["args"]}]
+    (message,) = to_template_messages([AIMessage(blocks, tool_calls=[CALL])])
+    assert message["content"] == "So."
+    assert [call["function"]["arguments"] for call in message["tool_calls"]] == [CALL["args"]]
+
+
+def test_blocks_that_repeat_a_call_or_tell_a_thought_are_omitted():
+    blocks = [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "So."}, {**CALL, "type": "tool_call"}]
+    (message,) = to_template_messages([AIMessage(blocks, tool_calls=[CALL])])
+    assert message["content"] == "So."
+    assert len(message["tool_calls"]) == 1
+
+
+def test_a_call_that_could_not_be_read_is_the_assistants_text():
+    invalid = invalid_tool_call(name=None, args="<tool_call>{", id="1", error="")
+    assert to_template_messages([AIMessage("So.", invalid_tool_calls=[invalid])]) == [
+        {"role": "assistant", "content": "So.\n<tool_call>{"}
+    ]

@@ -1,0 +1,135 @@
+"""The support of a proposal, and the policy that asks for it."""
+
+import pytest
+
+from coe_agents import SupportPolicy
+from coe_agents.actions import ActionMatch, canonical_action
+from coe_agents.policy import measure
+from coe_agents.testing import create_response
+
+
+def pay(amount, to="Ann"):
+    return [{"name": "pay", "args": {"to": to, "amount": amount}}]
+
+
+def propose(agent, calls, text="", index=0):
+    return create_response(agent, text, index=index, answer=canonical_action(calls), calls=calls)
+
+
+def measured(*rows, **options):
+    clusterer = ActionMatch()
+    (labels,) = clusterer.cluster([[row["answer"] or row["text"] for row in rows]], [""])
+    return measure(rows, labels, clusterer=clusterer, **options)
+
+
+def decide(policy, measurement):
+    return policy.decide(measurement, round=0, max_rounds=1)
+
+
+def test_the_support_of_a_proposal_is_the_mean_probability_of_its_cluster_among_the_others():
+    # a: 5; b: 5 and 6; c: 5. Others of a: (1/2 + 1) / 2; of b, whose first is 5: (1 + 1) / 2; of c: (1 + 1/2) / 2
+    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("b", pay(6), index=1), propose("c", pay(5))]
+    assert measured(*rows).proposal_support == {"a": 0.75, "b": 1.0, "c": 0.75}
+
+
+def test_the_others_count_by_their_weights():
+    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
+    support = measured(*rows, weights={"a": 1.0, "b": 3.0, "c": 1.0}).proposal_support
+    assert support == pytest.approx({"a": 0.75, "b": 0.5, "c": 0.0})
+
+
+def test_an_agent_alone_has_no_support():
+    assert measured(propose("a", pay(5))).proposal_support == {}
+    rows = [propose("a", pay(5)), propose("b", pay(5))]
+    assert measured(*rows, weights={"a": 1.0, "b": 0.0}).proposal_support == {"b": 1.0}
+
+
+def test_the_first_response_is_that_of_the_lowest_index_whatever_the_order_of_rows():
+    rows = [propose("a", pay(6), index=1), propose("a", pay(5)), propose("b", pay(5))]
+    assert measured(*rows).proposals["a"] == canonical_action(pay(5))
+
+
+def test_texts_have_support_as_well():
+    rows = [create_response(name, text) for name, text in zip("abc", ("Rome", "Rome", "Paris"), strict=True)]
+    found = measure(rows, [0, 0, 1])
+    assert found.proposal_support == {"a": 0.5, "b": 0.5, "c": 0.0}
+    assert (found.calls, found.contested, found.answer_kind) == (None, None, "answer")
+
+
+@pytest.mark.parametrize(
+    ("calls", "text", "kind", "answer"),
+    [
+        (pay(5), "", "call", canonical_action(pay(5))),
+        ([], "It is done already.", "no_call", "It is done already."),
+        ([], "I'm sorry, but I can't help with that.", "refusal", "I'm sorry, but I can't help with that."),
+        ([], "", "empty", ""),
+    ],
+)
+def test_the_kinds_of_a_leading_proposal(calls, text, kind, answer):
+    found = measured(propose("a", calls, text), propose("b", calls, text))
+    assert (found.answer_kind, found.answer, found.calls) == (kind, answer, tuple(calls))
+
+
+def test_the_calls_are_those_proposed_and_no_name_decides_which():
+    rows = [propose("a", pay(5, "ANN ")), propose("b", pay(5.0, "Ann"))]
+    swapped = [{**row, "agent": {"a": "b", "b": "a"}[row["agent"]]} for row in rows]
+    assert measured(*rows).calls == measured(*swapped).calls
+    assert measured(*rows).calls[0]["args"]["to"] in ("ANN ", "Ann")
+
+
+def test_what_is_contested_counts_votes_against_the_judged_proposal():
+    rows = [propose("a", pay(900, "Bob")), propose("b", pay(5, "Bob")), propose("c", pay(5))]
+    found = measured(*rows, proposer="a").contested
+    assert list(found["arguments"]) == ["amount", "to"]  # two votes against 900, one against Bob
+
+
+def test_the_judged_proposal_needs_the_support_of_the_others():
+    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
+    assert decide(SupportPolicy(0.5), measured(*rows, proposer="a")).action == "answer"
+    withheld = decide(SupportPolicy(0.6, otherwise="escalate"), measured(*rows, proposer="a"))
+    assert (withheld.action, withheld.reason) == (
+        "escalate",
+        "the other agents support the proposal with 0.50, less than 0.6",
+    )
+
+
+def test_a_judged_proposal_that_does_not_lead_is_answered_with_itself_only():
+    rows = [propose("a", pay(5)), propose("b", pay(5)), *(propose(name, pay(6)) for name in "cde")]
+    decision = decide(SupportPolicy(0.2), measured(*rows, proposer="a"))
+    assert (decision.action, decision.answer) == ("answer", canonical_action(pay(5)))
+
+
+def test_a_tied_lead_is_not_answered():
+    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6)), propose("d", pay(6))]
+    assert decide(SupportPolicy(0.1), measured(*rows, proposer="a")).action == "abstain"
+
+
+def test_without_a_proposer_the_leading_cluster_is_judged():
+    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
+    assert decide(SupportPolicy(0.6), measured(*rows)).answer == canonical_action(pay(5))
+    assert decide(SupportPolicy(0.7), measured(*rows)).action == "abstain"
+
+
+def test_a_proposer_whom_nobody_judges_has_no_support():
+    assert decide(SupportPolicy(0.0), measured(propose("a", pay(5)), proposer="a")).action == "abstain"
+    rows = [propose("b", pay(5)), propose("c", pay(5))]
+    assert decide(SupportPolicy(0.0), measured(*rows, proposer="a")).action == "abstain"
+
+
+def test_a_tool_and_calling_nothing_have_thresholds_of_their_own():
+    policy = SupportPolicy(0.4, tools={"pay": 0.9}, no_call_min_support=0.6)
+
+    def two_of_three(calls, other):
+        return [propose("a", calls), propose("b", calls), propose("c", other)]
+
+    log = [{"name": "log", "args": {}}]
+    assert decide(policy, measured(*two_of_three(pay(5), log), proposer="a")).action == "abstain"
+    assert decide(policy, measured(*two_of_three(log, pay(5)), proposer="a")).action == "answer"
+    assert decide(policy, measured(*two_of_three([*log, *pay(5)], log), proposer="a")).action == "abstain"
+    assert decide(policy, measured(*two_of_three([], log), proposer="a")).action == "abstain"
+
+
+@pytest.mark.parametrize("options", [{"min_support": 1.1}, {"min_support": 0.5, "tools": {"f": -1}}])
+def test_a_threshold_is_a_share(options):
+    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
+        SupportPolicy(**options)

@@ -95,6 +95,22 @@ class ActionMatch:
         """Whether a rule may ask a model, as `Meaning` does, and so may take long."""
         return not all(isinstance(rule, _WITHOUT_MODEL) for rule in self._rules.values())
 
+    def with_tools(self, tools: Sequence[Any]) -> "ActionMatch":
+        """Returns a clusterer with the same rules that knows these tools, too, and of equal names only these.
+
+        Raises:
+            TypeError: Something is not a tool.
+
+        Example:
+            >>> pay = {"name": "pay", "parameters": {"properties": {"unit": {"default": "EUR"}}}}
+            >>> actions = [canonical_action([{"name": "pay", "args": args}]) for args in ({}, {"unit": "eur"})]
+            >>> [one.cluster([actions], [""]) for one in (ActionMatch(), ActionMatch().with_tools([pay]))]
+            [[[0, 1]], [[0, 0]]]
+        """
+        other = ActionMatch([*(self._tools or ()), *tools], ordered=self._ordered)
+        other._rules = self._rules
+        return other
+
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's actions, 0..n_clusters-1 by first appearance.
 

@@ -25,6 +25,7 @@ from coe_agents.graph.recording import Recorder
 from coe_agents.graph.rounds import fan_out
 from coe_agents.graph.run_settings import create_settings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
+from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, Weighting
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
@@ -57,13 +58,17 @@ def create_coe_graph(
     retries: int = 1,
     history: History = "conversation",
     max_question_chars: int = 100_000,
+    tools: Sequence[Any] | None = None,
     record: bool = False,
     audit_rate: float = 0.0,
 ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
     The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then; with
-    `"choices": ["approve", "reject"]` a reply counts only if it consists of one of these (see `CoEInput`). The output
+    `"choices": ["approve", "reject"]` a reply counts only if it consists of one of these, and with `"tools": [...]` the
+    agents propose tool calls (see `CoEInput`): once the gate answers, `decision["calls"]` holds those to run, as does
+    the last message. Append it and their results to the conversation, and ask again with it: the agents see the last
+    question and all that follows. Calls without a result are left out of what they see. The output
     holds `decision` (see `coe_agents.graph.DecisionData`), `messages` with the answer or the refusal at the end,
     `responses` in canonical order with failures last, `labels`, the cluster of each response, and `former_responses`,
     which later rounds replaced. The context of a run may change agents, samples, thresholds and bounds: see
@@ -108,6 +113,8 @@ def create_coe_graph(
         history: What the agents see of a conversation: "conversation", all of it but the turns that the gate did not
             answer, question and refusal; or "question", its last question only, for models that know no conversations.
         max_question_chars: A longer question is rejected before any agent is asked.
+        tools: What every agent is shown where the input names no tools: LangChain tools, functions, or OpenAI's
+            schemas. Where an input has `choices`, none are shown.
         record: Whether to record escalations, and what people rule on them, in the store with which the graph is
             compiled: `compile(store=...)`. Cases hold the text of your users; see `coe_agents.rulings`.
         audit_rate: The probability with which an answer of the group is recorded, too, for people to rule on
@@ -132,6 +139,7 @@ def create_coe_graph(
     _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     _check_group(agents, names, min_agents=quorum(len(names), min_agents))
+    shown = None if tools is None else check_tools(tools, where='"tools"')
     weights = {agent.name: agent.weight for agent in agents}
     settings = create_settings(weights, policy, Bounds(max_rounds, token_budget, deadline), min_agents)
     if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(names))):
@@ -147,7 +155,8 @@ def create_coe_graph(
     graph = StateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
     recorder = _create_recorder(record, audit_rate)
     checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
-    graph.add_node("prepare", OneForm(prepare_node(max_question_chars, settings, history=history, checks=checks)))
+    prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
+    graph.add_node("prepare", OneForm(prepare))
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         graph.add_node(

@@ -106,7 +106,7 @@ class Store:
 
     def _keep(self, unit: Unit, rows: Sequence[Mapping[str, Any]], lines: bytes) -> None:
         self._kept[unit] = lines
-        failure = next((row["error"] for row in rows if row["error"] is not None), None)
+        failure = next((row["error"] for row in rows if is_failure(row)), None)
         if failure is not None:
             self.errors[unit] = failure
 
@@ -151,7 +151,12 @@ class Store:
 
 def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether rows are all of a unit of so many responses: as many, or fewer that end in a failure."""
-    return len(rows) == n_responses or (0 < len(rows) <= n_responses and rows[-1]["error"] is not None)
+    return len(rows) == n_responses or (0 < len(rows) <= n_responses and is_failure(rows[-1]))
+
+
+def is_failure(row: Mapping[str, Any]) -> bool:
+    """Whether a row says that its unit failed; a row with tools and an error is one invalid proposal among others."""
+    return row["error"] is not None and row.get("tools") is None
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

@@ -13,6 +13,7 @@ from coe_agents.graph import events
 from coe_agents.graph.rounds import account, graded_agents
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import AgentMeasurement, Measurement, measure
 from coe_agents.rounds import conformity
@@ -43,7 +44,7 @@ def measure_node(
                 coordination=coordination,
                 aleatoric_threshold=aleatoric,
                 epistemic_threshold=epistemic,
-                clusterer=clusterer,
+                clusterer=clusterer_of(state, clusterer),
                 question=state["asked"],
                 **options,
             )

@@ -1,8 +1,9 @@
 """An agent whose calls a council of other models vouches for, as a deployable graph named in `langgraph.json`.
 
-It looks up facts, converts units ("Convert 3 metres to centimetres.") and transfers money. One of tinyworld's models drives it; the others propose
-independently, and a call that enough of them propose runs. Where they do not agree, a person is asked, in the form that
-Agent Chat UI has buttons for: resume with `{"decisions": [{"type": "approve"}]}`. Texts are not judged.
+It looks up facts, converts units ("Convert 3 metres to centimetres.") and transfers money. One of tinyworld's models
+drives it; the others propose independently, and a call that enough of them propose runs. Where they do not agree, a
+person is asked, in the form that Agent Chat UI has buttons for: resume with `{"decisions": [{"type": "approve"}]}`.
+Texts are not judged.
 """
 
 from langchain.agents import create_agent

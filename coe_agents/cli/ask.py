@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
-from coe_agents.cli.terminal import hide, print_json
+from coe_agents.cli.terminal import hide, print_json, print_lines
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy.proposal_wording import is_about_actions
 from coe_agents.redaction import secrets_of
@@ -60,9 +60,10 @@ def ask(
 
 
 def demo() -> None:
-    """Ask tinyworld five questions: one for each regime and one from outside its world."""
+    """Ask tinyworld five questions, then for three actions: one is run, one is stopped, and nothing is to be called."""
     from coe_agents.cli.display.decision import show_decision, show_note
-    from coe_agents.tinyworld import EXAMPLES
+    from coe_agents.tinyworld import ACTIONS, EXAMPLES, tinyworld_tools
+    from coe_agents.tinyworld.tools import tool_schemas
 
     graph = _create_graph(None)
     show_note(
@@ -73,6 +74,15 @@ def demo() -> None:
         start = time.perf_counter()
         decision = graph.invoke({"question": question})["decision"]
         show_decision(question, decision, time.perf_counter() - start, note=note)
+    print_lines("")
+    show_note("The same models with tools: each proposes what to call, and a call is run only if they agree.")
+    tools = {tool.name: tool for tool in tinyworld_tools()}
+    for request, note in ACTIONS:
+        start = time.perf_counter()
+        decision = graph.invoke({"question": request, "tools": [*tool_schemas().values()]})["decision"]
+        show_decision(request, decision, time.perf_counter() - start, note=note)
+        for call in decision["calls"] or []:
+            show_note(f"  {call['name']} was run: {tools[call['name']].invoke(call['args'])}")
 
 
 def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:

@@ -55,6 +55,13 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
 )
 """Questions that show what a group does, each with what to expect: one for each regime, and one from outside."""
 
+ACTIONS: tuple[tuple[str, str], ...] = (
+    ("Send Nina 60 euros.", "all three know what to call"),
+    ("Please pay Ivan the sum of 75 euros.", "one confuses the name"),
+    ("Do not send Bob 9 euros.", "there is nothing to call"),
+)
+"""Requests that show what a group does with tools: a call that is agreed, one that is contested, and none."""
+
 
 def model_folder(name: str) -> Path:
     """Returns the folder of one of the shipped models, to be loaded by transformers or served by vLLM."""

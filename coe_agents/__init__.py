@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from coe_agents.errors import CoEError
     from coe_agents.graph import AskPerson, CoEContext, candidates, create_coe_graph, create_sequential_graph
     from coe_agents.group_decision import GroupDecision, plot_regimes
-    from coe_agents.middleware import CoEMiddleware
+    from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, Decision, Measurement, RegimePolicy, SupportPolicy, ThresholdPolicy
     from coe_agents.rounds import AdaptiveSampling, Clarify, Debate, Diversify, Resample
@@ -30,6 +30,7 @@ __all__ = [
     "CalibratedPolicy",
     "Clarify",
     "CoEContext",
+    "CoECouncil",
     "CoEError",
     "CoEMiddleware",
     "CoETelemetry",
@@ -60,7 +61,7 @@ _NAMES = {
     "errors": ("CoEError",),
     "graph": ("AskPerson", "CoEContext", "candidates", "create_coe_graph", "create_sequential_graph"),
     "group_decision": ("GroupDecision", "plot_regimes"),
-    "middleware": ("CoEMiddleware",),
+    "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "Decision", "Measurement", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
     "rounds": ("AdaptiveSampling", "Clarify", "Debate", "Diversify", "Resample"),

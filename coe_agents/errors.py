@@ -166,9 +166,15 @@ class IgnoredTemperatureError(AgentError):
 
 
 class InvalidReplyError(AgentError):
-    """A reply that cannot be read, or that holds no response."""
+    """A reply that cannot be read, or that holds no response.
+
+    Attributes:
+        reply: The reply, a `coe_agents.types.AgentReply`, where each of its responses is a failure of its own; else
+            None.
+    """
 
     retryable = True
+    reply: Any = None
 
 
 def is_control_flow(error: BaseException) -> bool:

@@ -210,11 +210,20 @@ class AgentRequest(TypedDict):
 
 
 class AgentReply(TypedDict):
-    """What an agent returns: its responses, what they cost and, from a `ModelAgent`, how they were sampled."""
+    """What an agent returns: its responses, what they cost and, from a `ModelAgent`, how they were sampled.
+
+    Attributes:
+        responses: The responses.
+        usage: What they cost.
+        sampling: How they were sampled.
+        messages: Of proposals, the message of each response by its `index`, for a `CoECouncil` that passes one on. It
+            is no plain data, and no graph keeps it.
+    """
 
     responses: list[Response]
     usage: Usage
     sampling: NotRequired[Sampling]
+    messages: NotRequired[dict[int, Any]]
 
 
 @runtime_checkable

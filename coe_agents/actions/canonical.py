@@ -90,7 +90,8 @@ def canonical_value(value: Any, schema: Any, *, root: Any, depth: int = 0) -> An
     if isinstance(value, Mapping):
         return _fields(value, schema, root=root, depth=depth)
     if isinstance(value, list | tuple):
-        places = schema.get("prefixItems") or ()
+        stated = schema.get("prefixItems")
+        places = stated if isinstance(stated, list | tuple) else ()
         items = [
             canonical_value(item, places[i] if i < len(places) else schema.get("items"), root=root, depth=depth + 1)
             for i, item in enumerate(value)

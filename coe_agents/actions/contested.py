@@ -74,7 +74,8 @@ def decompose_entropy(
         labels: The cluster of each.
         clusterer: That gave the labels. The rules of an `ActionMatch` are used; for any other, and by default, all are
             exact.
-        question: For rules that read it (`Meaning`), which are asked again.
+        question: For rules that read it (`Meaning`). Values that the clusterer has just compared for this question are
+            not compared again.
 
     Raises:
         ValueError: The lengths differ or are 0, or `mass` is not a distribution.
@@ -227,7 +228,7 @@ class _Split:
         masses = [self.mass[text] for text in group.texts]
         parts: list[Any] = [None] * len(masses)
         before, found = _entropy([math.fsum(masses)]), []
-        for one in self.match.compare_arguments(group, question):
+        for one in self.match.compare_arguments(group, question, reuse=True):
             firsts = first_equals(one.equal)
             numbers: dict[object, int] = {}
             parts = [numbers.setdefault(both, len(numbers)) for both in zip(parts, firsts, strict=True)]

@@ -1,6 +1,8 @@
 """Owns the clusterers of actions: tool calls, structured answers, and choices. None needs a model."""
 
+import hashlib
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from coe_agents.actions.canonical import canonical_action, to_line, tool_key
-from coe_agents.actions.rules import Equalities, Exact, Ignore, Rule
+from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Within
 from coe_agents.actions.schemas import find_parameters
 from coe_agents.clustering import parse_choice
 from coe_agents.clustering.protocols import check_batch, check_strings
@@ -86,6 +88,28 @@ class ActionMatch:
         self._ordered = ordered
         self._parameters = find_parameters(tools or ())
         self._rules = _check_rules(compare or {}, self._parameters)
+        self._known = _Comparisons()
+
+    @property
+    def may_ask_model(self) -> bool:
+        """Whether a rule may ask a model, as `Meaning` does, and so may take long."""
+        return not all(isinstance(rule, _WITHOUT_MODEL) for rule in self._rules.values())
+
+    def with_tools(self, tools: Sequence[Any]) -> "ActionMatch":
+        """Returns a clusterer with the same rules that knows these tools, too, and of equal names only these.
+
+        Raises:
+            TypeError: Something is not a tool.
+
+        Example:
+            >>> pay = {"name": "pay", "parameters": {"properties": {"unit": {"default": "EUR"}}}}
+            >>> actions = [canonical_action([{"name": "pay", "args": args}]) for args in ({}, {"unit": "eur"})]
+            >>> [one.cluster([actions], [""]) for one in (ActionMatch(), ActionMatch().with_tools([pay]))]
+            [[[0, 1]], [[0, 0]]]
+        """
+        other = ActionMatch([*(self._tools or ()), *tools], ordered=self._ordered)
+        other._rules = self._rules
+        return other
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's actions, 0..n_clusters-1 by first appearance.
@@ -127,14 +151,31 @@ class ActionMatch:
         pairs = [(json.loads(canonical_action([call], tools=self._tools))[0], call) for call in calls]
         return pairs if self._ordered else sorted(pairs, key=lambda pair: _sort_key(pair[0]))
 
-    def compare_arguments(self, actions: AlignedActions, question: str) -> Iterator[ArgumentComparison]:
-        """Yields the comparison of each argument: call by call, in the order of the tool's schema, then by name."""
+    def compare_arguments(
+        self, actions: AlignedActions, question: str, *, reuse: bool = False
+    ) -> Iterator[ArgumentComparison]:
+        """Yields the comparison of each argument: call by call, in the order of the tool's schema, then by name.
+
+        Args:
+            actions: From `align`.
+            question: What was asked.
+            reuse: Whether values that were just compared for `cluster` are not compared again by rules that may ask a
+                model.
+        """
         for place, tool in enumerate(actions.tools):
             args = [calls[place]["args"] for calls in actions.calls]
             for name in self._argument_names(tool, args):
                 rule = self._rules.get(f"{tool}.{name}") or self._rules.get(name) or Exact()
                 values = [own.get(name, MISSING) for own in args]
-                yield ArgumentComparison(place, tool, name, values, _compare(rule, values, question))
+                lines = [None if value is MISSING else to_line(value) for value in values]
+                given = sorted({line for line in lines if line is not None})
+                where, may_ask = (tool, name, question), not isinstance(rule, _WITHOUT_MODEL)
+                equal = self._known.find(where, given) if reuse and may_ask else None
+                if equal is None:
+                    equal = _compare(rule, given, question)
+                    if may_ask:
+                        self._known.keep(where, given, equal)
+                yield ArgumentComparison(place, tool, name, values, _extend(equal, rule, given, lines))
 
     def _labels(self, texts: Sequence[str], question: str) -> list[int]:
         firsts = {text: text for text in texts}
@@ -255,22 +296,56 @@ def _sort_key(call: Mapping[str, Any]) -> tuple[str, str]:
     return call["name"], to_line(call)
 
 
-def _compare(rule: Rule, values: Sequence[Any], question: str) -> Equalities:
-    """Returns whether values are equal by a rule. One that is left out equals another such, or any if it is ignored."""
-    lines = [None if value is MISSING else to_line(value) for value in values]
-    given = sorted({line for line in lines if line is not None})
-    equal = np.full((len(given) + 1, len(given) + 1), isinstance(rule, Ignore))
-    if given:
-        found = np.asarray(rule.compare([json.loads(line) for line in given], question))
-        if found.shape != (len(given), len(given)) or found.dtype != np.bool_:
-            raise ValueError(
-                f'"compare" of {type(rule).__name__} must return booleans of shape {(len(given), len(given))}; got '
-                f"{found.dtype} of shape {found.shape}. Return one row per value"
-            )
-        equal[:-1, :-1] = found
-    equal[-1, -1] = True
-    places = [len(given) if line is None else given.index(line) for line in lines]
-    return np.asarray(equal[np.ix_(places, places)])
+_WITHOUT_MODEL = (Exact, Ignore, AnyOrder, Within)
+
+
+class _Comparisons:
+    """The last comparisons by rules that may ask a model."""
+
+    def __init__(self) -> None:
+        # one operation on a deque is atomic, and unlike a lock it can be pickled
+        self._last: deque[tuple[tuple[str, str, str], dict[bytes, int], Equalities]] = deque(maxlen=256)
+
+    def keep(self, where: tuple[str, str, str], lines: Sequence[str], equal: Equalities) -> None:
+        """Keeps whether values are equal, at a tool and an argument, for a question."""
+        self._last.append((where, {_digest(line): place for place, line in enumerate(lines)}, equal))
+
+    def find(self, where: tuple[str, str, str], lines: Sequence[str]) -> Equalities | None:
+        """Returns whether values are equal, if all of them were compared with each other."""
+        digests = [_digest(line) for line in lines]
+        for own, places, equal in reversed([*self._last]):
+            if own == where and all(digest in places for digest in digests):
+                chosen = [places[digest] for digest in digests]
+                return np.asarray(equal[np.ix_(chosen, chosen)])
+        return None
+
+
+def _digest(line: str) -> bytes:
+    return hashlib.blake2b(line.encode(), digest_size=16).digest()
+
+
+def _compare(rule: Rule, lines: Sequence[str], question: str) -> Equalities:
+    """Returns whether different values, as lines of JSON, are equal by a rule."""
+    if not lines:
+        return np.ones((0, 0), dtype=np.bool_)
+    found = np.asarray(rule.compare([json.loads(line) for line in lines], question))
+    if found.shape != (len(lines), len(lines)) or found.dtype != np.bool_:
+        raise ValueError(
+            f'"compare" of {type(rule).__name__} must return booleans of shape {(len(lines), len(lines))}; got '
+            f"{found.dtype} of shape {found.shape}. Return one row per value"
+        )
+    return found
+
+
+def _extend(equal: Equalities, rule: Rule, given: Sequence[str], lines: Sequence[str | None]) -> Equalities:
+    """Returns whether the values of actions are equal: one that is left out equals another such, or any if ignored."""
+    size = len(given) + 1
+    extended = np.full((size, size), isinstance(rule, Ignore))
+    extended[:-1, :-1] = equal
+    extended[-1, -1] = True
+    places = {line: place for place, line in enumerate(given)}
+    chosen = [len(given) if line is None else places[line] for line in lines]
+    return np.asarray(extended[np.ix_(chosen, chosen)])
 
 
 def _check_rules(compare: Mapping[str, Rule], parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Rule]:

@@ -68,6 +68,9 @@ def called_tools(action: str) -> list[str] | None:
     """
     try:
         calls = json.loads(action)
-        return sorted({call["name"] for call in calls}) if isinstance(calls, list) else None
+        if not isinstance(calls, list) or not all(isinstance(call["args"], dict) for call in calls):
+            return None
+        names = {call["name"] for call in calls}
+        return sorted(names) if all(isinstance(name, str) for name in names) else None
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

@@ -317,6 +317,7 @@ def _count(
             kept.append(response)
     first = reply["responses"][0]["index"]
     reply["responses"] = [{**response, "index": index} for index, response in enumerate(kept, start=first)]
+    reply.pop("messages", None)  # they are by the former index
     return reply
 
 

@@ -314,7 +314,9 @@ class ModelAgent:
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
         errors = [response["error"] for response in reply["responses"]]
         if errors and all(errors):
-            raise InvalidReplyError(f"no proposal is valid; the first: {errors[0]}", retryable=False)
+            invalid = InvalidReplyError(f"no proposal is valid; the first: {errors[0]}", retryable=False)
+            invalid.reply = reply
+            raise invalid
         if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
         replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]

@@ -10,6 +10,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 ANY_TOOL = "any"
+_OMITTED_BLOCKS = ("tool_call", "tool_call_chunk", "invalid_tool_call", "reasoning", "thinking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class BoundTools:
         """Converts the tools to schemas.
 
         Raises:
-            ValueError: If there is no tool, one is not a function, two have the same name, or `choice` names none.
+            ValueError: If there is no tool, one is not a function, or `choice` names none.
         """
         if isinstance(tools, str | bytes | Mapping) or not tools:
             raise ValueError(
@@ -46,11 +47,7 @@ class BoundTools:
                 raise ValueError(
                     f'each of "tools" must be a function; got {schema!r:.80}. Omit tools that a provider runs itself'
                 )
-        names = cls(schemas).names
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f'each of "tools" must have its own name; got "{twice}" twice. Rename one')
-        return cls(schemas, _read_choice(choice, names))
+        return cls(schemas, _read_choice(choice, cls(schemas).names))
 
 
 def _read_choice(choice: Any, names: Sequence[str]) -> str | None:
@@ -71,14 +68,14 @@ def _read_choice(choice: Any, names: Sequence[str]) -> str | None:
 def to_template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Returns the conversation as chat templates expect it: arguments are objects, and a tool's result has its name.
 
-    A call that could not be read is part of the assistant's text.
+    A call that could not be read is part of the assistant's text; what the assistant thought before is omitted.
 
     Raises:
         ValueError: If a message holds something other than text.
     """
     names = dict[str, str]()
     conversation = []
-    for given in convert_to_openai_messages([_with_invalid_calls(message) for message in messages]):
+    for given in convert_to_openai_messages([_with_plain_content(message) for message in messages]):
         message = {**given, "content": _plain_text(given["content"])}
         if "tool_calls" in message:
             message["tool_calls"] = [_with_arguments(call) for call in message["tool_calls"]]
@@ -89,11 +86,15 @@ def to_template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]
     return conversation
 
 
-def _with_invalid_calls(message: BaseMessage) -> BaseMessage:
-    if not isinstance(message, AIMessage) or not message.invalid_tool_calls:
+def _with_plain_content(message: BaseMessage) -> BaseMessage:
+    """Returns the assistant's message without the blocks that repeat its calls or tell its thoughts."""
+    if not isinstance(message, AIMessage):
         return message
-    written = [message.text, *(call["args"] or "" for call in message.invalid_tool_calls)]
-    return message.model_copy(update={"content": "\n".join(filter(None, written))})
+    blocks = [message.content] if isinstance(message.content, str) else message.content
+    kept = [block for block in blocks if isinstance(block, str) or block.get("type") not in _OMITTED_BLOCKS]
+    invalid = [call["args"] for call in message.invalid_tool_calls if call["args"]]
+    content = message.content if kept == blocks and not invalid else [*filter(None, kept), *invalid]
+    return message.model_copy(update={"content": content})
 
 
 def _with_arguments(call: dict[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,16 @@ import typer
 import coe_agents
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
+from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app
 from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
+from coe_agents.cli.harvest import audit, harvest
 from coe_agents.cli.interrupts import ending_soon
 from coe_agents.cli.options import Exit
 from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
+from coe_agents.cli.run import RUN_EPILOG, run
 from coe_agents.cli.sample import SAMPLE_EPILOG, sample
 from coe_agents.cli.score import score
 from coe_agents.cli.serve import serve
@@ -52,11 +55,15 @@ app.command(epilog=EPILOG)(ask)
 app.command()(demo)
 app.command()(doctor)
 app.command(epilog=SAMPLE_EPILOG)(sample)
+app.command(epilog=RUN_EPILOG)(run)
+app.command()(compare)
 app.command()(score)
 app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(report)
 app.command()(calibrate)
 app.command(epilog=DRIFT_EPILOG)(drift)
+app.command()(audit)
+app.command()(harvest)
 app.command(epilog=SAMPLE_EPILOG)(reproduce)
 app.command()(serve)
 app.add_typer(config_app, name="config")

@@ -12,6 +12,7 @@ import typer
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
 from coe_agents.cli.terminal import hide, print_json
 from coe_agents.errors import ConfigurationError
+from coe_agents.policy.proposal_wording import is_about_actions
 from coe_agents.redaction import secrets_of
 
 if TYPE_CHECKING:
@@ -75,7 +76,11 @@ def demo() -> None:
 
 
 def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Returns the object that `ask --json` prints; it has "decided_by" only where the group did not decide itself."""
+    """Returns the object that `ask --json` prints; some keys are there only where they say something.
+
+    "decided_by" is there where the group did not decide itself, "answer_kind", "calls" and "contested" where agents
+    proposed tool calls.
+    """
     names = [
         "action",
         "answer",
@@ -88,6 +93,8 @@ def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str
         "agents",
         "failed_agents",
     ]
+    if is_about_actions(decision):
+        names += ["answer_kind", "calls", "contested"]
     printed = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
     return printed if decision["decided_by"] == "group" else {**printed, "decided_by": decision["decided_by"]}
 

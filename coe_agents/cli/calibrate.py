@@ -1,20 +1,34 @@
 """Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later that it holds."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from coe_agents.cli.options import Exit, JsonOption, SamplesArgument, ScoringOptions, expand_options
-from coe_agents.cli.score import create_setting
+from coe_agents.cli.follow import Watch, follow_until_broken
+from coe_agents.cli.options import (
+    Exit,
+    JsonOption,
+    OptionalSamplesArgument,
+    ProposerOption,
+    SamplesArgument,
+    ScoringOptions,
+    expand_options,
+)
+from coe_agents.cli.recalibrate import recalibrate_on_rulings, without_rulings
+from coe_agents.cli.score import check_proposer, create_setting
 from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.evaluation import ScoringSetup
     from coe_agents.evaluation.calibration import Judged
+    from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
-DRIFT_EPILOG = f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not."
+DRIFT_EPILOG = (
+    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not, or with --follow an "
+    "agent has grown worse; 130 after Ctrl-C."
+)
 
 
 @expand_options
@@ -28,7 +42,10 @@ def calibrate(
     confidence: Annotated[float, typer.Option(help="Probability that the risk is kept, in (0, 1).")] = 0.9,
     gate: Annotated[
         Literal["threshold", "learned"],
-        typer.Option(help="threshold: on CoE; learned: on a probability of error, learned from the samples."),
+        typer.Option(
+            help="threshold: on CoE, or with --proposer on the support; learned: on a probability of error, learned "
+            "from the samples."
+        ),
     ] = "threshold",
     halves: Annotated[
         bool,
@@ -38,10 +55,20 @@ def calibrate(
             "guaranteed, but each half has less data.",
         ),
     ] = False,
+    proposer: ProposerOption = None,
+    current: Annotated[
+        Path | None,
+        typer.Option(
+            help="The policy in use, whose threshold is chosen again on samples of harvest. It is never raised without "
+            "audits; what measures the uncertainty stays."
+        ),
+    ] = None,
 ) -> None:
     """Choose the threshold that answers the most questions at a stated risk of wrong answers.
 
-    It is chosen on saved responses that are labelled right or wrong, or that have reference answers.
+    It is chosen on saved responses that are labelled right or wrong, or that have reference answers. With --proposer it
+    is one on the other agents' support of what this agent proposes: each tool that has enough samples gets its own, and
+    so does calling none.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
     from coe_agents.policy.gate import LearnedGate
@@ -51,20 +78,29 @@ def calibrate(
             raise typer.BadParameter(f"it must be above 0 and below 1; got {share:g}", param_hint=name)
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
+    if current is not None:
+        if gate != "threshold":
+            raise typer.BadParameter("it cannot be combined with --gate: the gate stays", param_hint="--current")
+        recalibrate_on_rulings(samples, create_setting(scoring), current, out, risk=risk, confidence=confidence)
+        return
     setting = create_setting(scoring)
-    rows = _judge_samples(samples, setting, every_cluster=gate == "learned")
+    rows = _judge_samples(samples, setting, every_cluster=gate == "learned", proposer=proposer)
+    check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     policy = calibrate_rows(
         rows,
         risk=risk,
         confidence=confidence,
         gate=gate,
         halves=halves,
+        proposer=proposer,
         clusterer=type(setting.clusterer).__name__,
         correctness=setting.criterion.name,
     )
     policy.save(out)
     calibration = policy.calibration
-    if calibration.threshold is None:
+    if proposer is not None:
+        _print_support(calibration)
+    elif calibration.threshold is None:
         print_lines(
             f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on {calibration.n_questions} "
             "questions: the policy always abstains. Raise the risk, or calibrate on more questions."
@@ -99,18 +135,48 @@ def calibrate(
 @expand_options
 def drift(
     policy: Annotated[Path, typer.Argument(help="The file that calibrate wrote.")],
-    samples: SamplesArgument,
     scoring: ScoringOptions,
+    samples: OptionalSamplesArgument = None,
+    follow: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of labelled answers, one JSON object a line, to which they are appended. It is read until "
+            "it breaks the stated risk; stop with Ctrl-C. The samples, if given, are those by which each agent is "
+            "judged: an agent that has grown worse is named."
+        ),
+    ] = None,
+    false_alarms: Annotated[
+        float, typer.Option(help="With --follow: highest probability of ever being alarmed wrongly, in (0, 1).")
+    ] = 0.05,
+    min_seen: Annotated[
+        float,
+        typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
+    ] = 1.0,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="With --follow: stop at the end of the file instead of waiting.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check on new samples whether a calibrated policy still fits."""
+    """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
     from coe_agents.evaluation import check_drift
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.gate import LearnedGate
 
+    if follow is not None:
+        _follow(policy, samples, scoring, Watch(follow, 0.0, {}, false_alarms, min_seen, until_end), as_json=as_json)
+    for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
+        if is_given:
+            raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
+    if not samples:
+        raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="SAMPLES")
     setting = create_setting(scoring)
     calibrated = CalibratedPolicy.load(policy)
-    rows = _judge_samples(samples, setting, every_cluster=isinstance(calibrated.calibration.gate, LearnedGate))
+    rows = _judge_samples(
+        samples,
+        setting,
+        every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
+        proposer=calibrated.calibration.proposer,
+    )
     found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
     if as_json:
         print_json({**asdict(found), "holds": found.holds})
@@ -135,16 +201,69 @@ def drift(
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
 
 
-def _judge_samples(samples: list[Path], setting: "ScoringSetup", *, every_cluster: bool) -> "list[Judged]":
+def _print_support(calibration: "Calibration") -> None:
+    """Prints the thresholds of a policy that judges one agent's proposals."""
+    risk, confidence = f"{calibration.risk:g}", f"{calibration.confidence:g}"
+    tools = sorted(calibration.tools.items())
+    has_calls = bool(tools or calibration.no_call)
+    others = "calls of all other tools" if tools else "calls" if has_calls else "proposals"
+    groups: list[tuple[str, Calibration | GroupThreshold]] = [(f'calls of "{name}"', own) for name, own in tools]
+    groups += [(others, calibration)] if calibration.n_questions else []
+    groups += [("proposals that call nothing", calibration.no_call)] if calibration.no_call else []
+    for what, own in groups:
+        if own.threshold is None:
+            print_lines(
+                f"{what[0].upper()}{what[1:]}: no threshold keeps a risk of {risk} with confidence {confidence} on "
+                f"{own.n_questions} of them; none passes."
+            )
+            continue
+        least = 1.0 - own.threshold
+        passing = (
+            f"pass with a support of at least {max(least, 0.0):.3g}"
+            if calibration.gate is None
+            else f"pass up to {own.threshold:.3g} of the learned probability of error"
+        )
+        print_lines(
+            f"{what[0].upper()}{what[1:]} {passing}: {own.n_answered} of {own.n_questions} "
+            f"({own.n_answered / own.n_questions:.1%}), {own.n_wrong} wrong ({own.n_wrong / own.n_answered:.1%}; at "
+            f"most {own.bound:.1%} with confidence {confidence})."
+        )
+    if len(groups) > 1:
+        print_lines(f"Each of these {len(groups)} statements holds with confidence {confidence} by itself.")
+
+
+def _follow(
+    policy: Path, samples: list[Path] | None, scoring: ScoringOptions, watch: Watch, *, as_json: bool
+) -> NoReturn:
+    """Follows a file of labelled answers at the risk of the policy, and of each agent in the samples."""
+    from coe_agents.evaluation import agent_risks
+    from coe_agents.policy import CalibratedPolicy
+
+    if not 0.0 < watch.false_alarms < 1.0:
+        message = f"it must be above 0 and below 1; got {watch.false_alarms:g}"
+        raise typer.BadParameter(message, param_hint="--false-alarms")
+    if not 0.0 < watch.min_seen <= 1.0:
+        raise typer.BadParameter(f"it must be above 0 and at most 1; got {watch.min_seen:g}", param_hint="--min-seen")
+    watch = replace(watch, risk=CalibratedPolicy.load(policy).calibration.risk)
+    if samples:
+        rows = _judge_samples(samples, create_setting(scoring), every_cluster=True, proposer=None)
+        watch = replace(watch, agents=agent_risks(rows))
+    follow_until_broken(watch, as_json=as_json)
+
+
+def _judge_samples(
+    samples: list[Path], setting: "ScoringSetup", *, every_cluster: bool, proposer: str | None
+) -> "list[Judged]":
     from coe_agents.evaluation import Samples, judge_samples
 
     with Samples(samples) as questions:
         return judge_samples(
-            questions,
+            without_rulings(questions),
             clusterer=setting.clusterer,
             weighting=setting.weighting,
             criterion=setting.criterion,
             every_cluster=every_cluster,
+            proposer=proposer,
         )
 
 

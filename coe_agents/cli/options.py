@@ -85,8 +85,8 @@ class ScoringOptions:
         str | None,
         typer.Option(
             "--clusterer",
-            help="normalized (the default) needs no model; tinyworld is for its own models; or one of yours: the name "
-            "of an entry point, or package.module:Name, whose code is run.",
+            help="normalized (the default) needs no model; actions compares tool calls; tinyworld is for its own "
+            "models; or one of yours: the name of an entry point, or package.module:Name, whose code is run.",
         ),
     ] = None
     config: Annotated[
@@ -110,6 +110,23 @@ class ScoringOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """The options of a replay of policies: how responses become clusters, and what is right."""
+
+    clusterer: Annotated[
+        str | None,
+        typer.Option(
+            "--clusterer",
+            help="Of --policies: normalized (default) needs no model; tinyworld; or one of yours, whose code is run.",
+        ),
+    ] = None
+    correctness: Annotated[
+        Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l"],
+        typer.Option(help="Of --policies: when an answer is right, as for `score`."),
+    ] = "reference_or_label"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
     """Where a command runs: in this process or on a Ray cluster."""
 
@@ -127,10 +144,15 @@ class EngineOptions:
     gpus_per_actor: Annotated[float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")] = 0.0
 
 
-SamplesArgument = Annotated[
-    list[Path],
-    typer.Argument(help="Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."),
+ProposerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--proposer", help="Judge the first response of this agent, by the support of the others, not the group's."
+    ),
 ]
+_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz], *.parquet), or the folder of a run."
+SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
+OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]
 ResamplesOption = Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")]
 
 

@@ -60,7 +60,13 @@ def sample_to(
     wording = load_prompt(found.kind, options.prompt)
     questions = subset(found.questions, options.limit or None, seed=seed)
     examples = examples_from(found.questions, options.shots, seed=seed, with_context=passages)
-    prompts = {question.id: wording.text(question, examples(question), with_context=passages) for question in questions}
+    prompts = {
+        # where tools are shown, a wording that asks for a short answer would ask for something else
+        question.id: question.question
+        if question.tools is not None and options.prompt is None
+        else wording.text(question, examples(question), with_context=passages)
+        for question in questions
+    }
     from coe_agents.config.group import create_group  # slow to import: mistakes above are reported first
 
     fields: dict[SelfCheck, bool] = {"p_false": options.p_false, "verbal_conf": options.verbal_confidence}

@@ -1,7 +1,7 @@
 """Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,7 @@ from coe_agents.cli.options import (
     EngineOptions,
     JsonOption,
     PartitionOption,
+    ProposerOption,
     ResamplesOption,
     SamplesArgument,
     ScoringOptions,
@@ -37,6 +38,7 @@ def score(
     engine: EngineOptions,
     resamples: ResamplesOption = 1000,
     as_json: JsonOption = False,
+    proposer: ProposerOption = None,
     partition_size: PartitionOption = 256,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the scores, as Parquet; required with --engine ray.")
@@ -48,7 +50,9 @@ def score(
 ) -> None:
     """Show how well each uncertainty score separates wrong answers from right ones, on saved responses.
 
-    The measures are AUROC, AURAC and the accuracy on the most certain questions, with 95 % intervals.
+    The measures are AUROC, AURAC and the accuracy on the most certain questions, with 95 % intervals. With --proposer,
+    what may be wrong is the first response of one agent. Proposals of tool calls are also reported apart from those
+    that call nothing.
     """
     ray = ray_options(engine)
     if (ray is None) != (out is None):
@@ -64,6 +68,7 @@ def score(
         out=out,
         partition_size=partition_size,
         estimators=estimator or (),
+        proposer=proposer,
     )
     show(figures, as_json=as_json)
 
@@ -87,16 +92,18 @@ def figures_of(
     out: Path | None = None,
     partition_size: int = 256,
     estimators: Sequence[str] = (),
+    proposer: str | None = None,
 ) -> dict[str, Any]:
     """Returns the report on samples; with a Ray engine the scores are stored in `out`, and a rerun resumes there.
 
-    `estimators` are names of further scores, as "package.module:name", for this process only.
+    `estimators` are names of further scores, as "package.module:name", for this process only. `proposer` is the agent
+    whose first response is judged.
     """
     from coe_agents.evaluation import Samples, report
     from coe_agents.evaluation import score as score_samples
 
     config = _load_config(options)
-    setting = _create_setting(options, config)
+    setting = _create_setting(options, config, proposer=proposer)
     with Samples(samples) as questions:
         if engine is None or out is None:
             scores = score_samples(
@@ -106,10 +113,22 @@ def figures_of(
                 criterion=setting.criterion,
                 entailment=setting.entailment,
                 estimators=_load_estimators(estimators),
+                proposer=proposer,
             )
         else:
             scores = _score_on(engine, questions, out, setting, options, config, partition_size)
+    check_proposer(proposer, scores.agents)
     return report(scores, n_resamples=resamples)
+
+
+def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
+    """Refuses a proposer that is no agent of the samples."""
+    names = sorted(agents)
+    if proposer is not None and proposer not in names:
+        from coe_agents.extensions import did_you_mean
+
+        hint = did_you_mean(proposer, names) or f"The samples have {', '.join(names)}"
+        raise typer.BadParameter(f'must be an agent of the samples; got "{proposer}". {hint}', param_hint="--proposer")
 
 
 def create_setting(options: ScoringOptions) -> "ScoringSetup":
@@ -124,7 +143,11 @@ def _load_config(options: ScoringOptions) -> "Config | None":
 
 
 def _create_setting(
-    options: ScoringOptions, config: "Config | None", *, judged_at_once: int = _JUDGED_AT_ONCE
+    options: ScoringOptions,
+    config: "Config | None",
+    *,
+    judged_at_once: int = _JUDGED_AT_ONCE,
+    proposer: str | None = None,
 ) -> "ScoringSetup":
     """Creates the models for scoring; a judge of correctness judges `judged_at_once` answers at a time."""
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
@@ -133,7 +156,7 @@ def _create_setting(
     clusterer: Clusterer = NormalizedMatch()
     judge: Criterion | None = None
     if options.clusterer not in (None, "normalized"):
-        clusterer = _create_clusterer(options.clusterer)
+        clusterer = create_named_clusterer(options.clusterer)
     if config is not None:
         from coe_agents.config.build import create_clusterer, create_judge
 
@@ -151,11 +174,15 @@ def _create_setting(
     criterion, needed = with_models.get(options.correctness) or (CRITERIA[options.correctness], "")
     if criterion is None:
         raise typer.BadParameter(f'"{options.correctness}" needs {needed}', param_hint="--correctness")
-    return ScoringSetup(clusterer, criterion, model, options.weighting)
+    return ScoringSetup(clusterer, criterion, model, options.weighting, proposer=proposer)
 
 
-def _create_clusterer(name: str) -> "Clusterer":
-    """Returns tinyworld's clusterer or one of the user's."""
+def create_named_clusterer(name: str) -> "Clusterer":
+    """Returns the clusterer of tool calls, tinyworld's, or one of the user's."""
+    if name == "actions":
+        from coe_agents.actions import ActionMatch
+
+        return ActionMatch()
     if name == "tinyworld":
         from coe_agents.tinyworld import tinyworld_clusterer
 
@@ -165,7 +192,7 @@ def _create_clusterer(name: str) -> "Clusterer":
     from coe_agents.extensions import find_extension
 
     if find_extension("clusterer", name) is None:
-        message = describe_unknown("clusterer", ("normalized", "tinyworld"), name)
+        message = describe_unknown("clusterer", ("normalized", "actions", "tinyworld"), name)
         raise typer.BadParameter(message, param_hint="--clusterer")
     try:
         clusterer: Clusterer = create_named("clusterer", name, {}, folder=Path())
@@ -210,6 +237,7 @@ def _score_on(
         "sha256": sorted(_digest(path) for path in questions.paths),
         "correctness": options.correctness,
         "weighting": options.weighting,
+        **({"proposer": setting.proposer} if setting.proposer else {}),
         **clustering_settings(options.clusterer, config),
     }
     name = "scored"
@@ -224,6 +252,7 @@ def _score_on(
             options,
             share_limits(config, pool.n_actors),
             judged_at_once=_JUDGED_AT_ONCE // pool.n_actors,
+            proposer=setting.proposer,
         )
         return score_parts(
             questions,
@@ -235,6 +264,7 @@ def _score_on(
             size=partition_size,
             criterion=setting.criterion.name,
             clusterer=type(setting.clusterer).__name__,
+            proposer=setting.proposer,
             on_question=lambda: advance(name, False),
         )
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeVar
 
+from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
 
+from coe_agents.actions import ActionMatch
 from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
 from coe_agents.clustering import (
     BidirectionalEntailment,
@@ -23,12 +25,14 @@ from coe_agents.clustering import (
     NormalizedMatch,
 )
 from coe_agents.config import schema
+from coe_agents.config.action_rules import read_options
 from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings, replicas_of
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, create_coe_graph
-from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
+from coe_agents.graph.shown_tools import check_tools
+from coe_agents.policy import CalibratedPolicy, CascadePolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
@@ -45,18 +49,32 @@ _METHODS = {
 _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _Part = TypeVar("_Part")
 _Create: TypeAlias = Callable[[Config], Any]
+_Escalate: TypeAlias = Callable[[Arbiter | None], Any]
 _Graph: TypeAlias = StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]
 
 
-def assemble(config: Config | None) -> _Graph:
+def assemble(config: Config | None, *, seed: int = 0, escalation: _Escalate | None = None) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
+
+    Args:
+        config: None for tinyworld.
+        seed: Of tinyworld's agents; those of a configuration have their own.
+        escalation: From the configured arbiter, or None, to what decides escalated cases instead.
 
     Raises:
         ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
     """
     if config is None:
-        return create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy())
-    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *_OF_GRAPH.values()]
+        return create_coe_graph(
+            tinyworld_agents(seed=seed),
+            clusterer=tinyworld_clusterer(),
+            policy=tinyworld_policy(),
+            escalation=escalation and escalation(None),
+        )
+    of_graph = dict(_OF_GRAPH)
+    if escalation is not None:
+        of_graph["escalation"] = lambda of: escalation(_create_escalation(of))
+    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *of_graph.values()]
     parts = _all([partial(create, config) for create in creates])
     return _connect(config, *parts)
 
@@ -96,7 +114,7 @@ def create_agents(config: Config, *, n_samples: int | None = None) -> list[Model
 
 def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
     section = config.agents[place]
-    sampling = section.model_dump(exclude={"name", *ModelSection.model_fields})
+    sampling = section.model_dump(exclude={"name", "price_per_million", *ModelSection.model_fields})
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
@@ -114,6 +132,8 @@ def create_clusterer(config: Config) -> Clusterer:
                 return named
             case schema.NormalizedClusterer():
                 return NormalizedMatch()
+            case schema.ActionsClusterer():
+                return ActionMatch(**read_options(section.options))
             case schema.EmbeddingClusterer():
                 embeddings = create_embeddings(section, owner="the clusterer")
                 return EmbeddingSimilarity(embeddings, threshold=section.threshold)
@@ -142,6 +162,8 @@ def create_policy(config: Config) -> Policy:
             case schema.RegimeConfig():
                 thresholds = section.aleatoric_threshold, section.epistemic_threshold
                 return RegimePolicy(*thresholds, actions=section.actions)
+            case schema.CascadeConfig():
+                return CascadePolicy(section.stages, section.thresholds, otherwise=section.otherwise)
             case schema.CalibratedConfig():
                 try:
                     return CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
@@ -167,7 +189,8 @@ def _create_escalation(config: Config) -> Arbiter | None:
         return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
 
 
-def _load_divergence(config: Config) -> Divergence:
+def load_divergence(config: Config) -> Divergence:
+    """Returns the divergence of a configuration, by name or as the function that it names."""
     name = config.graph.divergence
     if name in DIVERGENCES:
         return name
@@ -179,6 +202,25 @@ def _load_divergence(config: Config) -> Divergence:
         except Exception as error:  # it may raise anything
             raise FieldError("divergence", f'divergence "{name}" does not work: {error}') from error
         return function
+
+
+def load_tools(config: Config) -> list[dict[str, Any]] | None:
+    """Returns the schemas of the tools that a configuration names; None if it names none."""
+    name = config.graph.tools
+    if name is None:
+        return None
+    with _faults_at(config, schema.GraphConfig, "graph"):
+        wanted = "a list of tools, or a function that returns it"
+        given = _load_named("tools", name, config.folder, field="tools", wanted=wanted, is_wanted=_may_be_tools)
+        try:
+            return check_tools(given() if callable(given) else given, where=f'tools "{name}"')
+        except Exception as error:  # the function may raise anything
+            described = str(error) if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
+            raise FieldError("tools", " ".join(described.split())) from error
+
+
+def _may_be_tools(loaded: object) -> bool:
+    return isinstance(loaded, list | tuple) or (callable(loaded) and not isinstance(loaded, BaseTool))
 
 
 def _check_solver(config: Config) -> str | None:
@@ -198,8 +240,9 @@ def _check_solver(config: Config) -> str | None:
 
 _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
-    "divergence": _load_divergence,
+    "divergence": load_divergence,
     "coordination": _check_solver,
+    "tools": load_tools,
 }
 """What a graph needs besides agents, clusterer and policy."""
 
@@ -264,7 +307,15 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
     return created
 
 
-def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) -> Any:
+def _load_named(
+    part: str,
+    name: str,
+    folder: Path,
+    *,
+    field: str,
+    wanted: str,
+    is_wanted: Callable[[object], bool] = callable,
+) -> Any:
     entry = find_extension(part, name)
     if entry is None:
         raise FieldError(field, f'{part} "{name}" is not installed. Name an entry point or "package.module:name"')
@@ -272,7 +323,7 @@ def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) 
         loaded = load_extension(entry, folder=folder)
     except ConfigurationError as error:
         raise FieldError(field, str(error)) from error
-    if not callable(loaded):
+    if not is_wanted(loaded):
         raise FieldError(field, f'{part} "{name}" must be {wanted}; got {type(loaded).__name__}. Name another object')
     return loaded
 

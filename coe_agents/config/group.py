@@ -10,9 +10,10 @@ from coe_agents.clustering import answer_kind
 from coe_agents.config.build import create_agents
 from coe_agents.config.clients import default_at_once
 from coe_agents.config.schema import Config
-from coe_agents.errors import ConfigurationError
+from coe_agents.errors import ConfigurationError, InvalidReplyError
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Annotate, Ask, Participant
+from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy.measurement import response_text
 from coe_agents.prompts import quote
 from coe_agents.redaction import redact_all, secrets_of
@@ -73,7 +74,16 @@ def create_group(
 
     async def ask(name: str, question: Question) -> AgentReply:
         message = {"role": "user", "content": prompts[question.id]}
-        return await by_name[name].asample(AgentRequest(question=question.question, messages=[message], round=0))
+        request = AgentRequest(question=question.question, messages=[message], round=0)
+        if question.tools is not None:
+            request["tools"] = check_tools(question.tools, where=f'"tools" of the question {question.id!r}')
+        try:
+            return await by_name[name].asample(request)
+        except InvalidReplyError as error:
+            if error.reply is None:
+                raise
+            reply: AgentReply = error.reply  # its invalid proposals are what was asked for
+            return reply
 
     async def annotate(name: str, question: Question, rows: list[dict[str, Any]]) -> None:
         shown = question.question

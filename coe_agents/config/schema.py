@@ -23,6 +23,7 @@ from pydantic import (
     field_validator,
 )
 
+from coe_agents.config.action_rules import read_options
 from coe_agents.documents import parse_toml
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, find_registered
@@ -71,7 +72,8 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
     """Returns which names the part can have, the built-in ones first, and the one that is near."""
     known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
-    message = f"must be one of {', '.join(map(repr, known))}, or {_REFERENCE}; got {name!r}"
+    listed = f"one of {', '.join(map(repr, known))}, or " if known else ""
+    message = f"must be {listed}{_REFERENCE}; got {name!r}"
     near = did_you_mean(str(name), known)
     return f"{message}. {near}" if near else message
 
@@ -117,8 +119,15 @@ class ModelSection(_Section):
         return value
 
 
+class PriceConfig(_Section):
+    """The price of a million tokens, in a currency of yours; `coe-agents compare` computes costs with it."""
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+
+
 class AgentConfig(ModelSection):
-    """One `[[agents]]` table; the fields are those of `ModelAgent`."""
+    """One `[[agents]]` table; the fields are those of `ModelAgent`, and `price_per_million`."""
 
     name: str = Field(min_length=1)
     n_samples: int = Field(default=5, ge=1)
@@ -133,6 +142,7 @@ class AgentConfig(ModelSection):
     max_concurrency: int = Field(default=16, ge=1)
     max_response_chars: int = Field(default=20_000, ge=1)
     on_greedy: Literal["exclude", "count_once", "trust"] = "exclude"
+    price_per_million: PriceConfig | None = None
 
 
 class CustomPart(_Section):
@@ -160,6 +170,23 @@ class NormalizedClusterer(_Section):
     """Clusters by equality after SQuAD-style normalisation; needs no model."""
 
     kind: Literal["normalized"]
+
+
+def _check_rules(options: dict[str, Any]) -> dict[str, Any]:
+    read_options(options)
+    return options
+
+
+class ActionsClusterer(_Section):
+    """Clusters tool calls by equality, argument by argument; `options` are those of `ActionMatch` but `tools`.
+
+    Attributes:
+        options: "compare", by "tool.argument" or "argument": "exact", "ignore", "any_order", `{within = 0.01}` or
+            `{within_relative = 0.05}`; and "ordered".
+    """
+
+    kind: Literal["actions"]
+    options: Annotated[_Options, AfterValidator(_check_rules)] = Field(default_factory=dict)
 
 
 class JudgeClusterer(ModelSection):
@@ -203,11 +230,21 @@ class CalibratedConfig(_Section):
     otherwise: Literal["abstain", "escalate", "another_round"] = "abstain"
 
 
+class CascadeConfig(_Section):
+    """Asks agents in stages, the cheap ones first; a threshold in nats for each stage."""
+
+    kind: Literal["cascade"]
+    stages: list[Annotated[list[str], Field(min_length=1)]] = Field(min_length=1)
+    thresholds: list[Annotated[float, Field(ge=0)]] = Field(min_length=1)
+    otherwise: Literal["abstain", "escalate"] = "abstain"
+
+
 class ArbiterConfig(ModelSection):
     """A stronger model that decides what the policy escalates, at temperature 0."""
 
     kind: Literal["arbiter"]
     name: str = Field(default="arbiter", min_length=1)
+    price_per_million: PriceConfig | None = None
 
 
 class AdaptiveConfig(_Section):
@@ -233,12 +270,13 @@ class GraphConfig(_Section):
     divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
+    tools: Annotated[str, AfterValidator(_name_of("tools", ()))] | None = None
 
 
 _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
 _KINDS = {
-    "clusterer": ("entailment", "llm", "embedding", "normalized"),
-    "policy": ("threshold", "regime", "calibrated"),
+    "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
+    "policy": ("threshold", "regime", "calibrated", "cascade"),
 }
 
 
@@ -263,6 +301,7 @@ class Config(_Section):
         | Annotated[JudgeClusterer, Tag("llm")]
         | Annotated[EmbeddingClusterer, Tag("embedding")]
         | Annotated[NormalizedClusterer, Tag("normalized")]
+        | Annotated[ActionsClusterer, Tag("actions")]
         | Annotated[CustomPart, Tag("custom")],
         Discriminator(_tag_of("clusterer")),
     ]
@@ -270,6 +309,7 @@ class Config(_Section):
         Annotated[ThresholdConfig, Tag("threshold")]
         | Annotated[RegimeConfig, Tag("regime")]
         | Annotated[CalibratedConfig, Tag("calibrated")]
+        | Annotated[CascadeConfig, Tag("cascade")]
         | Annotated[CustomPart, Tag("custom")],
         Discriminator(_tag_of("policy")),
     ]
@@ -292,16 +332,20 @@ class Config(_Section):
 _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     (): Config,
     ("agents",): AgentConfig,
+    ("agents", "price_per_million"): PriceConfig,
     ("clusterer", "entailment"): EntailmentClusterer,
     ("clusterer", "llm"): JudgeClusterer,
     ("clusterer", "embedding"): EmbeddingClusterer,
     ("clusterer", "normalized"): NormalizedClusterer,
+    ("clusterer", "actions"): ActionsClusterer,
     ("clusterer", "custom"): CustomPart,
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,
     ("policy", "calibrated"): CalibratedConfig,
+    ("policy", "cascade"): CascadeConfig,
     ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
+    ("escalation", "price_per_million"): PriceConfig,
     ("judge",): ModelSection,
     ("graph",): GraphConfig,
     ("graph", "adaptive"): AdaptiveConfig,

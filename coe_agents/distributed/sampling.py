@@ -19,7 +19,7 @@ from coe_agents.evaluation.runner import Group, Participant, units_of
 from coe_agents.evaluation.runner import sample as sample_all
 from coe_agents.evaluation.samples.folder import run_folder, write
 from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_file, rows_of, to_parquet
-from coe_agents.evaluation.samples.store import Unit, is_whole
+from coe_agents.evaluation.samples.store import Unit, is_failure, is_whole
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -123,13 +123,13 @@ class SampleParts:
         """Returns the errors in a file that holds every unit once, in order."""
         name = file if isinstance(file, Path) else "a received part"
         try:
-            rows = list(rows_of(file, columns=["id", "agent", "error"]))
+            rows = list(rows_of(file, columns=["id", "agent", "error", "tools"]))
             grouped = [(unit, list(group)) for unit, group in groupby(rows, lambda row: (row["id"], row["agent"]))]
         except (ValueError, KeyError, OSError) as error:
             raise StoreError(f"{name} is not a part of a run: {error}", hint="Remove it; it is asked again") from error
         if [unit for unit, _ in grouped] != list(units) or not all(is_whole(units[u], group) for u, group in grouped):
             raise StoreError(f"{name} does not hold every reply once", hint="Remove it; it is asked again")
-        return {unit: group[-1]["error"] for unit, group in grouped if group[-1]["error"] is not None}
+        return {unit: group[-1]["error"] for unit, group in grouped if is_failure(group[-1])}
 
 
 def sample(

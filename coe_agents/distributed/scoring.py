@@ -14,7 +14,7 @@ from coe_agents.errors import StoreError
 from coe_agents.evaluation import Sample, SampledQuestion, Scores, ScoringSetup
 from coe_agents.evaluation.samples.folder import run_folder, write
 from coe_agents.evaluation.samples.parquet import part_file, rows_of, to_parquet
-from coe_agents.evaluation.scoring.estimators import ESTIMATORS, find_estimators
+from coe_agents.evaluation.scoring.estimators import ESTIMATORS, PROPOSAL_ESTIMATORS, find_estimators
 from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, score_each
 from coe_agents.evaluation.scoring.scores import to_scores
 from coe_agents.evaluation.scoring.statistics import BATCH
@@ -29,6 +29,8 @@ def _columns(estimators: Iterable[str]) -> dict[str, str]:
         **dict.fromkeys(estimators, "double"),
         "agents": "string",  # JSON: entropy, number of responses, whether by probability, by name
         "failures": "string",  # JSON: how many, by name
+        "kind": "string",
+        "lacks_proposal": "bool",
     }
 
 
@@ -43,6 +45,7 @@ def score(
     size: int = 4 * BATCH,
     criterion: str,
     clusterer: str,
+    proposer: str | None = None,
     on_question: Callable[[], None] = lambda: None,
 ) -> Scores:
     """Scores every question on the cluster that `cluster` joined; the result is that of `coe_agents.evaluation.score`.
@@ -52,7 +55,7 @@ def score(
     - `create` is called once in each actor, where it loads the models; Ray sends it there. Estimators that it passes
       beyond the installed ones are ignored.
     - `settings` holds all that the rows depend on, as `Store` has them, the samples among it. `criterion` and
-      `clusterer` are names.
+      `clusterer` are names, and `proposer` is that of what `create` returns.
     - `size` is how many questions with a response a file has: a multiple of `BATCH`, so that a model sees the batches
       that it would see on one machine, and returns the same to the last bit.
     - `on_question` is called for every question, when it is kept.
@@ -66,8 +69,8 @@ def score(
         raise ValueError(f'"size" must be a multiple of {BATCH} in score; got {size}. {4 * BATCH} is one')
     ids: list[list[str]] = []
 
-    names = list(find_estimators({}))
-    if installed := sorted(names - ESTIMATORS.keys()):
+    names = list(find_estimators({}, of_proposal=proposer is not None))
+    if installed := sorted(names - ESTIMATORS.keys() - PROPOSAL_ESTIMATORS.keys()):
         settings = {**settings, "estimators": installed}
 
     def report_part(number: int) -> None:
@@ -90,7 +93,14 @@ def score(
             write(part_file(folder, number), content)
             report_part(number)
         kept = (_from_row(row, names) for number in range(len(ids)) for row in rows_of(part_file(folder, number)))
-        return to_scores(kept, criterion=criterion, clusterer=clusterer, weighting=weighting, estimators=names)
+        return to_scores(
+            kept,
+            criterion=criterion,
+            clusterer=clusterer,
+            weighting=weighting,
+            estimators=names,
+            proposer=proposer,
+        )
 
 
 class _Scoring:
@@ -126,7 +136,8 @@ def _question(record: Mapping[str, Any]) -> SampledQuestion:
 
 def _to_row(scored: ScoredQuestion) -> dict[str, Any]:
     lists = {"agents": json.dumps(scored.agents), "failures": json.dumps(scored.failures)}
-    return {"id": scored.id, "correct": scored.correct, "tied": scored.tied, **scored.scores, **lists}
+    judged = {"correct": scored.correct, "tied": scored.tied, "kind": scored.kind}
+    return {"id": scored.id, **judged, "lacks_proposal": scored.lacks_proposal, **scored.scores, **lists}
 
 
 def _from_row(row: Mapping[str, Any], names: Iterable[str]) -> ScoredQuestion:
@@ -137,6 +148,8 @@ def _from_row(row: Mapping[str, Any], names: Iterable[str]) -> ScoredQuestion:
         row["correct"],
         row["tied"],
         {name: row[name] for name in names} if row["correct"] is not None else {},
+        row["kind"],
+        row["lacks_proposal"],
     )
 
 

@@ -3,7 +3,22 @@
 from typing import Any
 
 from coe_agents._deprecated import find_renamed
-from coe_agents.evaluation.calibration import Drift, Judged, calibrate, check_drift, judge_samples
+from coe_agents.evaluation.calibration import (
+    AdaptiveThreshold,
+    AgentMonitor,
+    Drift,
+    Judged,
+    Recalibration,
+    RiskMonitor,
+    RiskState,
+    Seen,
+    agent_risks,
+    calibrate,
+    check_drift,
+    judge_samples,
+    recalibrate,
+    weighted_risk_bound,
+)
 from coe_agents.evaluation.report import report
 from coe_agents.evaluation.samples import Sample, SampledQuestion, Samples
 from coe_agents.evaluation.scoring import Scores, ScoringSetup, score
@@ -12,10 +27,15 @@ from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 
 __all__ = [
     "CRITERIA",
+    "AdaptiveThreshold",
+    "AgentMonitor",
     "Criterion",
     "Drift",
     "Judged",
     "Prediction",
+    "Recalibration",
+    "RiskMonitor",
+    "RiskState",
     "Rule",
     "SameMeaning",
     "Sample",
@@ -23,13 +43,17 @@ __all__ = [
     "Samples",
     "Scores",
     "ScoringSetup",
+    "Seen",
     "Statistics",
+    "agent_risks",
     "calibrate",
     "check_drift",
     "iter_statistics",
     "judge_samples",
+    "recalibrate",
     "report",
     "score",
+    "weighted_risk_bound",
 ]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from coe_agents.evaluation.metrics import expected_calibration_error
 from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, Estimate, estimate_all
+from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES
 
@@ -25,12 +26,55 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
         scores but the reference "auroc_difference" and "aurac_difference", paired; "ece" for those that are a claimed
         probability. "n_ties" counts the scored questions where several answers share the lead; each counts by the share
         of these that is right, so "accuracy" is an expected one. "details" says what was left out, and why.
+
+        Where one agent's proposal is judged, "proposer" names it, and "n_without_proposal" in "details" counts the
+        questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
+        "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
     """
-    n_scored = int(scores.correct.size)
+    whole = _figures(scores.correct, scores.values, reference, n_resamples, seed)
+    found: dict[str, Any] = {
+        "n_questions": scores.n_questions,
+        "n_scored": whole["n_scored"],
+        "accuracy": whole["accuracy"],
+        "correctness": scores.criterion,
+        "scores": whole["scores"],
+        "n_ties": scores.n_ties,
+        "details": {
+            "clusterer": scores.clusterer,
+            "weighting": scores.weighting,
+            "n_unanswered": scores.n_unanswered,
+            "n_unjudged": scores.n_unjudged,
+            "agents": {name: asdict(count) for name, count in scores.agents.items()},
+            "absent": scores.absent,
+            "reference": reference,
+            "n_resamples": n_resamples,
+        },
+    }
+    if scores.proposer is not None:
+        found["proposer"] = scores.proposer
+        found["details"]["n_without_proposal"] = scores.n_without_proposal
+    kinds = np.array(scores.kinds, dtype=object)
+    if rows_of := {kind: kinds == kind for kind in ("call", "no_call") if kind in scores.kinds}:
+        found["by_kind"] = {
+            kind: _figures(
+                scores.correct[rows],
+                {name: values[rows] for name, values in scores.values.items()},
+                reference,
+                n_resamples,
+                seed,
+            )
+            for kind, rows in rows_of.items()
+        }
+    return found
+
+
+def _figures(
+    correct: FloatArray, scores: Mapping[str, FloatArray], reference: str, n_resamples: int, seed: int
+) -> dict[str, Any]:
+    """Returns "n_scored", "accuracy" and the figures of all scores on some rows."""
+    n_scored = int(correct.size)
     estimates, differences = (
-        estimate_all(scores.correct, scores.values, reference=reference, n_resamples=n_resamples, seed=seed)
-        if n_scored
-        else ({}, {})
+        estimate_all(correct, scores, reference=reference, n_resamples=n_resamples, seed=seed) if n_scored else ({}, {})
     )
     figures: dict[str, Any] = {}
     for name, found in estimates.items():
@@ -46,26 +90,9 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
             if name in differences:
                 figures[name][f"{metric}_difference"] = _plain(differences[name][metric])
         if name in CONFIDENCES:
-            claimed = np.clip(1.0 - scores.values[name], 0.0, 1.0)
-            figures[name]["ece"] = expected_calibration_error(correct=scores.correct, confidence=claimed)
-    return {
-        "n_questions": scores.n_questions,
-        "n_scored": n_scored,
-        "accuracy": float(scores.correct.mean()) if n_scored else None,
-        "correctness": scores.criterion,
-        "scores": figures,
-        "n_ties": scores.n_ties,
-        "details": {
-            "clusterer": scores.clusterer,
-            "weighting": scores.weighting,
-            "n_unanswered": scores.n_unanswered,
-            "n_unjudged": scores.n_unjudged,
-            "agents": {name: asdict(count) for name, count in scores.agents.items()},
-            "absent": scores.absent,
-            "reference": reference,
-            "n_resamples": n_resamples,
-        },
-    }
+            claimed = np.clip(1.0 - scores[name], 0.0, 1.0)
+            figures[name]["ece"] = expected_calibration_error(correct=correct, confidence=claimed)
+    return {"n_scored": n_scored, "accuracy": float(correct.mean()) if n_scored else None, "scores": figures}
 
 
 def find_standout(scores: Mapping[str, Any]) -> str | None:

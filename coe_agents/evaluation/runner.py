@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.samples.store import Unit
+from coe_agents.evaluation.samples.store import Unit, is_failure
 from coe_agents.redaction import redact
 from coe_agents.types import AgentReply, Response, create_response
 
@@ -59,8 +59,8 @@ async def sample(
     """Asks every agent, at its own pace, the questions that the store lacks, keeps every reply, and sorts the store.
 
     A failure, also of `annotate`, is kept as a row whose `error` gives the reason; it is not an answer, and the next
-    run asks again. The store is made for the `units_of` these questions and agents; `on_unit` is called when it has
-    one more.
+    run asks again. An invalid proposal has an `error`, too, but it is a response: it is not asked for again. The store
+    is made for the `units_of` these questions and agents; `on_unit` is called when it has one more.
 
     Raises:
         OSError: If the store cannot be written; earlier replies are kept.
@@ -89,7 +89,7 @@ async def sample(
 async def _rows(agent: Participant, question: Question, group: Group) -> list[dict[str, Any]]:
     try:
         rows = _to_rows(agent, question, await group.ask(agent.name, question), group.secrets)
-        if group.annotate is not None and rows[-1]["error"] is None:
+        if group.annotate is not None and not is_failure(rows[-1]):
             await group.annotate(agent.name, question, rows)
     except Exception as error:
         return [_failure(agent, question, 0, redact(f"{type(error).__name__}: {error}", group.secrets))]
@@ -113,8 +113,8 @@ def _to_rows(
 
 def to_sample(question: Question, response: Response) -> dict[str, Any]:
     """Returns a response as a line of a file of samples; `answer` is the short one, where the text holds one."""
-    answer = response["answer"]
-    if answer is None and response["error"] is None:
+    answer, calls = response["answer"], response.get("calls")
+    if answer is None and calls is None and response["error"] is None:
         found = canonical_answer(response["text"])
         answer = None if found == response["text"].strip() else found
     return {
@@ -131,8 +131,11 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
         "correct": None,
         "error": response["error"],
         "answerable": question.answerable,
+        "calls": calls,
+        "tools": question.tools,
     }
 
 
 def _failure(agent: Participant, question: Question, index: int, error: str) -> dict[str, Any]:
-    return to_sample(question, create_response(agent.name, "", index=index, error=error))
+    """Returns the row of a failed unit; it names no tools, unlike that of an invalid proposal: see `is_failure`."""
+    return {**to_sample(question, create_response(agent.name, "", index=index, error=error)), "tools": None}

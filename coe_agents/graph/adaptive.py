@@ -16,7 +16,7 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import SettlingPolicy, forecast
 from coe_agents.rounds import AdaptiveSampling
-from coe_agents.types import Agent
+from coe_agents.types import Agent, Response
 
 
 class TopUps:
@@ -73,10 +73,17 @@ class TopUps:
         return planned
 
     def _given(self, state: CoEState) -> dict[str, int]:
-        """Returns how many responses each agent gave in the round, without the agents that failed in it."""
-        failures = [row for row in state["responses"] if row["round"] == state["round"] and row["error"] is not None]
-        failed = {row["agent"] for row in failures}
-        return Counter(row["agent"] for row in new_responses(state) if row["agent"] not in failed)
+        """Returns how many responses each agent gave in the round, without the agents that failed in it.
+
+        An invalid proposal is a response, too, though it does not count.
+        """
+        invalid = Counter[str]()
+        for spent in state["usages"]:
+            if spent["sampling"] and spent["sampling"]["round"] == state["round"]:
+                invalid[spent["agent"]] += spent["sampling"].get("n_invalid_calls", 0)
+        failures = Counter(row["agent"] for row in state["responses"] if _failed(row, state["round"]))
+        given = Counter(row["agent"] for row in new_responses(state)) + invalid
+        return {name: n for name, n in given.items() if failures[name] <= invalid[name]}
 
     def _settled(self, state: CoEState, left: Mapping[str, int], now: RunSettings) -> bool:
         policy = now.policy
@@ -89,6 +96,10 @@ class TopUps:
         if measurement.tied:  # after Algorithm 1, which is not forecast, where the plain lead is clear
             expected = replace(expected, lead=0.0)
         return bool(policy.is_settled(replace(measurement, forecast=expected)))
+
+
+def _failed(row: Response, round: int) -> bool:
+    return row["round"] == round and row["error"] is not None
 
 
 def _own(agent: Agent, max_samples: int | None) -> int | None:

@@ -21,11 +21,13 @@ from coe_agents.graph.nodes.escalation import Escalation, escalation_node
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
+from coe_agents.graph.recording import Recorder
 from coe_agents.graph.rounds import fan_out
 from coe_agents.graph.run_settings import create_settings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
+from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, Weighting
+from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, StagedPolicy, Weighting
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import DECIDERS, Agent, Regime, check_number
@@ -56,11 +58,17 @@ def create_coe_graph(
     retries: int = 1,
     history: History = "conversation",
     max_question_chars: int = 100_000,
+    tools: Sequence[Any] | None = None,
+    record: bool = False,
+    audit_rate: float = 0.0,
 ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
     The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then; with
-    `"choices": ["approve", "reject"]` a reply counts only if it consists of one of these (see `CoEInput`). The output
+    `"choices": ["approve", "reject"]` a reply counts only if it consists of one of these, and with `"tools": [...]` the
+    agents propose tool calls (see `CoEInput`): once the gate answers, `decision["calls"]` holds those to run, as does
+    the last message. Append it and their results to the conversation, and ask again with it: the agents see the last
+    question and all that follows. Calls without a result are left out of what they see. The output
     holds `decision` (see `coe_agents.graph.DecisionData`), `messages` with the answer or the refusal at the end,
     `responses` in canonical order with failures last, `labels`, the cluster of each response, and `former_responses`,
     which later rounds replaced. The context of a run may change agents, samples, thresholds and bounds: see
@@ -105,6 +113,12 @@ def create_coe_graph(
         history: What the agents see of a conversation: "conversation", all of it but the turns that the gate did not
             answer, question and refusal; or "question", its last question only, for models that know no conversations.
         max_question_chars: A longer question is rejected before any agent is asked.
+        tools: What every agent is shown where the input names no tools: LangChain tools, functions, or OpenAI's
+            schemas. Where an input has `choices`, none are shown.
+        record: Whether to record escalations, and what people rule on them, in the store with which the graph is
+            compiled: `compile(store=...)`. Cases hold the text of your users; see `coe_agents.rulings`.
+        audit_rate: The probability with which an answer of the group is recorded, too, for people to rule on
+            afterwards; the answer does not wait for them. It needs `record`.
 
     Raises:
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
@@ -125,8 +139,11 @@ def create_coe_graph(
     _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     _check_group(agents, names, min_agents=quorum(len(names), min_agents))
-    weights = {agent.name: agent.weight for agent in agents}
-    settings = create_settings(weights, policy, Bounds(max_rounds, token_budget, deadline), min_agents)
+    _check_stages(policy, names, max_rounds)
+    shown = None if tools is None else check_tools(tools, where='"tools"')
+    settings = create_settings(
+        {agent.name: agent.weight for agent in agents}, policy, Bounds(max_rounds, token_budget, deadline), min_agents
+    )
     if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(names))):
         message = f"with {len(names)} agents, {policy!r} can never see the regimes {', '.join(unreachable)}"
         warnings.warn(message, stacklevel=2)
@@ -138,8 +155,10 @@ def create_coe_graph(
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
 
     graph = StateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
-    check = check_checkpointer if may_interrupt else None
-    graph.add_node("prepare", OneForm(prepare_node(max_question_chars, settings, history=history, check=check)))
+    recorder = _create_recorder(record, audit_rate)
+    checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
+    prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
+    graph.add_node("prepare", OneForm(prepare))
     retry = RetryPolicy(max_attempts=retries + 1, initial_interval=0.2, retry_on=Exception)
     for agent in agents:
         graph.add_node(
@@ -178,9 +197,18 @@ def create_coe_graph(
         graph.add_conditional_edges(source, asks, names)
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(end, OfThisVersion(OneForm(finish)))
+        graph.add_node(end, OfThisVersion(OneForm(finish) if recorder is None else recorder.node()))
         graph.add_edge(end, END)
     return graph
+
+
+def _create_recorder(record: object, audit_rate: float) -> Recorder | None:
+    if not isinstance(record, bool):
+        raise TypeError(f'"record" must be True or False; got {record!r}. Pass the store to compile(store=...)')
+    recorder = Recorder(audit_rate)  # checks the rate
+    if audit_rate and not record:
+        raise ValueError(f'"audit_rate" needs "record"; got record=False and {audit_rate!r}. Pass record=True')
+    return recorder if record else None
 
 
 def _check_parts(
@@ -255,6 +283,22 @@ def _check_group(agents: Sequence[Agent], names: Sequence[str], *, min_agents: i
     check_number(min_agents, where='"min_agents"', is_whole=True)
     if not 1 <= min_agents <= len(names):
         raise ValueError(f'"min_agents" must be in 1..{len(names)}; got {min_agents}. Omit it for a majority')
+
+
+def _check_stages(policy: Policy, names: Sequence[str], max_rounds: int) -> None:
+    """Rejects stages that leave an agent out or name an unknown one, and fewer rounds than stages."""
+    if not isinstance(policy, StagedPolicy):
+        return
+    staged = [name for stage in policy.stages for name in stage]
+    if sorted(staged) != sorted(names):
+        raise ValueError(
+            f'"stages" of the policy must name each agent of the graph once; got {", ".join(staged)} for '
+            f"{', '.join(names)}. Name the same agents"
+        )
+    if max_rounds < len(policy.stages):
+        raise ValueError(
+            f'"max_rounds" must be at least the number of stages, {len(policy.stages)}; got {max_rounds}. Raise it'
+        )
 
 
 def _differences_from_calibration(

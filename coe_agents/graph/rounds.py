@@ -44,6 +44,8 @@ def to_sends(state: CoEState, bounds: Bounds, wishes: Mapping[str, Mapping[str, 
         base["choices"] = state["allowed"]
     if state.get("reviews"):
         base["is_review"] = True
+    if (tools := state.get("shown")) is not None:
+        base["tools"] = tools
     if (until := bounds.until(state)) is not None:
         base["until"] = until
     return [Send(name, {**base, **own}) for name, own in wishes.items()]

@@ -106,12 +106,18 @@ class CoEInput(TypedDict, total=False):
             text by `coe_agents.clustering.parse_choice`; no answer is extracted, and the clusterer is not asked.
         is_review: Whether the question asks for a verdict, in words other than `choices`: equal responses are then
             expected, and no reason to probe whether a model ignores its temperature.
+        tools: What every agent is shown: OpenAI's function schemas, at most 128. The responses are then proposals
+            (`Response["calls"]`), which nothing runs: they are compared as actions (`coe_agents.actions.ActionMatch`),
+            with the rules of the graph's clusterer if it is an `ActionMatch`, or else without rules. A response of an
+            agent that ignores the tools is a text, and equals no proposal. [] shows none, not even the graph's own.
+            Not together with `choices`.
     """
 
     question: Annotated[str, EphemeralValue]
     messages: Annotated[list[AnyMessage], add_messages]
     choices: Annotated[list[str], EphemeralValue]
     is_review: Annotated[bool, EphemeralValue]
+    tools: Annotated[list[dict[str, Any]], EphemeralValue]
 
 
 class CoEOutput(TypedDict, total=False):
@@ -146,6 +152,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
             the thread uses it.
         allowed: The `choices` of this turn; None where any reply counts.
         reviews: The `is_review` of this turn.
+        shown: The `tools` of this turn, or the graph's own; None where the turn shows none.
         conversation: What the agents see.
         last_seen: The id of the conversation's last message: later messages belong to a later turn.
         round: The round being asked, from 0.
@@ -166,6 +173,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
     asked: str
     allowed: list[str] | None
     reviews: bool
+    shown: list[dict[str, Any]] | None
     conversation: list[dict[str, Any]]
     last_seen: str
     round: int

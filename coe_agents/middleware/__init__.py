@@ -5,6 +5,8 @@ from typing import Any
 from coe_agents._deprecated import find_renamed
 
 try:
+    from coe_agents.middleware.council import CoECouncil
+    from coe_agents.middleware.deliberation import CouncilDecision
     from coe_agents.middleware.gate import CoEMiddleware
     from coe_agents.middleware.verdict import Verdict, is_approval, verdict_of
     from coe_agents.middleware.verdicts import CoEVerdicts, describe_call, lacks_approval
@@ -14,8 +16,10 @@ except ModuleNotFoundError as error:
     raise ImportError('the middleware needs langchain; pip install "coe-agents[langchain]"') from error
 
 __all__ = [
+    "CoECouncil",
     "CoEMiddleware",
     "CoEVerdicts",
+    "CouncilDecision",
     "Verdict",
     "describe_call",
     "is_approval",

@@ -3,18 +3,20 @@
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from coe_agents.actions import called_tools
 from coe_agents.clustering import answer_kind
 from coe_agents.documents import parse_json, with_unique_names
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.support_gate import SupportGate
 from coe_agents.prompts import quote
 from coe_agents.types import ANSWERABLE, Action
 from coe_agents.uncertainty.answers import TIE
@@ -47,6 +49,29 @@ class CalibratedAgent:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class GroupThreshold:
+    """The threshold of some proposals: those that call one tool, or those that call none.
+
+    Attributes:
+        threshold: The highest uncertainty that passes, at least 0 and finite; None if none keeps the risk.
+        n_questions: How many of the proposals it was chosen on.
+        n_answered: How many of them pass.
+        n_wrong: How many of these were wrong.
+        bound: The upper confidence bound of their risk; None without a threshold.
+    """
+
+    threshold: float | None
+    n_questions: int
+    n_answered: int
+    n_wrong: int
+    bound: float | None
+
+    def __post_init__(self) -> None:
+        _check_choice(self)
+        _require((self.threshold is None) == (self.bound is None), '"bound" belongs to a "threshold"', self.bound)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """What a policy was calibrated on, and the result.
@@ -75,6 +100,11 @@ class Calibration:
             threshold is chosen on scores of five gates, each of which was fitted on the other folds; the guarantee is
             then empirical. "halves": fitted on one half, and the threshold is chosen on the other, with the guarantee
             that a threshold on CoE has. None without a learned gate, and for one of version 0.1.
+        proposer: The agent whose first response is judged; None where the group's answer is. The uncertainty is then
+            1 - `proposal_support`, without a gate, and `threshold`, `n_questions`, `n_answered`, `n_wrong` and `bound`
+            are those of the proposals that no group below contains.
+        tools: The thresholds of the tools that have one of their own, by name: of proposals that call only this tool.
+        no_call: Of proposals that call nothing; None where there were none.
     """
 
     risk: float
@@ -89,10 +119,13 @@ class Calibration:
     correctness: str
     date: str
     uncertainties: tuple[float, ...]
-    gate: LearnedGate | LinearGate | None = None
+    gate: LearnedGate | LinearGate | SupportGate | None = None
     n_ties: int = 0
     divergence: str = "kl"
     fit: Literal["folds", "halves"] | None = None
+    proposer: str | None = None
+    tools: Mapping[str, GroupThreshold] = field(default_factory=dict)
+    no_call: GroupThreshold | None = None
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
@@ -103,42 +136,83 @@ class Calibration:
                 value,
                 "Pass a share such as 0.1",
             )
-        threshold, bound = self.threshold, self.bound
-        _require(
-            threshold is None or (is_finite(threshold) and threshold >= 0.0),
-            '"threshold" must be a finite number of at least 0 or null',
-            threshold,
-        )
-        _require(
-            bound is None or (is_finite(bound) and 0.0 <= bound <= 1.0), '"bound" must be in [0, 1] or null', bound
-        )
-        for name in ("n_questions", "n_answered", "n_wrong", "n_ties"):
-            value = getattr(self, name)
-            _require(_is_count(value), f'"{name}" must be an integer of at least 0', value)
-        _require(
-            self.n_wrong <= self.n_answered <= self.n_questions,
-            '"n_wrong" must be at most "n_answered", and that at most "n_questions"',
-            [self.n_wrong, self.n_answered, self.n_questions],
-        )
+        _check_choice(self)
+        _require(_is_count(self.n_ties), '"n_ties" must be an integer of at least 0', self.n_ties)
         _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
         for name in ("clusterer", "correctness", "date", "divergence"):
             value = getattr(self, name)
             _require(isinstance(value, str), f'"{name}" must be a string', value)
         _require(self.fit in ("folds", "halves", None), '"fit" must be "folds", "halves" or null', self.fit)
+        proposer = self.proposer
+        _require(proposer is None or isinstance(proposer, str), '"proposer" must be a string or null', proposer)
+        _require(
+            isinstance(self.gate, SupportGate) == (self.gate is not None and proposer is not None)
+            and (proposer is not None or not (self.tools or self.no_call))
+            and getattr(self.gate, "proposer", proposer) == proposer,
+            'a learned support, "tools" and "no_call" belong to a "proposer"',
+            proposer,
+        )
+
+    @property
+    def judges_coe(self) -> bool:
+        """Whether the uncertainty is CoE."""
+        return self.gate is None and self.proposer is None
 
     def uncertainty(self, measurement: Measurement) -> float:
-        """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal."""
-        return measurement.coe if self.gate is None else self.gate.uncertainty(measurement)
+        """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal.
+
+        A `KeyError` is raised where an agent's proposal is judged and the measurement has no support of it.
+        """
+        if self.gate is not None:
+            return self.gate.uncertainty(measurement)
+        judged = self.proposer_of(measurement)
+        return measurement.coe if judged is None else 1.0 - measurement.proposal_support[judged]
+
+    def proposer_of(self, measurement: Measurement) -> str | None:
+        """Returns the agent whose proposal is judged: the one that the measurement names, else `proposer`.
+
+        So the driver of a council, which has a name of its own there, is judged as the agent of the calibration.
+        """
+        return self.proposer if self.proposer is None or measurement.proposer is None else measurement.proposer
+
+    def group_of(self, measurement: Measurement) -> tuple[str, ...] | None:
+        """Returns the tools that the judged proposal calls, each once; () for none, None of texts."""
+        judged = self.proposer_of(measurement)
+        if judged is None or measurement.calls is None:
+            return None
+        names = called_tools(measurement.proposals[judged])
+        return None if names is None else tuple(names)
+
+    def threshold_of(self, measurement: Measurement) -> float | None:
+        """Returns the threshold of what is judged: that of its tool or of calling nothing, else the common one.
+
+        Of a proposal that calls several tools, the lowest of their thresholds and the common one.
+        """
+        names = self.group_of(measurement)
+        if names is None:
+            return self.threshold
+        if not names:
+            return None if self.no_call is None else self.no_call.threshold
+        own = [self.tools[name].threshold if name in self.tools else self.threshold for name in names]
+        known = [
+            threshold for threshold in (*own, *([self.threshold] if len(own) > 1 else ())) if threshold is not None
+        ]
+        return min(known) if len(known) == len(own) + (len(own) > 1) else None
 
     def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index in `representatives` of the cluster to answer with; None on a tie.
 
-        A learned gate chooses the cluster that its trust in the agents favours, which may break a tie of the ensemble
-        mean; without one it is the leading cluster.
+        Where an agent's proposal is judged, that is its cluster. A learned gate chooses the cluster that its trust in
+        the agents favours, which may break a tie of the ensemble mean; without either it is the leading cluster.
         """
         if isinstance(self.gate, LearnedGate):
             return self.gate.choose_cluster(measurement)
-        return None if measurement.tied else measurement.leading
+        if measurement.tied:
+            return None
+        judged = self.proposer_of(measurement)
+        if judged is None:
+            return measurement.leading
+        return measurement.representatives.index(measurement.proposals[judged])
 
     def answer(self, measurement: Measurement) -> str | None:
         """Returns the text to answer with where the uncertainty allows it; None on a tie."""
@@ -152,6 +226,8 @@ class Calibration:
         answer = self.answer(measurement)
         if answer is None:
             return False
+        if self.group_of(measurement) is not None:  # to call nothing may be right, whatever is said instead
+            return True
         return (measurement.answer_kind if answer == measurement.answer else answer_kind(answer)) in ANSWERABLE
 
 
@@ -203,6 +279,9 @@ class CalibratedPolicy:
     def save(self, path: str | Path) -> None:
         """Writes the calibration as JSON."""
         record = {"format": _FORMAT, **asdict(self.calibration)}
+        if self.calibration.proposer is None:  # as earlier versions read it
+            for name in ("proposer", "tools", "no_call"):
+                del record[name]
         many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
         head = json.dumps(record, indent=1).removesuffix("\n}")
         Path(path).write_text(f'{head},\n "uncertainties": {many}\n}}\n', encoding="utf-8")
@@ -213,7 +292,7 @@ class CalibratedPolicy:
         Warns:
             UserWarning: The agents, or how many responses they gave, differ from the calibration.
         """
-        calibration, threshold = self.calibration, self.calibration.threshold
+        calibration = self.calibration
         refuse = partial(Decision, self.otherwise, None)
         if mismatches := self.mismatches(measurement):
             warnings.warn(f"the calibrated risk does not hold: {'; '.join(mismatches)}", stacklevel=2)
@@ -223,25 +302,38 @@ class CalibratedPolicy:
                 f'calibrated with the divergence "{calibration.divergence}", '
                 f'but measured with "{measurement.divergence}"'
             )
+        proposer = calibration.proposer_of(measurement)
+        if proposer is not None and proposer not in measurement.proposal_support:
+            return refuse(f"no other agent's proposal can be compared with that of {proposer}")
+        if proposer != calibration.proposer and proposer in calibration.agents:
+            return refuse(f"calibrated for the proposals of {calibration.proposer}, not for those of {proposer}")
+        threshold = calibration.threshold_of(measurement)
         if threshold is None:
-            return refuse(f"no threshold kept the risk {promise} on {calibration.n_questions} calibration questions")
+            names = calibration.group_of(measurement)
+            what = "" if names is None else f" for {' and '.join(names) or 'calling nothing'}"
+            return refuse(
+                f"no threshold{what} kept the risk {promise} on {calibration.n_questions} calibration questions"
+            )
         if calibration.gate is not None and (lacking := set(calibration.gate.agents) - set(measurement.agents)):
             return refuse(f"the learned gate needs all its agents; {', '.join(sorted(lacking))} gave no response")
         answer, uncertainty = calibration.answer(measurement), calibration.uncertainty(measurement)
         if answer is None:
             tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
             return refuse(f"the leading answers tie{tied}")
-        what = f"CoE {uncertainty:.3f}" if calibration.gate is None else f"gate score {uncertainty:.3f}"
+        what = "CoE" if proposer is None else "1 - the others' support"
+        what = f"{what if calibration.gate is None else 'gate score'} {uncertainty:.3f}"
         if uncertainty <= threshold + TIE:
             reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
-            if measurement.tied or answer != measurement.answer:
+            if proposer is None and (measurement.tied or answer != measurement.answer):
                 reason = f'the agents\' learned weights favour "{quote(answer, limit=80)}"; {reason}'
             return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
         return refuse(f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
-        then, now = self.calibration.agents, measurement.agents
+        then, judged = self.calibration.agents, self.calibration.proposer_of(measurement)
+        other_names = {} if judged is None or judged in then else {judged: self.calibration.proposer or judged}
+        now = {other_names.get(name, name): agent for name, agent in measurement.agents.items()}
         found = [f"{name} is missing" for name in sorted(then.keys() - now.keys())]
         found += [f"{name} is new" for name in sorted(now.keys() - then.keys())]
         for name in [name for name in then if name in now]:
@@ -258,10 +350,29 @@ class CalibratedPolicy:
         return found
 
     def __repr__(self) -> str:
-        kind = "CoE" if self.calibration.gate is None else "learned gate"
+        kind = "CoE" if self.calibration.proposer is None else "1 - support"
+        kind = kind if self.calibration.gate is None else "learned gate"
         threshold = self.calibration.threshold
         answers = "never answers" if threshold is None else f"{kind} <= {threshold}"
         return f"CalibratedPolicy({answers}, otherwise={self.otherwise!r})"
+
+
+def _check_choice(chosen: "GroupThreshold | Calibration") -> None:
+    threshold, bound = chosen.threshold, chosen.bound
+    _require(
+        threshold is None or (is_finite(threshold) and threshold >= 0.0),
+        '"threshold" must be a finite number of at least 0 or null',
+        threshold,
+    )
+    _require(bound is None or (is_finite(bound) and 0.0 <= bound <= 1.0), '"bound" must be in [0, 1] or null', bound)
+    for name in ("n_questions", "n_answered", "n_wrong"):
+        value = getattr(chosen, name)
+        _require(_is_count(value), f'"{name}" must be an integer of at least 0', value)
+    _require(
+        chosen.n_wrong <= chosen.n_answered <= chosen.n_questions,
+        '"n_wrong" must be at most "n_answered", and that at most "n_questions"',
+        [chosen.n_wrong, chosen.n_answered, chosen.n_questions],
+    )
 
 
 def _counts_agents_equally(measurement: Measurement) -> bool:
@@ -285,6 +396,8 @@ def _check_consistent(calibration: Calibration) -> None:
     )
     _require((threshold is None) == (calibration.bound is None), '"bound" belongs to a "threshold"', calibration.bound)
     n_ties, n_questions = calibration.n_ties, calibration.n_questions
+    groups = [*calibration.tools.values(), *([calibration.no_call] if calibration.no_call else [])]
+    n_questions += sum(group.n_questions for group in groups)
     _require(n_ties <= n_questions, '"n_ties" must be at most "n_questions"', n_ties)
     names = () if gate is None else gate.agents
     _require(
@@ -296,21 +409,26 @@ def _check_consistent(calibration: Calibration) -> None:
 
 def _from_json(record: dict[str, Any]) -> Calibration:
     gate, agents = record.pop("gate"), record.pop("agents")
+    tools, no_call = record.pop("tools", {}), record.pop("no_call", None)
     if isinstance(record["uncertainties"], list):
         record["uncertainties"] = tuple(record["uncertainties"])
     return Calibration(
         **record,
         agents={name: CalibratedAgent(**agent) for name, agent in agents.items()},
         gate=None if gate is None else _gate_from_json(gate),
+        tools={name: GroupThreshold(**own) for name, own in tools.items()},
+        no_call=None if no_call is None else GroupThreshold(**no_call),
     )
 
 
-def _gate_from_json(record: dict[str, Any]) -> LearnedGate | LinearGate:
+def _gate_from_json(record: dict[str, Any]) -> LearnedGate | LinearGate | SupportGate:
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
     }
     if not isinstance(fields["agents"], tuple) or not all(isinstance(name, str) for name in fields["agents"]):
         raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate again')
+    if "same" in record:
+        return SupportGate(**fields)
     return LinearGate(**fields) if "means" in record else LearnedGate(**fields)
 
 

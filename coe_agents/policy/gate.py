@@ -75,7 +75,7 @@ class LearnedGate:
         """
         log_entropy, deviations = gate_features(distributions_of(measurement, self.agents), np.array(self.weights))
         log_odds = self.intercept + self.slope * log_entropy + float(np.array(self.deviations) @ deviations)
-        return _probability(log_odds)
+        return to_probability(log_odds)
 
 
 def distributions_of(measurement: Measurement, agents: Sequence[str]) -> np.ndarray:
@@ -108,7 +108,8 @@ def gate_features(distributions: np.ndarray, weights: np.ndarray) -> tuple[float
     return math.log1p(entropy), support - support.mean()
 
 
-def _probability(log_odds: float) -> float:
+def to_probability(log_odds: float) -> float:
+    """Returns 1 / (1 + exp(-log_odds)); beyond 500 nothing changes."""
     return 1.0 / (1.0 + math.exp(-min(max(log_odds, -500.0), 500.0)))
 
 
@@ -176,4 +177,4 @@ class LinearGate:
         """Returns the estimated probability of a wrong answer, in [0, 1]; higher = less sure."""
         standardised = (features(measurement, self.agents) - self.means) / self.scales
         log_odds = self.intercept + float(standardised @ np.array(self.coefficients))
-        return _probability(log_odds)
+        return to_probability(log_odds)

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from coe_agents.actions import called_tools, describe_action
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.proposal_wording import action_in_words
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.prompts import quote
 from coe_agents.uncertainty.answers import TIE
@@ -130,16 +130,14 @@ def _subject(names: Sequence[str], claim: _Claim, total: int, *, is_first: bool)
 
 def _with_actions_in_words(measurement: Measurement) -> Measurement:
     """Returns the measurement with proposals as people read them; what is no proposal stays as it is."""
-
-    def word(text: str) -> str:
-        return text if called_tools(text) is None else describe_action(text)
-
     return replace(
         measurement,
-        representatives=tuple(map(word, measurement.representatives)),
-        tied=tuple(map(word, measurement.tied)),
+        representatives=tuple(map(action_in_words, measurement.representatives)),
+        tied=tuple(map(action_in_words, measurement.tied)),
         agents={
-            name: replace(said, distribution={word(text): share for text, share in said.distribution.items()})
+            name: replace(
+                said, distribution={action_in_words(text): share for text, share in said.distribution.items()}
+            )
             for name, said in measurement.agents.items()
         },
     )

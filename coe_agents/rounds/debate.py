@@ -18,7 +18,7 @@ class Debate:
     The new responses replace the former ones: they depend on these, so the two must not count together. Refusals and
     empty responses are not shown: there is nothing in them to weigh, and models repeat what they read. The support that
     is shown then sums to less than 100 %. Where no answer was given, the question is asked unchanged, and no agent can
-    conform.
+    conform. Proposals are shown in words, with their arguments as they were proposed.
 
     Attributes:
         seed: Of the order in which an agent sees the answers, together with its name, the round and the question.
@@ -51,7 +51,8 @@ class Debate:
         """Returns the plan: `prompt` with the question and the answers, in place of the question."""
         clusters = zip(context.measurement.representatives, context.measurement.support, strict=True)
         answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
-        shown = rank_texts(answers)[: self.most]
+        ranked = rank_texts(answers)[: self.most]
+        shown = [(context.proposals.get(text, text), support) for text, support in ranked]
         wishes = {
             agent: Wishes(messages=context.rephrase(self._text(context, shown, agent))) if shown else Wishes()
             for agent in context.n_responses

@@ -43,6 +43,12 @@ class ApiError(Exception):
         return json_response({"error": error}, status=self.status, headers=self.headers)
 
 
+def invalid_request(param: str, message: str) -> ApiError:
+    """Returns the error of a request with a field that is invalid or asks for something not supported."""
+    code = "unsupported_parameter" if "not supported" in message else "invalid_value"
+    return ApiError(400, message, param=param, code=code)
+
+
 def json_response(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Returns JSON in ASCII: a lone surrogate in a model's text could not be encoded."""
     return Response(json.dumps(content), status, headers, media_type="application/json")

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from coe_agents.serve.admission import Admission, read_object
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import check_model, read_chat_request
+from coe_agents.serve.chat_tools import to_public
 from coe_agents.serve.completion import to_chunks, to_completion
 from coe_agents.serve.event_stream import read_question, stream_events
 from coe_agents.serve.group import Group
@@ -77,7 +78,9 @@ def create_app(
         asked = read_chat_request(await read_object(request, max_bytes=max_bytes), model=group.name)
         limits = runs.limits_of(asked.coe)
         runs.check_question(asked.question, param="messages")
-        decision = (await _unless_gone(request, runs.run({"messages": asked.messages}, limits)))["decision"]
+        given = {"messages": asked.messages, "tools": asked.tools}
+        result = await _unless_gone(request, runs.run(given, limits))
+        decision = to_public(result["decision"], asked.tools, most_calls=asked.most_calls)
         note_decision(request.scope, decision)
         if not asked.is_stream:
             return json_response(to_completion(decision, model=group.name, ignored=asked.ignored))

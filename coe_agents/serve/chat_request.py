@@ -1,11 +1,12 @@
 """Owns the body of a chat completion request: what the group can do, what has no effect, and what is refused."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from coe_agents.extensions import did_you_mean
-from coe_agents.serve.api_error import ApiError
+from coe_agents.serve.api_error import ApiError, invalid_request
+from coe_agents.serve.chat_tools import check_results, read_calls, read_result, read_tools
 from coe_agents.serve.refusal import is_refusal
 
 _HAS_NO_EFFECT = (
@@ -27,16 +28,14 @@ _ABOUT_THE_CALLER = (
     "service_tier",
     "prompt_cache_key",
     "prompt_cache_retention",
-    "parallel_tool_calls",
 )
 _REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
     "n": ((1,), "the group gives one answer, from all responses of its agents"),
     "logprobs": ((False,), "an answer of the group is no sample of one model; the field `coe` holds its uncertainty"),
     "top_logprobs": ((0,), "an answer of the group is no sample of one model; the field `coe` holds its uncertainty"),
-    "tools": (([],), "the group answers with text; gate the tools of an agent with CoEMiddleware"),
-    "tool_choice": (("none", "auto"), "the group answers with text; gate the tools of an agent with CoEMiddleware"),
-    "functions": (([],), "the group answers with text; gate the tools of an agent with CoEMiddleware"),
-    "function_call": (("none", "auto"), "the group answers with text"),
+    "tool_choice": (("none", "auto"), "whether to call a tool, and which, is what the group agrees on or not"),
+    "functions": (([],), '"tools" replaces it'),
+    "function_call": (("none", "auto"), '"tool_choice" replaces it'),
     "response_format": (({"type": "text"},), "the group answers with text"),
     "stop": (([], ""), "an answer that the agents agree on is not cut"),
     "logit_bias": (({},), "the agents are other models, with other tokens"),
@@ -47,10 +46,11 @@ _REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
     "store": ((False,), "nothing is stored"),
 }
 """Values that ask for nothing, and why others are refused."""
-_KNOWN = ("model", "messages", "stream", "stream_options", "coe", *_HAS_NO_EFFECT, *_ABOUT_THE_CALLER, *_REFUSED)
+_OWN = ("model", "messages", "tools", "parallel_tool_calls", "stream", "stream_options", "coe")
+_KNOWN = (*_OWN, *_HAS_NO_EFFECT, *_ABOUT_THE_CALLER, *_REFUSED)
 _MOST_MESSAGES = 2048
 """As OpenAI's API allows; each takes a thousand times its text in memory if it is short."""
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +58,19 @@ class ChatRequest:
     """A request that the group can answer.
 
     Attributes:
-        messages: The conversation, of "role" and "content"; the last message is the user's.
+        messages: The conversation, of "role", "content" and tool calls; at its end are a text of the user, or results
+            of tools.
+        tools: What the agents are shown; [] where the request has none, or forbids to call them.
+        most_calls: How many calls the answer may have; None sets no limit.
         coe: The options of the gate, not yet checked.
         is_stream: Whether the answer is sent as a stream.
         with_usage: Whether the stream ends with the tokens.
         ignored: The options that have no effect.
     """
 
-    messages: list[dict[str, str]]
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    most_calls: int | None
     coe: Mapping[str, Any]
     is_stream: bool
     with_usage: bool
@@ -73,7 +78,7 @@ class ChatRequest:
 
     @property
     def question(self) -> str:
-        return self.messages[-1]["content"]
+        return next(text for text in _asked(reversed(self.messages)) if text.strip())
 
 
 def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
@@ -90,13 +95,16 @@ def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
     for name, value in given.items():
         if name not in _KNOWN:
             near = did_you_mean(name, _KNOWN)
-            raise _fault(name, f'"{name}" is not supported: the field is unknown. {near or "Omit it"}')
+            raise invalid_request(name, f'"{name}" is not supported: the field is unknown. {near or "Omit it"}')
         if name in _REFUSED and value not in _REFUSED[name][0]:
-            raise _fault(name, f'"{name}" is not supported: {_REFUSED[name][1]}. Omit it')
+            raise invalid_request(name, f'"{name}" is not supported: {_REFUSED[name][1]}. Omit it')
     check_model(given.get("model"), model)
     options = _mapping(given, "stream_options")
+    tools = read_tools(given.get("tools", []))
     return ChatRequest(
         messages=_read_messages(given.get("messages")),
+        tools=[] if given.get("tool_choice") == "none" else tools,
+        most_calls=None if _flag(given, "parallel_tool_calls", default=True) else 1,
         coe=_mapping(given, "coe"),
         is_stream=_flag(given, "stream"),
         with_usage=_flag(options, "include_usage"),
@@ -115,23 +123,41 @@ def check_model(name: object, model: str) -> None:
         raise ApiError(404, message, param="model", code="model_not_found")
 
 
-def _read_messages(given: Any) -> list[dict[str, str]]:
+def _asked(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    return (message["content"] for message in messages if message["role"] == "user")
+
+
+def _read_messages(given: Any) -> list[dict[str, Any]]:
     if not isinstance(given, list) or not given:
-        raise _fault("messages", '"messages" must be a list of at least one message. Add the question')
+        raise invalid_request("messages", '"messages" must be a list of at least one message. Add the question')
     if len(given) > _MOST_MESSAGES:
-        raise _fault("messages", f'"messages" must hold at most {_MOST_MESSAGES}; got {len(given)}. Omit earlier ones')
+        raise invalid_request(
+            "messages", f'"messages" must hold at most {_MOST_MESSAGES}; got {len(given)}. Omit earlier ones'
+        )
     messages = [_read_message(message, f"messages[{place}]") for place, message in enumerate(given)]
-    if messages[-1]["role"] != "user" or not messages[-1]["content"].strip():
-        raise _fault("messages", 'the last of "messages" must be a text of the role "user": the question. Add it')
+    check_results(messages)
+    last = messages[-1]
+    if last["role"] != "tool" and (last["role"] != "user" or not last["content"].strip()):
+        must = 'the last of "messages" must be a text of the role "user", the question, or the result of a tool'
+        raise invalid_request("messages", f"{must}. Add it")
+    if not any(text.strip() for text in _asked(messages)):
+        raise invalid_request("messages", '"messages" must hold a text of the role "user": the question. Add it')
     return messages
 
 
-def _read_message(message: Any, place: str) -> dict[str, str]:
+def _read_message(message: Any, place: str) -> dict[str, Any]:
     if not isinstance(message, Mapping) or message.get("role") not in (*_ROLES,):
-        raise _fault(place, f'"role" of {place} must be one of {", ".join(_ROLES)}. The group has no tools')
-    if message.get("tool_calls") or message.get("function_call") or message.get("audio"):
-        raise _fault(place, f"{place} must be text: tool calls and audio are not supported. Omit them")
+        raise invalid_request(place, f'"role" of {place} must be one of {", ".join(_ROLES)}. Correct it')
+    if message.get("function_call") or message.get("audio"):
+        raise invalid_request(place, f"{place} must be text: functions and audio are not supported. Omit them")
     content, role = message.get("content"), _ROLES[message["role"]]
+    if calls := message.get("tool_calls"):
+        if role != "assistant":
+            raise invalid_request(place, f'{place} must have the role "assistant" for its "tool_calls". Omit them')
+        text = "" if content is None else _text(content, f"{place}.content")
+        return {"role": role, "content": text, "tool_calls": read_calls(calls, f"{place}.tool_calls")}
+    if role == "tool":
+        return {"role": role, "content": _text(content, f"{place}.content"), **read_result(message, place)}
     if role == "assistant" and _is_refusal(message):
         return {"role": role, "content": "", "refusal": "withheld"}  # the graph shows no such turn to the agents
     return {"role": role, "content": _text(content, f"{place}.content")}
@@ -156,12 +182,12 @@ def _text(content: Any, place: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise _fault(place, f"{place} must be a string or a list of text parts. Correct it")
+        raise invalid_request(place, f"{place} must be a string or a list of text parts. Correct it")
     texts = []
     for part in content:
         text = next((part.get(kind) for kind in ("text", "refusal") if _is_part(part, kind)), None)
         if not isinstance(text, str):
-            raise _fault(place, f"{place} must be text: images, audio and files are not supported. Omit them")
+            raise invalid_request(place, f"{place} must be text: images, audio and files are not supported. Omit them")
         texts.append(text)
     return "\n".join(texts)
 
@@ -173,17 +199,12 @@ def _is_part(part: Any, kind: str) -> bool:
 def _mapping(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = given.get(name, {})
     if not isinstance(value, Mapping):
-        raise _fault(name, f'"{name}" must be an object. Correct it, or omit it')
+        raise invalid_request(name, f'"{name}" must be an object. Correct it, or omit it')
     return value
 
 
-def _flag(given: Mapping[str, Any], name: str) -> bool:
+def _flag(given: Mapping[str, Any], name: str, *, default: bool = False) -> bool:
     value = given.get(name)
     if not isinstance(value, bool | None):
-        raise _fault(name, f'"{name}" must be true or false. Correct it, or omit it')
-    return bool(value)
-
-
-def _fault(param: str, message: str) -> ApiError:
-    code = "unsupported_parameter" if "not supported" in message else "invalid_value"
-    return ApiError(400, message, param=param, code=code)
+        raise invalid_request(name, f'"{name}" must be true or false. Correct it, or omit it')
+    return default if value is None else value

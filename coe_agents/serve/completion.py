@@ -17,16 +17,16 @@ _CLASS = re.compile(r"[A-Za-z_]\w*(?:Error|Exception|Timeout)", re.ASCII)
 def to_completion(decision: Mapping[str, Any], *, model: str, ignored: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the decision as a `chat.completion`.
 
-    An answer is the message's content. Otherwise the content is null, and the message's refusal says why. `coe` holds
-    the numbers of the decision and no text of a response.
+    An answer is the message's content, or its tool calls. Otherwise the content is null, and the message's refusal says
+    why. `coe` holds the numbers of the decision and no text of a response.
 
     Args:
-        decision: The decision.
+        decision: The decision, as `to_public` returns it.
         model: The name of the model.
         ignored: The options of the request that have no effect; they are repeated in `coe`.
     """
     message = {"role": "assistant", **_said(decision)}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _end(decision)}
     return {
         **_head(model, "chat.completion"),
         "choices": [choice],
@@ -40,8 +40,10 @@ def to_chunks(
 ) -> Iterator[str]:
     """Yields the server-sent events of a `chat.completion.chunk` stream; the last chunk of the choice holds `coe`."""
     head = _head(model, "chat.completion.chunk") | ({"usage": None} if with_usage else {})
-    said = {name: text for name, text in _said(decision).items() if text is not None}
-    for delta, end in (({"role": "assistant", "content": None}, None), (said, None), ({}, "stop")):
+    said = {name: part for name, part in _said(decision).items() if part is not None}
+    if calls := said.get("tool_calls"):
+        said["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
+    for delta, end in (({"role": "assistant", "content": None}, None), (said, None), ({}, _end(decision))):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}
         numbers = {"coe": numbers_of(decision, ignored)} if end else {}
         yield _event({**head, "choices": [choice], **numbers})
@@ -56,6 +58,8 @@ def numbers_of(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
     return {
         "action": decision["action"],
         "decided_by": decision["decided_by"],
+        "answer_kind": decision["answer_kind"],
+        "contested": decision["contested"],
         **{name: decision[name] for name in _NUMBERS},
         "agents": {
             name: {key: agent[key] for key in ("n_responses", "entropy")} for name, agent in decision["agents"].items()
@@ -71,10 +75,22 @@ def _kind_of(error: str) -> str:
     return kind if colon and _CLASS.fullmatch(kind) else "Error"
 
 
-def _said(decision: Mapping[str, Any]) -> dict[str, str | None]:
+def _said(decision: Mapping[str, Any]) -> dict[str, Any]:
     if decision["action"] == "answer":
+        if calls := decision["calls"]:
+            return {"content": None, "refusal": None, "tool_calls": [_to_call(call) for call in calls]}
         return {"content": decision["answer"], "refusal": None}
     return {"content": None, "refusal": refusal(decision)}
+
+
+def _to_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": json.dumps(call["args"])}
+    return {"id": call["id"], "type": "function", "function": function}
+
+
+def _end(decision: Mapping[str, Any]) -> str:
+    """Returns the `finish_reason`."""
+    return "tool_calls" if decision["calls"] else "stop"
 
 
 def _head(model: str, kind: str) -> dict[str, Any]:

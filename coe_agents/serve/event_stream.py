@@ -11,6 +11,7 @@ from typing import Any
 from starlette.types import Scope
 
 from coe_agents import GroupDecision
+from coe_agents.actions import describe_action
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.serve.api_error import ApiError
@@ -71,13 +72,17 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
         shown = {name: row[name] for name in ("text", "answer", "round", "error")}
         cluster = labels[place] if place < len(labels) else None
         responses.setdefault(row["agent"], []).append({**shown, "cluster": cluster})
-    is_answer = decision["action"] == "answer"
+    is_answer, calls = decision["action"] == "answer", decision.get("calls")
     ranked = rank_texts(decision["support"].items())
     return {
         **decision,
         "question": question,
         "seconds": round(seconds, 3),
-        "headline": decision["answer"] if is_answer else refusal(decision),
+        "headline": describe_action(json.dumps(calls))
+        if calls
+        else decision["answer"]
+        if is_answer
+        else refusal(decision),
         "explanation": GroupDecision.from_state(result).explain().splitlines(),
         "thresholds": {name: value for name, value in gate.items() if name != "type"},
         "answer_kind": answer_kind(ranked[0][0]) if ranked else None,

@@ -127,7 +127,7 @@ def thresholds_of(policy: Policy) -> Limits:
     Those of a policy of another kind are unknown here; a request may still add its own.
     """
     max_coe = getattr(policy, "max_coe", None)
-    if isinstance(policy, CalibratedPolicy) and policy.calibration.gate is None:
+    if isinstance(policy, CalibratedPolicy) and policy.calibration.judges_coe:
         max_coe = policy.calibration.threshold
     own = {name: getattr(policy, name, None) for name in ("aleatoric_threshold", "epistemic_threshold")}
     return Limits(max_coe=max_coe, **own)

@@ -17,6 +17,9 @@ _CAUSES = {
     "ambiguous": "each agent hesitates between answers",
     "unknown": "the agents hesitate, and they disagree",
 }
+_ROUNDING = 1e-9
+_LONGEST = 64
+_MOST_ARGUMENTS = 3
 OWN_LIMIT = "the limit of this request"
 """How the reason of a decision ends where the request's own limit, not the operator's, withholds the answer."""
 
@@ -44,12 +47,21 @@ def is_refusal(text: str) -> bool:
 
 
 def _cause(decision: Mapping[str, Any]) -> str:
-    if decision.get("is_late"):
+    if decision.get("is_late") or decision.get("is_several"):
         return str(decision["reason"])
     if decision["regime"] is None:
         return "too few agents answered"
     if {answer_kind(text) for text in decision["support"]} <= {"refusal", "empty"}:
         return "the agents decline to answer"
-    if decision["tied"]:
-        return "several answers share the lead"
-    return _CAUSES[decision["regime"]]
+    cause = "several answers share the lead" if decision["tied"] else _CAUSES[decision["regime"]]
+    differing = _differences(decision.get("contested"))
+    return f"{cause}; the proposals differ in {' and in '.join(differing)}" if differing else cause
+
+
+def _differences(contested: Mapping[str, Any] | None) -> list[str]:
+    """Returns in what proposals differ; the names are those of the caller's own tools."""
+    if contested is None:
+        return []
+    parts = [(contested["call"], "whether to call a tool"), (contested["tool"] - contested["call"], "the tool")]
+    arguments = [f'"{name[:_LONGEST]}" of "{tool[:_LONGEST]}"' for tool, name in contested.get("where", [])]
+    return [words for nats, words in parts if nats > _ROUNDING] + arguments[:_MOST_ARGUMENTS]

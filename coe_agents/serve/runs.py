@@ -121,7 +121,19 @@ async def _watch(end: float | None) -> AsyncIterator[None]:
 
 def late_result() -> dict[str, Any]:
     """Returns the result of a run whose request had too little time."""
-    nothing = ("choices", "regime", "coe", "aleatoric", "epistemic", "divergence", "interval", "coordinated_coe")
+    nothing = (
+        "choices",
+        "answer_kind",
+        "calls",
+        "contested",
+        "regime",
+        "coe",
+        "aleatoric",
+        "epistemic",
+        "divergence",
+        "interval",
+        "coordinated_coe",
+    )
     decision: dict[str, Any] = {
         "action": "abstain",
         "answer": None,

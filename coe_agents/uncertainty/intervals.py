@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,8 @@ _N_UNSEEN = 2
 """Unseen clusters: those that no response is in. The bootstrap adds one of them."""
 _CONCENTRATIONS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0])
 """Of the Dirichlet rows: how many responses each cluster is thought to have before any is seen."""
+_N_QUANTILES = 2048
+"""Cells without a response, mostly the largest part, draw their gamma variates from so many quantiles."""
 _SMALLEST = 5e-324
 _ROUNDING = 1e-12
 _BLOCK = 16_384
@@ -386,19 +388,31 @@ def _posterior(evidence: _Evidence, n_draws: int, generator: np.random.Generator
     chances = np.exp(likelihoods - likelihoods.max())
     # each concentration has its share of the draws, without chance
     shares = (np.arange(n_draws) + 0.5) * (chances.sum() / n_draws)
-    concentrations = _CONCENTRATIONS[np.searchsorted(chances.cumsum(), shares)]
+    chosen = np.searchsorted(chances.cumsum(), shares)
+    concentrations, offsets = _CONCENTRATIONS[chosen], (chosen * _N_QUANTILES).astype(np.uint16)
+    quantiles = _gamma_quantiles()
     n_drawn = 0
 
     def draw(size: int) -> FloatArray:
         nonlocal n_drawn
-        own, n_drawn = concentrations[n_drawn : n_drawn + size], n_drawn + size
+        part, n_drawn = slice(n_drawn, n_drawn + size), n_drawn + size
         drawn = np.empty((counts.size, size))
-        drawn[seen] = generator.standard_gamma(counts[seen, None] + own)
-        drawn[unseen] = generator.standard_gamma(own, (unseen.size, size))
+        drawn[seen] = generator.standard_gamma(counts[seen, None] + concentrations[part])
+        ranks = generator.integers(0, _N_QUANTILES, (unseen.size, size), dtype=np.uint16)
+        drawn[unseen] = quantiles.take(ranks + offsets[part])
         masses = drawn.reshape(n_agents, n_clusters, size)
         return np.asarray(masses / masses.sum(axis=1, keepdims=True))
 
     return draw
+
+
+@cache
+def _gamma_quantiles() -> FloatArray:
+    """Returns quantiles of the gamma distribution of each concentration, in the middle of equally likely parts."""
+    from scipy.special import gammaincinv
+
+    parts = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES
+    return np.asarray(gammaincinv(_CONCENTRATIONS[:, None], parts)).ravel()
 
 
 def _blocks(n_draws: int, n_numbers: int) -> Iterator[int]:

@@ -153,6 +153,12 @@ def test_a_schema_that_says_nothing_changes_nothing(stated):
     assert same(call(x=1), call(x=1.0), {"name": "pay", "parameters": stated})
 
 
+@pytest.mark.parametrize("places", [{"a": 1}, 3, "ab", [3]])
+def test_places_that_are_no_list_of_schemas_say_nothing(places):
+    stated = {"properties": {"x": {"prefixItems": places}}}
+    assert same(call(x=[1, 2]), call(x=[1.0, 2.0]), {"name": "pay", "parameters": stated})
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_numbers_are_finite(number):
     with pytest.raises(ValueError, match="numbers must be finite; got"):

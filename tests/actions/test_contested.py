@@ -1,5 +1,6 @@
 import json
 import math
+import pickle
 import random
 
 import numpy as np
@@ -116,18 +117,49 @@ def test_the_labels_of_another_clusterer_are_the_total():
     assert (parts.total, parts.arguments["x"], parts.rest) == pytest.approx((0, LOG2, -LOG2))
 
 
-def test_rules_read_the_question():
-    asked = []
+@pytest.fixture
+def asking():
+    """A clusterer of words that keeps what it is asked, and a rule that asks it."""
 
     class Clusterer(NormalizedMatch):
+        def __init__(self):
+            super().__init__()
+            self.asked = []
+
         def cluster(self, responses, questions):
-            asked.extend(questions)
+            self.asked.append((*questions, *responses[0]))
             return super().cluster(responses, questions)
 
+    clusterer = Clusterer()
+    return clusterer, ActionMatch(compare={"x": Meaning(clusterer)})
+
+
+def test_rules_read_the_question(asking):
+    clusterer, match = asking
     texts = lines([call(x="one")], [call(x="two")])
-    rule = ActionMatch(compare={"x": Meaning(Clusterer())})
-    decompose_entropy(texts, [0.5, 0.5], [0, 1], clusterer=rule, question="How many?")
-    assert asked == ["How many?"]
+    decompose_entropy(texts, [0.5, 0.5], [0, 1], clusterer=match, question="How many?")
+    assert clusterer.asked == [("How many?", "one", "two")]
+
+
+def test_a_model_is_not_asked_again_about_what_was_clustered(asking):
+    clusterer, match = asking
+    texts = lines([call(x="one")], [call(x="two")], [call(x="one!")], [call()])
+    labels = match.cluster([texts], ["How many?"])[0]
+    mass = [0.25] * 4
+    for kept in (texts, texts[:3]):  # an earlier round's actions may have been clustered with these
+        share = [1 / len(kept)] * len(kept)
+        decompose_entropy(kept, share, labels[: len(kept)], clusterer=match, question="How many?")
+    found = contested(texts, mass, "abcd", labels, clusterer=match, question="How many?")
+    assert len(clusterer.asked) == 1
+    assert [one["agents"] for one in found["candidates"]["pay.x"]] == [["a", "c"], ["b"], ["d"]]
+    for question, more in (("Which?", []), ("How many?", lines([call(x="three")]))):
+        texts_now = [*texts[:3], *more]
+        share = [1 / len(texts_now)] * len(texts_now)
+        decompose_entropy(texts_now, share, [0] * len(texts_now), clusterer=match, question=question)
+    assert len(clusterer.asked) == 3
+    match.cluster([texts[:2]], ["How many?"])  # what was compared before changes no clusters
+    assert clusterer.asked[-1] == ("How many?", "one", "two")
+    pickle.loads(pickle.dumps(ActionMatch(compare={"x": Within(absolute=1)}))).cluster([texts], [""])
 
 
 ARGUMENTS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3).map(lambda n: n / 10), max_size=3)

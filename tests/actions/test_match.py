@@ -126,6 +126,12 @@ def test_rules_that_cannot_apply_are_refused(compare, error, message):
         ActionMatch([PAY], compare=compare)
 
 
+def test_it_says_whether_a_rule_may_ask_a_model():
+    rules = {"x": Within(absolute=1), "y": Ignore(), "z": AnyOrder()}
+    assert not ActionMatch(compare=rules).may_ask_model
+    assert ActionMatch(compare={**rules, "v": Meaning(NormalizedMatch())}).may_ask_model
+
+
 @pytest.mark.parametrize("tolerance", [-1, float("nan"), float("inf")])
 def test_a_tolerance_is_a_finite_number(tolerance):
     with pytest.raises(ValueError, match='"relative" must be a finite number of at least 0; got'):

@@ -43,7 +43,7 @@ def test_tools_of_each_kind_become_schemas():
     ],
 )
 def test_the_choice_of_a_tool_is_read_as_langchain_and_openai_write_it(given, choice):
-    assert BoundTools.read([pay], given).choice == choice
+    assert BoundTools.read([pay, wait], given).choice == choice
 
 
 @pytest.mark.parametrize("choice", ["none", "lend", "", False, 3, {"type": "function"}, {"function": None}, ["pay"]])
@@ -61,7 +61,6 @@ def test_a_choice_that_cannot_be_honoured_is_refused(choice):
         ([], r'"tools" must be a sequence of at least one tool; got \[\]\. Omit it'),
         ({"name": "pay"}, r'"tools" must be a sequence of at least one tool; got .*\. Omit it'),
         ("pay", r'"tools" must be a sequence of at least one tool; got .pay.\. Omit it'),
-        ([pay, pay], r'each of "tools" must have its own name; got "pay" twice\. Rename one'),
         ([{"type": "web_search"}], r'each of "tools" must be a function; got .*web_search.*\. Omit tools that'),
     ],
 )
@@ -107,6 +106,13 @@ def test_calls_in_blocks_of_content_are_read_once():
     (message,) = to_template_messages([AIMessage(blocks, tool_calls=[CALL])])
     assert message["content"] == "So."
     assert [call["function"]["arguments"] for call in message["tool_calls"]] == [CALL["args"]]
+
+
+def test_blocks_that_repeat_a_call_or_tell_a_thought_are_omitted():
+    blocks = [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "So."}, {**CALL, "type": "tool_call"}]
+    (message,) = to_template_messages([AIMessage(blocks, tool_calls=[CALL])])
+    assert message["content"] == "So."
+    assert len(message["tool_calls"]) == 1
 
 
 def test_a_call_that_could_not_be_read_is_the_assistants_text():

@@ -75,6 +75,7 @@ def test_init_writes_a_file_that_passes_the_check_as_it_stands(run, tmp_path, mo
     [
         ("llm", "clusterer llm: openai Qwen/Qwen2.5-7B-Instruct at http://127.0.0.1:8001/v1 (key: none sent) judges;"),
         ("embedding", "clusterer embedding by openai BAAI/bge-m3 at http://127.0.0.1:8002/v1 (key: none sent); same"),
+        ("actions", "clusterer actions: tool calls with equal arguments; no model; transfer.amount {'within': 0.01}, "),
     ],
 )
 def test_what_the_example_leaves_out_is_valid_as_well(kind, says, checked, monkeypatch):

@@ -16,7 +16,9 @@ import pytest
 from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from tests.cli.command import run
 from tests.cli.mutants import damage
-from tests.evaluation.invented import group, write
+from tests.evaluation.invented import group, row, write
+from tests.experiments.decided import step
+from tests.experiments.decided import written as decided
 
 DATA = Path(__file__).parents[1] / "data" / "0.1"
 LONGEST = 10.0
@@ -189,10 +191,15 @@ def policies(tmp_path_factory):
     folder = tmp_path_factory.mktemp("policies")
     samples = write(folder / "s.jsonl", group(80))
     found = {}
-    for gate in ("threshold", "learned"):
-        done = run("calibrate", samples, "--risk", 0.4, "--gate", gate, "--out", folder / f"{gate}.json")
+    for name, options in {
+        "threshold": [],
+        "learned": ["--gate", "learned"],
+        "support": ["--proposer", "a"],
+        "learned support": ["--proposer", "a", "--gate", "learned"],
+    }.items():
+        done = run("calibrate", samples, "--risk", 0.4, *options, "--out", folder / f"{name}.json")
         assert done.returncode == 0, done.stderr
-        found[gate] = (folder / f"{gate}.json").read_bytes()
+        found[name] = (folder / f"{name}.json").read_bytes()
     return found | {f"0.1 {name}": (DATA / f"{name}.json").read_bytes() for name in ("policy", "learned_policy")}
 
 
@@ -240,6 +247,19 @@ def test_doctor(tmp_path, local_models):
 def test_score_of_lines(tmp_path, rows, part):
     seeds = range(part * N_EACH, (part + 1) * N_EACH)
     fuzz(lambda path: ["score", path, "--resamples", 2], lines(rows), "jsonl", "s.samples.jsonl", tmp_path, seeds=seeds)
+
+
+@pytest.mark.slow
+def test_score_of_calls(tmp_path):
+    tool = {"name": "pay", "parameters": {"properties": {"sum": {"type": "number", "default": 1}}}}
+    rows = [
+        row(f"q{i}", agent, text="", calls=[{"name": "pay", "args": {"sum": i, "to": agent}}][: i % 3], tools=[tool])
+        | {"correct": agent == "a"}
+        for i in range(6)
+        for agent in "abc"
+    ]
+    command = ["score", "--clusterer", "actions", "--proposer", "a", "--resamples", 2]
+    fuzz(lambda path: [*command, path], lines(rows), "jsonl", "s.samples.jsonl", tmp_path)
 
 
 @pytest.mark.slow
@@ -296,6 +316,57 @@ def test_a_run_that_is_resumed(tmp_path, file, local_models):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl", "settings.json"])
+def test_a_run_of_the_graph_that_is_resumed(tmp_path, file, local_models):
+    data = write(tmp_path / "data.jsonl", [{"question": "What is the capital of France?", "references": ["Paris"]}])
+    config = tmp_path / "coe.toml"
+    config.write_text(CONFIG)
+    command = ["run", "--dataset", data, "--config", config, "--out", tmp_path / "run"]
+    assert run(*command).returncode == 0
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+
+    def resumed(path):
+        for name, content in kept.items():
+            if name != file and (tmp_path / "run").exists():
+                (tmp_path / "run" / name).write_bytes(content)
+        return command
+
+    if file == "run.seconds.jsonl":  # nothing reads it again, and half a line at its end is dropped
+        (tmp_path / "run" / file).write_bytes(kept[file][:-5])
+        assert run(*command).returncode == 0
+        return
+    kind = "json" if file.endswith("json") else "jsonl"
+    fuzz(resumed, kept[file], kind, f"run/{file}", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl", "settings.json", "prices.json"])
+def test_compare(tmp_path, file):
+    rows = {str(number): step(correct=float(number % 2)) for number in range(4)}
+    prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
+    folder = decided(tmp_path / "run", {**rows, "c": [step(), step()]}, seconds={"1": 0.5, "2": 1}, prices=prices)
+    (folder / "settings.json").write_text(json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0}))
+    kind = "json" if file.endswith("json") else "jsonl"
+    command = ["compare", folder, "--resamples", 2]
+    fuzz(lambda path: command, (folder / file).read_bytes(), kind, f"run/{file}", tmp_path)
+
+
+@pytest.mark.slow
+def test_chains(tmp_path, local_models):
+    chain = [{"question": "What is the capital of France?", "references": ["Paris"]}]
+    chain.append({"question": "What is the currency of {answer}?", "references": ["euro"]})
+    config = tmp_path / "coe.toml"
+    config.write_text(CONFIG)
+
+    def command(path):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        return ["run", "--dataset", path, "--config", config, "--out", tmp_path / "run"]
+
+    valid = json.dumps({"id": "1", "chain": chain}) + "\n"
+    fuzz(command, valid, "jsonl", "c.jsonl", tmp_path, seeds=range(40))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["threshold", "learned"])
 def test_calibrate(tmp_path, gate):
     command = ["calibrate", "--risk", 0.4, "--gate", gate, "--out", tmp_path / "p.json"]
@@ -304,10 +375,70 @@ def test_calibrate(tmp_path, gate):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["threshold", "learned", "0.1 policy", "0.1 learned_policy"])
+@pytest.mark.parametrize(
+    "kind", ["threshold", "learned", "support", "learned support", "0.1 policy", "0.1 learned_policy"]
+)
 def test_drift(tmp_path, rows, policies, kind):
     samples = write(tmp_path / "s.samples.jsonl", rows)
     fuzz(lambda path: ["drift", path, samples], policies[kind], "json", "policy.json", tmp_path)
+
+
+@pytest.mark.slow
+def test_drift_that_follows_a_file(tmp_path, policies):
+    (tmp_path / "policy.json").write_bytes(policies["threshold"])
+    cases = [
+        {"id": f"{n}", "correct": n % 5 > 0, "seen_probability": 0.5, "time": "2026-01-31", "agents": {"a": n % 2 > 0}}
+        for n in range(12)
+    ]
+    command = ["drift", tmp_path / "policy.json", "--until-end", "--min-seen", 0.1, "--follow"]
+    fuzz(lambda path: [*command, path], lines(cases), "jsonl", "cases.jsonl", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store with a ruled audit, and one that waits."""
+    from langgraph.store.sqlite import SqliteStore
+
+    from coe_agents import ThresholdPolicy, create_coe_graph
+    from coe_agents.clustering import NormalizedMatch
+    from coe_agents.rulings import pending_cases, rule
+    from coe_agents.testing import ScriptedAgent
+
+    path = tmp_path_factory.mktemp("store") / "store.sqlite"
+    with SqliteStore.from_conn_string(str(path)) as opened:
+        opened.setup()
+        graph = create_coe_graph(
+            [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])],
+            clusterer=NormalizedMatch(),
+            policy=ThresholdPolicy(0.5),
+            record=True,
+            audit_rate=1.0,
+        ).compile(store=opened)
+        for _ in range(2):
+            graph.invoke({"question": "Which?"})
+        rule(opened, pending_cases(opened)[0]["id"], correct=True)
+    return path.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["harvest", "--out", "{out}", "--cases", "{cases}"], ["audit"]])
+def test_a_store(tmp_path, store, command):
+    names = {"out": tmp_path / "r.samples.jsonl", "cases": tmp_path / "c.jsonl"}
+    arguments = [part.format(**names) for part in command]
+
+    def of(path):
+        names["cases"].unlink(missing_ok=True)
+        return [*arguments, "--store", path]
+
+    fuzz(of, store, "bytes", "store.sqlite", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+def test_calibrate_on_rulings(tmp_path, policies):
+    (tmp_path / "policy.json").write_bytes(policies["threshold"])
+    command = ["calibrate", "--current", tmp_path / "policy.json", "--risk", 0.4, "--out", tmp_path / "p.json"]
+    valid = lines([row | {"kind": "audit", "seen_probability": 0.5} for row in group(40, n_samples=2)])
+    fuzz(lambda path: [*command, path], valid, "jsonl", "s.samples.jsonl", tmp_path, seeds=range(60))
 
 
 @pytest.mark.slow

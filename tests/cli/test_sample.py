@@ -231,3 +231,84 @@ def test_a_question_about_an_answer_that_fails_fails_the_unit_and_is_asked_again
         down.clear()
         assert run(*command).returncode == 0
     assert [line["p_false"] for line in lines(tmp_path / "r")] == pytest.approx([0.1, 0.1])
+
+
+PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "number"}}}}}
+
+
+def proposing(*proposals):
+    """What a server replies: each proposal is the arguments of a call of "pay" as JSON, or None for a text."""
+    status, reply = completion(*("" if arguments else "No." for arguments in proposals))
+    for choice, arguments in zip(reply["choices"], proposals, strict=True):
+        if arguments is not None:
+            function = {"name": "pay", "arguments": arguments}
+            choice["message"]["tool_calls"] = [{"id": "1", "type": "function", "function": function}]
+    return status, reply
+
+
+VALID, BROKEN = '{"amount": 5}', '{"amount": '
+
+
+@pytest.mark.parametrize("proposals", [(VALID, None), (BROKEN, VALID), (VALID, BROKEN), (BROKEN, BROKEN)])
+def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tmp_path, proposals):
+    record = {"id": "1", "question": "Pay Ann {5}", "references": [], "tools": [PAY]}
+    out = tmp_path / "run"
+    with answering(lambda body: proposing(*proposals)) as server:
+        file = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
+        arguments = ("sample", "--config", str(file), "--dataset", questions(tmp_path, record), "--out", str(out))
+        first = run(*arguments)
+        assert first.returncode == 0, first.stderr
+        assert "failed" not in first.stdout
+        n_requests, written = len(server.requests), (out / SAMPLES).read_bytes()
+        assert run(*arguments).returncode == 0
+        assert len(server.requests) == n_requests  # nothing is asked again
+        assert (out / SAMPLES).read_bytes() == written
+        assert server.requests[0]["messages"] == [{"role": "user", "content": "Pay Ann {5}"}]
+        assert server.requests[0]["tools"] == [PAY]
+    rows = lines(out)
+    expected = {VALID: ([{"name": "pay", "args": {"amount": 5}}], None), None: ([], None)}
+    for row, proposal in zip(rows, proposals, strict=True):
+        assert row["tools"] == [PAY]
+        if proposal == BROKEN:
+            assert (row["calls"], row["text"]) == (None, "")
+            assert row["error"].startswith("InvalidReplyError: the proposal is invalid: ")
+        else:
+            assert (row["calls"], row["error"]) == expected[proposal]
+    if VALID in proposals:
+        score = run("score", str(out), "--clusterer", "actions", "--json")
+        assert score.returncode == 0, score.stderr
+
+
+def test_a_run_of_proposals_that_was_cut_off_ends_with_the_same_file(tmp_path):
+    records = [{"id": str(i), "question": f"Pay {i}", "references": [], "tools": [PAY]} for i in range(3)]
+    out = tmp_path / "run"
+    with answering(lambda body: proposing(BROKEN, VALID)) as server:
+        file = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
+        arguments = ("sample", "--config", str(file), "--dataset", questions(tmp_path, *records), "--out", str(out))
+        assert run(*arguments).returncode == 0
+        whole = (out / SAMPLES).read_bytes()
+        rows = whole.splitlines(keepends=True)
+        for n_rows, n_missing in ((1, 3), (2, 2), (3, 2)):
+            (out / SAMPLES).write_bytes(b"".join(rows[:n_rows]))
+            before = len(server.requests)
+            assert run(*arguments).returncode == 0
+            assert len(server.requests) - before == n_missing
+            assert (out / SAMPLES).read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        ("pay", "a list of JSON schemas, at least one"),
+        ([], "a list of JSON schemas, at least one"),
+        ([{"description": "x"}], "schemas with a name"),
+        ([{"function": None}], "schemas with a name"),
+        ([PAY, PAY], "must differ"),
+    ],
+)
+def test_tools_that_are_no_schemas_are_exit_2_with_their_line(tmp_path, tools, said):
+    record = {"question": "Pay", "references": [], "tools": tools}
+    done = run("sample", "--dataset", questions(tmp_path, record), "--out", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert ":1" in done.stderr

@@ -55,6 +55,48 @@ def test_ties_are_counted_in_the_table_and_in_json(tmp_path):
     assert (figures["n_ties"], figures["accuracy"]) == (1, 0.75)
 
 
+@pytest.fixture
+def proposals(tmp_path):
+    """Three agents' calls, the first of which pays the wrong one in every third question and nobody in every fourth."""
+    rows = []
+    for i in range(60):
+        right = [{"name": "pay", "args": {"to": "Ann", "sum": float(i)}}]
+        wrong = [{"name": "pay", "args": {"to": "Bob", "sum": i}}]
+        mine = [] if i % 4 == 0 else wrong if i % 3 == 0 else right
+        for agent, calls in (("a", mine), ("b", right), ("c", wrong if i % 7 == 0 else right)):
+            verdict = calls == right
+            rows.append(row(f"q{i:02}", agent, text="Done.", calls=calls, correct=verdict, tools=[{"name": "pay"}]))
+    return write(tmp_path / "calls.samples.jsonl", rows)
+
+
+def test_score_of_a_proposer(proposals, samples):
+    done = run("score", proposals, "--clusterer", "actions", "--proposer", "a", "--resamples", 20, "--json")
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert (figures["proposer"], figures["n_scored"], figures["accuracy"]) == ("a", 60, 0.5)
+    assert figures["details"]["clusterer"] == "ActionMatch"
+    assert figures["scores"]["support"]["auroc"][0] > figures["scores"]["coe"]["auroc"][0]
+    assert figures["scores"]["own_entropy"]["auroc"][0] == 0.5
+    assert {kind: part["n_scored"] for kind, part in figures["by_kind"].items()} == {"call": 45, "no_call": 15}
+    shown = run("score", proposals, "--clusterer", "actions", "--proposer", "a", "--resamples", 5).stdout
+    assert "Is the first response of a wrong?" in shown
+    assert "a tool is called" in shown
+    assert "45, 0.667" in shown
+    # for texts, too
+    done = run("score", samples, "--proposer", "b", "--resamples", 20, "--json")
+    figures = json.loads(done.stdout)
+    assert figures["scores"]["support"]["auroc"][0] > 0.6
+    assert "by_kind" not in figures
+
+
+def test_a_proposer_that_no_sample_is_from_is_named(proposals):
+    done = run("score", proposals, "--clusterer", "actions", "--proposer", "d", "--resamples", 5)
+    assert done.returncode == 2
+    assert 'must be an agent of the samples; got "d". The samples have a, b, c' in " ".join(
+        done.stderr.replace("│", "").split()
+    )
+
+
 def test_a_narrow_terminal_cuts_nothing_off(samples):
     done = run("score", samples, "--resamples", 10, wide=80)
     assert done.returncode == 0, done.stderr
@@ -300,7 +342,7 @@ def test_score_with_a_clusterer_of_an_installed_package(samples, register, monke
     [
         (
             ["--clusterer", "normalised"],
-            "'normalized', 'tinyworld', or \"package.module:name\"; got 'normalised'. Did you mean",
+            "'normalized', 'actions', 'tinyworld', or \"package.module:name\"; got 'normalised'. Did you mean",
         ),
         (["--clusterer", "{own}:Same"], '"{own}" has no "Same"'),
         (["--clusterer", "{own}:WithOption"], 'WithOption" requires the option "threshold"'),

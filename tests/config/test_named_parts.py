@@ -1,8 +1,10 @@
 """Parts that a configuration file names: entry points of installed packages, and "package.module:name"."""
 
 import itertools
+import json
 import sys
 import traceback
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +12,7 @@ from coe_agents.cli import main
 from coe_agents.config import load
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
+from coe_agents.testing import ScriptedAgent
 
 AGENTS = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 CLUSTERER = '[clusterer]\nkind = "normalized"\n'
@@ -53,6 +56,24 @@ def negative(p, q):
 
 def of_three(p, q, r):
     return 0.0
+
+
+def pay(to: str) -> str:
+    'Pays somebody.'
+
+
+TOOLS = [pay]
+
+
+def create_tools():
+    return TOOLS
+
+
+NOT_TOOLS = [5]
+
+
+def no_tools():
+    return []
 
 
 def squared(distributions):
@@ -156,7 +177,22 @@ def test_a_divergence_and_a_solver(by, written, installed, register):
     assert decision["coordinated_coe"] is not None
 
 
-CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', or \"package.module:name\""
+@pytest.mark.parametrize("name", ["TOOLS", "create_tools", "entry point"])
+def test_tools(name, written, installed, register):
+    reference = f"{installed}:{name}"
+    if name == "entry point":
+        register("coe_agents.tools", mine=f"{installed}:TOOLS")
+        reference = "mine"
+    config = load(written(graph=f'[graph]\ntools = "{reference}"\n'))
+    agent = ScriptedAgent("a", [[{"name": "pay", "args": {"to": "Ann"}}]])
+    graph = replace(config, agents=[agent]).create_graph().compile()
+    decision = graph.invoke({"question": "Pay Ann"})["decision"]
+    assert [call["args"] for call in decision["calls"]] == [{"to": "Ann"}]
+    (tool,) = agent.requests[0]["tools"]
+    assert tool["function"]["name"] == "pay"
+
+
+CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"package.module:name\""
 
 
 @pytest.mark.parametrize(
@@ -214,7 +250,11 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', or \"package.modul
             'kind = "{m}:Always"\noptions.reason = ""',
             "with the method cluster(responses, questions); got Al",
         ),
-        ("policy", 'kind = "treshold"', "6: policy.kind: must be one of 'threshold', 'regime', 'calibrated', or"),
+        (
+            "policy",
+            'kind = "treshold"',
+            "6: policy.kind: must be one of 'threshold', 'regime', 'calibrated', 'cascade', or",
+        ),
         ("policy", 'kind = "treshold"', 'Did you mean "threshold"?'),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:Same"', "the method decide(measurement, *, round, max_rounds); got Same"),
@@ -227,6 +267,12 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', or \"package.modul
         ("graph", 'divergence = "{m}:of_three"', "missing 1 required positional argument"),
         ("graph", 'coordination = "sofmax"', "6: graph.coordination: must be one of 'greedy', 'softmax', 'genetic', "),
         ("graph", 'coordination = "sofmax"', 'Did you mean "softmax"?'),
+        ("graph", 'tools = "pay"', "6: graph.tools: must be \"package.module:name\"; got 'pay'"),
+        ("graph", 'tools = "{m}:TOLS"', 'Did you mean "TOOLS"?'),
+        ("graph", 'tools = "{m}:LIMIT"', ':LIMIT" must be a list of tools, or a function that returns it; got int'),
+        ("graph", 'tools = "{m}:pay"', "missing 1 required positional argument"),
+        ("graph", 'tools = "{m}:NOT_TOOLS"', ':NOT_TOOLS"[0] must be a tool'),
+        ("graph", 'tools = "{m}:no_tools"', ':no_tools" must hold 1 to 128 tools; got 0'),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
         (
             "graph",
@@ -317,3 +363,36 @@ def test_check_shows_what_was_loaded_from_where(check, written, installed, regis
     assert f"always (from {name}:Always, {file}, package invented-policies 1.0); options: reason = 'x'" in shown
     assert f"divergence {name}:half (from {file}); coordination {name}:squared (from {file})" in shown
     assert "bayesian_optimization.py" in check(written(graph='[graph]\ncoordination = "bayesian"\n'))
+
+
+ACTIONS = '[clusterer]\nkind = "actions"\n'
+
+
+def test_tool_calls_are_compared_by_the_rules_of_the_file(written):
+    rules = '"pay.sum" = { within = 0.01 }\nnote = "ignore"\ntags = "any_order"\nshare = { within_relative = 0.5 }'
+    config = load(written(clusterer=f"{ACTIONS}options.ordered = true\n[clusterer.options.compare]\n{rules}\n"))
+    calls = [
+        [{"name": "pay", "args": {"sum": amount, "note": note, "tags": tags, "share": share}}]
+        for amount, note, tags, share in ((5, "a", [1, 2], 10), (5.004, "b", [2, 1], 14), (6, "a", [1, 2], 10))
+    ]
+    assert config.clusterer.cluster([[json.dumps(one) for one in calls]], ["?"]) == [[0, 0, 1]]
+    assert type(load(written(clusterer=ACTIONS)).clusterer).__name__ == "ActionMatch"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("options = { compar = {} }", '"compar" is not an option of "actions". Its options are compare and ordered'),
+        ('options = { ordered = "yes" }', '"ordered" must be true or false; got str'),
+        ("options = { compare = [] }", '"compare" must be a table of rules by argument; got list'),
+        ('options = { compare = { note = "ignored" } }', 'the rule of "note" must be "exact", "ignore"'),
+        ("options = { compare = { sum = { within = -1 } } }", '"absolute" must be a finite number of at least 0'),
+        ('options = { compare = { sum = { within = "1" } } }', 'the rule of "sum" must be'),
+        ("options = { compare = { pay.sum = { within = 1 } } }", 'Put a name with a point in quotes: "tool.argument"'),
+    ],
+)
+def test_rules_that_are_none_are_named(written, options, says):
+    with pytest.raises(ConfigurationError) as raised:
+        load(written(clusterer=f"{ACTIONS}{options}\n"))
+    assert says in str(raised.value)
+    assert ": clusterer.options: " in str(raised.value)

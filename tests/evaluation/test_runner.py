@@ -56,6 +56,8 @@ def test_every_agent_is_asked_every_question_and_each_response_is_a_line(tmp_pat
         "correct": None,
         "error": None,
         "answerable": True,
+        "calls": None,
+        "tools": None,
     }
 
 

@@ -1,12 +1,17 @@
 """The graph over agents that propose tool calls."""
 
+import json
+
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import GroupDecision, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.actions import ActionMatch
-from coe_agents.testing import ScriptedAgent
+from coe_agents.actions import ActionMatch, Within
+from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+from coe_agents.policy.regime import REGIMES
+from coe_agents.rounds import AdaptiveSampling
+from coe_agents.testing import ScriptedAgent, TableEntailment
 from tests.doubles import ProposingModel
 
 PAY = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}}
@@ -74,3 +79,251 @@ def test_the_typed_view_has_the_calls(order):
     decision = GroupDecision.from_state(graph.invoke({"question": "Pay Ann 5"}))
     assert decision.calls[0]["args"] == {"to": "Ann", "amount": 5}
     assert decision.contested["candidates"]
+
+
+LOG = {"name": "log", "parameters": {"properties": {"text": {"type": "string"}}}}
+TOOL = {"type": "function", "function": {**PAY, "description": "Pays."}}
+
+
+class Plain(ScriptedAgent):
+    """An agent of one's own that does not know tools."""
+
+    def sample(self, request, config=None):
+        return super().sample({name: value for name, value in request.items() if name != "tools"}, config)
+
+
+def group(*agents, clusterer=None, policy=None, **options):
+    options = {"retries": 0, **options}
+    graph = create_coe_graph(
+        agents, clusterer=clusterer or NormalizedMatch(), policy=policy or SupportPolicy(0.5), **options
+    )
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+def ask(graph, given=None, *, thread="1", tools=(TOOL,), **more):
+    given = {"question": "Pay Ann 5"} if given is None else given
+    return graph.invoke({**given, "tools": [*tools], **more}, {"configurable": {"thread_id": thread}})
+
+
+def test_the_tools_of_a_turn_are_shown_to_every_agent_and_bypass_the_clusterer_of_texts():
+    agents = [
+        ScriptedAgent(name, [pay(amount, to)])
+        for name, amount, to in zip("abc", (5, 5.0, 6), ("Ann", "ANN", "Ann"), strict=True)
+    ]
+    graph = group(*agents, clusterer=BidirectionalEntailment(TableEntailment(lambda *_: "entailment")))
+    result = ask(graph)
+    assert [agent.requests[0]["tools"] for agent in agents] == [[TOOL]] * 3
+    assert result["labels"] == [0, 0, 1]  # by the entailment model all would be equal
+    assert result["decision"]["calls"][0]["name"] == "pay"
+    assert list(result["decision"]["contested"]["arguments"]) == ["amount"]
+    ask(graph, {"question": "Capital?"}, tools=[])
+    assert "tools" not in agents[0].requests[1]  # of a later turn
+
+
+def test_the_schema_of_the_turn_says_which_arguments_have_a_default():
+    amount = {"type": "number", "default": 5}
+    tool = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "amount": amount}}}
+    omitted = [{"name": "pay", "args": {"to": "Ann"}}]
+    result = ask(group(ScriptedAgent("a", [omitted]), ScriptedAgent("b", [pay(5)])), tools=[tool])
+    assert result["labels"] == [0, 0]
+
+
+def test_an_action_match_of_the_graph_keeps_its_rules():
+    agents = [ScriptedAgent("a", [pay(5)]), ScriptedAgent("b", [pay(5.004)])]
+    assert ask(group(*agents, clusterer=ActionMatch([LOG])))["labels"] == [0, 1]
+    within = ActionMatch(compare={"pay.amount": Within(absolute=0.01)})
+    result = ask(group(*agents, clusterer=within))
+    assert (result["labels"], result["decision"]["contested"]) == ([0, 0], None)
+
+
+def test_a_text_is_never_read_as_an_action():
+    texts = ["[]", '[{"name":"pay","args":{"to":"ann","amount":5}}]', "Done.", ""]
+    result = ask(group(Plain("a", texts), ScriptedAgent("b", ["Done."]), ScriptedAgent("c", [pay(5)])))
+    assert result["labels"] == [0, 1, 2, 3, 4, 5]
+    assert result["responses"][0]["answer"] == "(no proposal: '[]')"
+    assert [row["calls"] for row in result["responses"]] == [None, None, None, None, [], pay(5)]
+
+
+def test_agreement_on_a_text_calls_nothing_and_says_so():
+    agents = [Plain(name, ['[{"name":"pay","args":{"to":"ann","amount":5}}]']) for name in "ab"]
+    result = ask(group(*agents))
+    assert (result["decision"]["calls"], result["messages"][-1].tool_calls) == (None, [])
+
+
+class Lying(ScriptedAgent):
+    """Says that its answer is another than what it proposes."""
+
+    def sample(self, request, config=None):
+        reply = super().sample(request, config)
+        answer = '[{"args":{"amount":5,"to":"ann"},"name":"pay"}]'
+        reply["responses"] = [{**row, "answer": answer} for row in reply["responses"]]
+        return reply
+
+
+def test_what_would_run_is_what_is_compared_whatever_an_agent_says():
+    result = ask(group(Lying("a", [pay(900)]), ScriptedAgent("b", [pay(5)]), ScriptedAgent("c", [pay(5)])))
+    assert result["labels"] == [0, 1, 1]
+    assert result["decision"]["calls"][0]["args"]["amount"] == 5
+
+
+def test_calls_that_do_not_fit_the_tools_are_a_failure_of_any_agent():
+    rob = [{"name": "rob", "args": {}}]
+    decision = ask(group(ScriptedAgent("a", [pay(5)]), ScriptedAgent("b", [pay(5)]), ScriptedAgent("c", [rob])))[
+        "decision"
+    ]
+    assert decision["action"] == "answer"
+    assert "calls 'rob', which is not one of the tools" in decision["failed_agents"]["c"]
+
+
+INVALID_TOOLS = {
+    "no list": ("pay", TypeError, "must be a list of tools"),
+    "no tool": ([1], TypeError, r'"tools" of the input\[0\] must be a tool'),
+    "no name": ([{"type": "function", "function": {}}], TypeError, "must be a function with a name"),
+    "built in": ([{"type": "web_search"}], TypeError, "must be a function with a name"),
+    "twice": ([TOOL, {"name": "pay", "parameters": {}}], ValueError, "'pay' twice"),
+    "as providers read it": ([{"name": name, "parameters": {}} for name in ("a.b", "a_b")], ValueError, "'a_b' twice"),
+    "too many": ([{"name": f"t{i}", "parameters": {}} for i in range(129)], ValueError, "1 to 128 tools; got 129"),
+    "too long": ([{"name": "t", "parameters": {}, "description": "x" * 400_001}], ValueError, "at most 400000"),
+    "no JSON": ([{"name": "t", "parameters": {"default": float("nan")}}], ValueError, "must be JSON"),
+}
+
+
+@pytest.mark.parametrize(("tools", "error", "message"), INVALID_TOOLS.values(), ids=INVALID_TOOLS)
+def test_tools_that_do_not_fit(tools, error, message):
+    agent = ScriptedAgent("a", [pay(5)])
+    with pytest.raises(error, match=message):
+        group(agent).invoke({"question": "Pay", "tools": tools}, {"configurable": {"thread_id": "1"}})
+    assert agent.requests == []
+
+
+def test_choices_and_tools_exclude_each_other():
+    with pytest.raises(ValueError, match='"choices" or "tools", not both'):
+        ask(group(ScriptedAgent("a", ["x"])), choices=["yes", "no"])
+    assert ask(group(ScriptedAgent("a", ["yes"])), choices=["yes", "no"], tools=[])["decision"]["answer"] == "yes"
+
+
+def test_the_tools_of_the_graph_are_those_of_turns_that_name_none():
+    agent = ScriptedAgent("a", [pay(5)])
+    graph = group(agent, tools=[PAY])
+    config = {"configurable": {"thread_id": "1"}}
+    for given in ({}, {"tools": [LOG]}, {"tools": []}, {"choices": ["yes", "no"]}):
+        graph.invoke({"question": "Pay Ann 5", **given}, config)
+    shown = [[tool["function"]["name"] for tool in request.get("tools", [])] for request in agent.requests]
+    assert shown == [["pay"], ["log"], [], []]
+
+
+def test_the_tools_of_the_graph_may_be_functions():
+    def pay(to: str, amount: float) -> str:
+        """Pays somebody."""
+        raise AssertionError("a proposal is never run")
+
+    agent = ScriptedAgent("a", [[{"name": "pay", "args": {"to": "Ann", "amount": 5}}]])
+    decision = group(agent, tools=[pay], policy=ThresholdPolicy(0.5)).invoke(
+        {"question": "Pay Ann 5"}, {"configurable": {"thread_id": "1"}}
+    )["decision"]
+    assert decision["calls"][0]["args"] == {"to": "Ann", "amount": 5}
+    with pytest.raises(TypeError, match=r'"tools"\[0\] must be a tool'):
+        group(agent, tools=[5])
+
+
+class Acting(ScriptedAgent):
+    """Proposes to pay, until it sees a result."""
+
+    def sample(self, request, config=None):
+        is_done = any(message["role"] == "tool" for message in request["messages"])
+        self.rounds = [["Paid."]] if is_done else [[pay(5)]]
+        return super().sample(request, config)
+
+
+def results_of(message):
+    return [ToolMessage("ok", tool_call_id=call["id"]) for call in message.tool_calls]
+
+
+@pytest.mark.parametrize("history", ["conversation", "question"])
+@pytest.mark.parametrize("in_thread", [True, False])
+def test_a_loop_of_calls_and_results_around_the_graph(history, in_thread):
+    agents = [Acting(name) for name in "ab"]
+    graph = group(*agents, history=history)
+    first = ask(graph, {"messages": [HumanMessage("Pay Ann 5")]})["messages"]
+    done = results_of(first[-1])
+    given, thread = (done, "1") if in_thread else ([*first, *done], "2")
+    result = ask(graph, {"messages": given}, thread=thread)
+    assert [message["role"] for message in agents[0].requests[1]["messages"]] == ["user", "assistant", "tool"]
+    (call,) = agents[0].requests[1]["messages"][1]["tool_calls"]
+    assert (call["id"], json.loads(call["function"]["arguments"])) == (done[0].tool_call_id, {"to": "Ann", "amount": 5})
+    decision = result["decision"]
+    assert (decision["answer_kind"], decision["answer"], decision["calls"]) == ("no_call", "Paid.", [])
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
+    after = ask(graph, {"messages": [HumanMessage("Thanks!")]}, thread=thread)
+    seen = [message["role"] for message in agents[0].requests[2]["messages"]]
+    assert seen == (["user"] if history == "question" else ["user", "assistant", "tool", "assistant", "user"])
+    assert after["decision"]["action"] == "answer"
+
+
+def test_calls_that_nobody_ran_are_not_shown_again():
+    agents = [Acting(name) for name in "ab"]
+    graph = group(*agents)
+    ask(graph)
+    ask(graph)
+    ask(graph, {"question": "And Bob?"})
+    assert [message["content"] for message in agents[0].requests[1]["messages"]] == ["Pay Ann 5"]
+    assert [message["content"] for message in agents[0].requests[2]["messages"]] == ["And Bob?"]
+
+
+def test_of_parallel_calls_those_with_a_result_are_shown():
+    agents = [ScriptedAgent(name, ["Done."]) for name in "ab"]
+    calls = [{"name": "pay", "args": {"to": to}, "id": to} for to in ("Ann", "Bob")]
+    messages = [HumanMessage("Pay"), AIMessage("", tool_calls=calls), ToolMessage("ok", tool_call_id="Bob")]
+    ask(group(*agents), {"messages": messages})
+    assert [call["id"] for call in agents[0].requests[0]["messages"][1]["tool_calls"]] == ["Bob"]
+
+
+@pytest.mark.parametrize("strategy", ["resample", "diversify", "debate"])
+def test_further_rounds_propose_with_the_same_tools(strategy):
+    agents = [ScriptedAgent("a", [pay(5)], [pay(5)]), ScriptedAgent("b", [pay(900)], [pay(5)] * 3)]
+    policy = ThresholdPolicy(0.1 if strategy == "debate" else 0.6, otherwise="another_round")
+    graph = group(*agents, policy=policy, max_rounds=2, strategies=dict.fromkeys(REGIMES, strategy))
+    decision = ask(graph)["decision"]
+    assert [agent.requests[1]["tools"] for agent in agents] == [[TOOL]] * 2
+    assert (decision["action"], decision["n_rounds"]) == ("answer", 2)
+    assert decision["calls"][0]["args"] == {"to": "Ann", "amount": 5}
+    if strategy == "debate":  # in the proposers' own spelling: agents repeat what they read
+        shown = agents[0].requests[1]["messages"][-1]["content"]
+        assert 'pay(to="Ann", amount=900)' in shown
+        assert decision["conformity"] == 0.5
+
+
+def test_a_debate_shows_that_others_call_nothing():
+    agents = [ScriptedAgent("a", [pay(5)]), ScriptedAgent("b", ["I would rather not."])]
+    policy = ThresholdPolicy(0.1, otherwise="another_round")
+    ask(group(*agents, policy=policy, max_rounds=2, strategies=dict.fromkeys(REGIMES, "debate")))
+    assert '<answer support="50%">no call</answer>' in agents[0].requests[1]["messages"][-1]["content"]
+
+
+async def test_adaptive_sampling_counts_an_invalid_proposal_as_a_response():
+    broken = AIMessage("", invalid_tool_calls=[{"name": "pay", "args": "{", "id": "1", "error": "bad"}])
+    good = AIMessage("", tool_calls=[{"name": "pay", "args": {"to": "Ann", "amount": 5}, "id": "1"}])
+    models = [ProposingModel(script=[good, broken]), ProposingModel(script=[good])]
+    agents = [ModelAgent(name, model, n_samples=6) for name, model in zip("ab", models, strict=True)]
+    adaptive = AdaptiveSampling(start=2, step=4, confidence=0.99)
+    graph = group(*agents, policy=ThresholdPolicy(0.0), adaptive=adaptive)
+    result = await graph.ainvoke({"question": "Pay Ann 5", "tools": [TOOL]}, {"configurable": {"thread_id": "1"}})
+    own = sorted(row["index"] for row in result["responses"] if row["agent"] == "a")
+    assert own == list(range(len(own)))
+    assert len(own) == 6
+
+
+@pytest.mark.parametrize("text", ['[{"name": "pay"}]', '[{"name": "pay", "args": 5}]', '[{"name": 5, "args": {}}]'])
+def test_a_text_that_is_almost_an_action_is_a_text(text):
+    result = ask(group(Plain("a", [text]), ScriptedAgent("b", [pay(5)])))
+    assert text.replace('"', "'") in result["decision"]["reason"]
+
+
+def test_the_typed_view_names_what_is_contested():
+    result = ask(group(*(ScriptedAgent(name, [pay(amount)]) for name, amount in zip("abc", (5, 5, 900), strict=True))))
+    decision = GroupDecision.from_state(result)
+    sentence = "They disagree about `amount` of `pay`: 5 (a, b) or 900 (c)."
+    assert decision.explain().splitlines()[0] == 'Answer: pay(amount=5, to="ann")'
+    assert decision.explain().splitlines()[2] == sentence
+    assert sentence in decision._repr_html_()
+    assert "pay(amount=900, to=&quot;ann&quot;)" in decision._repr_html_()

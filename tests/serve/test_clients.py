@@ -7,12 +7,14 @@ import subprocess
 
 import openai
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch, answer_kind
 from coe_agents.testing import ScriptedAgent
 from tests.client_table import seen
+from tests.doubles import ProposingModel
 from tests.serve.groups import AGREEING, DISAGREEING, SlowAgent, create_group, group_of
 from tests.serve.live import serving
 
@@ -101,6 +103,83 @@ def test_the_sdk_raises_its_own_errors(agreeing):
     with sdk(agreeing, api_key="another") as client, pytest.raises(openai.AuthenticationError):
         client.models.list()
     seen(SDK, "`n=3`, another model, another key", "`BadRequestError`, `NotFoundError`, `AuthenticationError`")
+
+
+PAY = {
+    "type": "function",
+    "function": {
+        "name": "pay",
+        "parameters": {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}},
+    },
+}
+
+
+class Acting(ProposingModel):
+    """Proposes to pay an amount, until it sees the result."""
+
+    amount: float = 5
+
+    def _generate(self, messages, stop=None, run_manager=None, **options):
+        calls = [{"name": "pay", "args": {"to": "Ann", "amount": self.amount}, "id": "1"}]
+        is_done = isinstance(messages[-1], ToolMessage)
+        self.script = [AIMessage(f"Done: {messages[-1].text}.") if is_done else AIMessage("", tool_calls=calls)]
+        return super()._generate(messages, stop, run_manager, **options)
+
+
+def paying(*amounts):
+    models = [Acting(script=[], amount=amount) for amount in amounts]
+    agents = [ModelAgent(name, model, n_samples=1) for name, model in zip("abc", models, strict=True)]
+    return serving(group_of(*agents, policy=SupportPolicy(0.6)), key=KEY)
+
+
+def ask_whole(client, messages):
+    completion = client.chat.completions.create(model="g", messages=messages, tools=[PAY])
+    assert completion.choices[0].finish_reason == ("tool_calls" if completion.choices[0].message.tool_calls else "stop")
+    return completion.choices[0].message
+
+
+def ask_in_a_stream(client, messages):
+    with client.chat.completions.stream(model="g", messages=messages, tools=[PAY]) as stream:
+        return stream.get_final_completion().choices[0].message
+
+
+@pytest.mark.parametrize("ask", [ask_whole, ask_in_a_stream])
+def test_the_sdk_runs_a_loop_of_tools(ask):
+    messages, paid = [{"role": "user", "content": "Pay Ann 5"}], []
+    with paying(5, 5.0, 900) as address, sdk(f"{address}/v1") as client:
+        while calls := (message := ask(client, messages)).tool_calls:
+            messages.append(message.model_dump(exclude_none=True, exclude={"parsed"}))
+            for call in calls:
+                paid.append(json.loads(call.function.arguments))
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": "paid"})
+    assert paid == [{"to": "Ann", "amount": 5}]
+    assert message.content == "Done: paid."
+    seen(SDK, "a loop of tools, whole and in streams", "`tool_calls` that the group agrees on; then `content`")
+
+
+def test_the_sdk_reads_a_refusal_of_tool_calls():
+    with paying(5, 900, 70) as address, sdk(f"{address}/v1") as client:
+        completion = client.chat.completions.create(model="g", messages=QUESTION, tools=[PAY])
+        with pytest.raises(openai.BadRequestError) as refused:
+            client.chat.completions.create(model="g", messages=QUESTION, tools=[PAY], tool_choice="required")
+    message = completion.choices[0].message
+    assert (message.content, message.tool_calls) == (None, None)
+    assert 'the proposals differ in "amount" of "pay"' in message.refusal
+    assert "900" not in completion.model_dump_json(exclude={"created", "id"})
+    assert refused.value.param == "tool_choice"
+    result = "`refusal`, which names the argument and no value; `BadRequestError`"
+    seen(SDK, '`tools`: an argument is contested; `tool_choice="required"`', result)
+
+
+async def test_langchain_runs_the_calls_of_a_group():
+    with paying(5, 5.0, 900) as address:
+        model = ChatOpenAI(model="g", base_url=f"{address}/v1", api_key=KEY).bind_tools([PAY])
+        asked = HumanMessage("Pay Ann 5")
+        proposal = await model.ainvoke([asked])
+        (call,) = proposal.tool_calls
+        said = await model.ainvoke([asked, proposal, ToolMessage("paid", tool_call_id=call["id"])])
+    assert (call["args"], said.text) == ({"to": "Ann", "amount": 5}, "Done: paid.")
+    seen("`ChatOpenAI`", "`bind_tools`: a call, and its result", "`tool_calls` that the group agrees on; then the text")
 
 
 async def test_the_sdk_waits_as_long_as_it_is_told():

@@ -172,7 +172,6 @@ UNSUPPORTED = {
     "n": 2,
     "logprobs": True,
     "top_logprobs": 3,
-    "tools": [{"type": "function", "function": {"name": "f"}}],
     "tool_choice": "required",
     "functions": [{"name": "f"}],
     "response_format": {"type": "json_object"},

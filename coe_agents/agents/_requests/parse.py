@@ -58,7 +58,11 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
-    return AgentReply(responses=responses, usage=total([usage_of(one.result) for one in answered]), sampling=sampling)
+    reply = AgentReply(responses=responses, usage=total([usage_of(one.result) for one in answered]), sampling=sampling)
+    if "tools" in request:
+        said = zip(responses, generations, strict=True)
+        reply["messages"] = {row["index"]: one.message for row, one in said if isinstance(one, ChatGeneration)}
+    return reply
 
 
 def _response(

@@ -21,14 +21,16 @@ def progress(
     what: str = "replies",
     console: Console | None = None,
     every: float = 10.0,
+    figures: Callable[[], str] = lambda: "",
 ) -> Iterator[Advance]:
     """Shows on standard error the number of replies of each agent, the rate, the time left, and the failures.
 
-    `totals` holds for each agent the number of replies so far and in the end; `every` are seconds between two lines.
+    `totals` holds for each agent the number of replies so far and in the end; `every` are seconds between two lines;
+    `figures` returns what else is known by now.
     """
     console = console or create_console(stderr=True)
     if not console.is_terminal:
-        yield _lines(totals, what, console, every)
+        yield _lines(totals, what, console, every, figures)
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -37,17 +39,19 @@ def progress(
         _Rate(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[failed]}", style="red"),
+        TextColumn("{task.fields[figures]}", markup=False),
     )
     with Progress(*columns, console=console) as bars:
         tasks = {
-            name: bars.add_task(clean(name), total=total, completed=done, failed="")
+            name: bars.add_task(clean(name), total=total, completed=done, failed="", figures="")
             for name, (done, total) in totals.items()
         }
         n_failed = dict.fromkeys(totals, 0)
 
         def advance(name: str, failed: bool) -> None:
             n_failed[name] += failed
-            bars.update(tasks[name], advance=1, failed=f"{n_failed[name]} failed" if n_failed[name] else "")
+            shown = f"{n_failed[name]} failed" if n_failed[name] else ""
+            bars.update(tasks[name], advance=1, failed=shown, figures=figures())
 
         yield advance
 
@@ -58,7 +62,9 @@ class _Rate(ProgressColumn):
         return Text("" if speed is None else f"{speed:.1f}/s")
 
 
-def _lines(totals: Mapping[str, tuple[int, int]], what: str, console: Console, every: float) -> Advance:
+def _lines(
+    totals: Mapping[str, tuple[int, int]], what: str, console: Console, every: float, figures: Callable[[], str]
+) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
     start = printed = time.monotonic()
     n_new = n_failed = 0
@@ -72,6 +78,7 @@ def _lines(totals: Mapping[str, tuple[int, int]], what: str, console: Console, e
         printed = now
         rate = n_new / max(now - start, 1e-9)
         left = f"{(total - n_done) / rate:.0f} s left, {n_failed} failed"
-        console.print(f"{n_done} of {total} {what}, {rate:.1f} a second, {left}", soft_wrap=True)
+        more = f"; {found}" if (found := figures()) else ""
+        console.print(f"{n_done} of {total} {what}, {rate:.1f} a second, {left}{more}", soft_wrap=True)
 
     return advance

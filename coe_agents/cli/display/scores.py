@@ -8,9 +8,10 @@ from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.evaluation.report import find_standout
-from coe_agents.evaluation.scoring.score_names import group_scores, name_of
+from coe_agents.evaluation.scoring.score_names import BASELINE, PROPOSAL_ESTIMATORS, group_scores, name_of
 
 _WIDE = 180
+_KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
 
 
 def show_report(report: Mapping[str, Any]) -> None:
@@ -21,10 +22,16 @@ def show_report(report: Mapping[str, Any]) -> None:
         console.print(Text(text, style="dim"))
 
     details, n_ties = report["details"], report["n_ties"]
-    counts = {"without a response": details["n_unanswered"], "without a verdict": details["n_unjudged"]}
+    counts = {
+        "without a response": details["n_unanswered"],
+        "without a verdict": details["n_unjudged"],
+        "without a response of the proposer": details.get("n_without_proposal", 0),
+    }
     notes = [f", {count} {what}" for what, count in counts.items() if count]
     if n_ties:
         notes.append(", 1 tie" if n_ties == 1 else f", {n_ties} ties")
+    if "proposer" in report:
+        console.print(Text(f"Is the first response of {clean(report['proposer'])} wrong?"))
     console.print(f"{report['n_scored']} of {report['n_questions']} questions scored{''.join(notes)}")
     for name, agent in details["agents"].items():
         failed = f", {agent['n_failures']} failures" if agent["n_failures"] else ""
@@ -40,6 +47,13 @@ def show_report(report: Mapping[str, Any]) -> None:
         console.print(_table(report["scores"], details["reference"], wide=console.width >= _WIDE))
         if console.width < _WIDE:
             note(f"A terminal of {_WIDE} columns, or --json, shows more.")
+        console.print()
+    if "by_kind" in report:
+        console.print(_table_by_kind(report["by_kind"]))
+        note(
+            "Whether to call a tool at all is another question than which call: where none should be called, models "
+            "often agree to call one."
+        )
         console.print()
     absent = ", ".join(
         f"{name_of(name).label} ({n} of {report['n_scored']} questions)" for name, n in details["absent"].items()
@@ -83,6 +97,23 @@ def _table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:
             else:
                 cells.append(_number(figures["aurac"][0]))
             table.add_row(*map(Text, cells), style="bold" if name == standout else "")
+    return table
+
+
+def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
+    """Returns the AUROCs of the main scores, the proposals that call a tool apart from those that call none."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in ("AUROC where", *(_KINDS[kind] for kind in kinds)):
+        table.add_column(head, no_wrap=True)
+    table.add_row(
+        Text("  questions, accuracy", style="dim"),
+        *(f"{found['n_scored']}, {_number(found['accuracy'])}" for found in kinds.values()),
+    )
+    for name in [
+        name for name in (*PROPOSAL_ESTIMATORS, *BASELINE) if all(name in found["scores"] for found in kinds.values())
+    ]:
+        cells = (_estimate(found["scores"][name]["auroc"]) for found in kinds.values())
+        table.add_row(*map(Text, (f"  {clean(name_of(name).label)}", *cells)))
     return table
 
 

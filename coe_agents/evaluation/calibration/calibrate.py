@@ -1,23 +1,32 @@
 """Owns calibration: from judged samples to a policy that keeps a stated risk with a stated confidence."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.calibration.learned import fit_gate, to_folds
+from coe_agents.evaluation.calibration.support import fit_support
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, judge_clusters, mean_verdict, with_verdicts
+from coe_agents.evaluation.scoring.correctness import (
+    CRITERIA,
+    Criterion,
+    judge_clusters,
+    judge_proposals,
+    mean_verdict,
+    with_verdicts,
+)
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
-from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration
+from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration, GroupThreshold
 from coe_agents.policy.gate import LearnedGate
+from coe_agents.policy.support_gate import SupportGate
 from coe_agents.uncertainty.answers import TIE
 
 
@@ -28,7 +37,8 @@ class Judged:
     Attributes:
         measurement: What a policy would be shown.
         correct: The share of the leading answer that is right, in [0, 1]: 1 or 0, or between them where the labels of
-            its cluster, or its tied clusters, differ; None where that cannot be said.
+            its cluster, or its tied clusters, differ; None where that cannot be said. Where an agent's proposal is
+            judged, that of its first response.
         verdicts: The same for each cluster, in the order of `measurement.representatives`; () if not asked for.
     """
 
@@ -42,6 +52,8 @@ class Judged:
         chosen = policy.choose_cluster(self.measurement)
         if chosen is None:
             return None
+        if policy.proposer is not None:
+            return self.correct
         if self.verdicts:
             return self.verdicts[chosen]
         return self.correct if chosen == self.measurement.leading and not self.measurement.tied else None
@@ -54,13 +66,16 @@ def judge_samples(
     weighting: Weighting = "auto",
     criterion: Criterion = CRITERIA["reference_or_label"],
     every_cluster: bool = False,
+    proposer: str | None = None,
 ) -> list[Judged]:
     """Measures and judges every question that has a response, in the order of the questions.
 
-    With `every_cluster` each cluster is judged, not only the leading ones; a learned gate needs it. The other arguments
-    are as in `ScoringSetup`.
+    With `every_cluster` each cluster is judged, not only the leading ones; a learned gate needs it. With a `proposer`,
+    only its first response is. The other arguments are as in `ScoringSetup`.
     """
-    statistics = iter_statistics(questions, clusterer=clusterer, weighting=weighting)
+    statistics = iter_statistics(questions, clusterer=clusterer, weighting=weighting, proposer=proposer)
+    if proposer is not None:
+        return [Judged(s.question.id, s.measurement, verdict) for s, verdict in judge_proposals(statistics, criterion)]
     if not every_cluster:
         return [Judged(s.question.id, s.measurement, verdict) for s, verdict in with_verdicts(statistics, criterion)]
     rows = []
@@ -78,6 +93,7 @@ def calibrate(
     confidence: float,
     gate: Literal["threshold", "learned"] = "threshold",
     halves: bool = False,
+    proposer: str | None = None,
     clusterer: str,
     correctness: str,
 ) -> CalibratedPolicy:
@@ -96,12 +112,22 @@ def calibrate(
     real data the realised risk seldom exceeded the stated one by more than sampling error. `docs/results.md` has the
     figures.
 
+    With a `proposer`, what is judged is that agent's first response, and the uncertainty is 1 - its support by the
+    others, or what `fit_support` learns of it. Proposals that call one tool only are tested apart from the others, tool
+    by tool: where such a test finds a threshold, the tool has its own. All other calls share one, chosen on them alone.
+    Calling nothing has its own or none: models that agree on a call tell nothing about whether to call. So each of
+    these thresholds comes with its own statement, that the share of wrong proposals among those of its kind that pass
+    is at most `risk`, and each statement holds with `confidence` by itself, not all of them at once. For the shared
+    threshold it is an approximation, on the safe side: tools leave the rest if they did well.
+
     Args:
-        rows: From `judge_samples`, with `every_cluster` for a learned gate; those without a verdict are left out.
+        rows: From `judge_samples`, with `every_cluster` for a learned gate or with the same `proposer`; those without a
+            verdict are left out.
         risk: The highest share of wrong answers among those given, in (0, 1).
         confidence: The probability with which it is kept, in (0, 1).
         gate: "threshold": on CoE; "learned": on the probability of a wrong answer that a logistic regression gives.
         halves: Whether a learned gate is fitted on one half and its threshold chosen on the other.
+        proposer: The agent whose first response is judged; None: the group's answer is.
         clusterer: What the clusterer is called, for the record.
         correctness: What the criterion is called, for the record.
 
@@ -112,6 +138,13 @@ def calibrate(
     known = sorted((row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id))
     if not known:
         raise ValueError('"rows" must hold questions with a verdict; none has one. Add references or labels')
+    if proposer is not None:
+        known = [row for row in known if proposer in row.measurement.proposal_support]
+        if not known:
+            raise ValueError(
+                f'"rows" must hold questions with responses of "{proposer}" and of another agent; got none. '
+                "Name an agent of the samples"
+            )
     divergences = {row.measurement.divergence for row in known}
     if len(divergences) > 1:
         raise ValueError(
@@ -133,16 +166,17 @@ def calibrate(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         uncertainties=(),
         divergence=divergences.pop(),
+        proposer=proposer,
     )
     if gate == "threshold":
         return CalibratedPolicy(_with_threshold(open_record, known))
-    complete = _with_all_agents(known)
+    complete = _with_all_agents(known, proposer)
     if halves:
         fitted = [row for row in complete if not in_second_half(row.id)]
         held_out = [row for row in complete if in_second_half(row.id)]
         if not held_out:
             raise ValueError('"rows" must leave questions for the threshold; got none. Add questions')
-        record = replace(open_record, gate=_fit(fitted), fit="halves")
+        record = replace(open_record, gate=_fit(fitted, proposer), fit="halves")
         return CalibratedPolicy(_with_threshold(record, held_out))
     return CalibratedPolicy(_from_folds(replace(open_record, fit="folds"), complete))
 
@@ -151,7 +185,7 @@ def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
     """Returns the record with the threshold that the rows allow, which its gate has not seen."""
     scores = np.array([record.uncertainty(row.measurement) for row in rows])
     right = [row.verdict(record) if record.can_answer(row.measurement) else None for row in rows]
-    return _complete_record(record, rows, scores, _choose(record, right, scores))
+    return _complete_record(record, rows, scores, _choose_all(record, rows, right, scores))
 
 
 def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
@@ -161,28 +195,76 @@ def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
     right: list[float | None] = [None] * len(rows)
     for number in range(fold.max() + 1):
         outside = [row for row, own in zip(rows, fold, strict=True) if own != number]
-        scorer = replace(record, gate=_fit(outside))
+        scorer = replace(record, gate=_fit(outside, record.proposer))
         scores = np.array([scorer.uncertainty(row.measurement) for row in rows])
         inside = np.flatnonzero(fold == number)
         shares[inside] = _to_shares(scores)[inside]
         for i in inside.tolist():
             right[i] = rows[i].verdict(scorer) if scorer.can_answer(rows[i].measurement) else None
-    choice = _choose(record, right, shares)
-    final = replace(record, gate=_fit(rows))
+    final = replace(record, gate=_fit(rows, record.proposer))
     scores = np.array([final.uncertainty(row.measurement) for row in rows])
-    if choice.threshold is not None:
-        within = scores[_to_shares(scores) <= choice.threshold + TIE]
-        choice = choice._replace(threshold=float(within.max())) if within.size else ThresholdChoice(None, 0, 0, None)
-    return _complete_record(final, rows, scores, choice)
+    final_shares = _to_shares(scores)
+
+    def to_score(choice: ThresholdChoice) -> ThresholdChoice:
+        if choice.threshold is None:
+            return choice
+        within = scores[final_shares <= choice.threshold + TIE]
+        return choice._replace(threshold=float(within.max())) if within.size else ThresholdChoice(None, 0, 0, None)
+
+    choices = {
+        group: _Chosen(n, to_score(choice)) for group, (n, choice) in _choose_all(final, rows, right, shares).items()
+    }
+    return _complete_record(final, rows, scores, choices)
+
+
+class _Chosen(NamedTuple):
+    """The threshold of a group of questions, and how many these are."""
+
+    n_questions: int
+    choice: ThresholdChoice
+
+
+_Group = tuple[str, ...] | None
+"""The one tool that a proposal calls, () for none; None of all other questions, which share a threshold."""
+
+
+def _choose_all(
+    record: Calibration, rows: Sequence[Judged], right: Sequence[float | None], scores: FloatArray
+) -> dict[_Group, _Chosen]:
+    """Returns the threshold of each group that has one of its own, and last that of all the others."""
+    groups: dict[_Group, list[int]] = {}
+    for place, row in enumerate(rows):
+        names = record.group_of(row.measurement)
+        groups.setdefault(names if names is not None and len(names) <= 1 else None, []).append(place)
+
+    def choose(places: Sequence[int]) -> _Chosen:
+        return _Chosen(len(places), _choose(record, [right[place] for place in places], scores[list(places)]))
+
+    common = groups.pop(None, [])
+    chosen: dict[_Group, _Chosen] = {}
+    for group, places in sorted(groups.items(), key=lambda item: item[0] or ()):
+        found = choose(places)
+        if found.choice.threshold is not None or not group:
+            chosen[group] = found
+        else:
+            common += places
+    return chosen | {None: choose(sorted(common))}
 
 
 def _complete_record(
-    record: Calibration, rows: Sequence[Judged], scores: FloatArray, choice: ThresholdChoice
+    record: Calibration, rows: Sequence[Judged], scores: FloatArray, choices: Mapping[_Group, _Chosen]
 ) -> Calibration:
+    own = {
+        group: GroupThreshold(n_questions=found.n_questions, **found.choice._asdict())
+        for group, found in choices.items()
+        if group is not None
+    }
     return replace(
         record,
-        **choice._asdict(),
-        n_questions=len(rows),
+        **choices[None].choice._asdict(),
+        n_questions=choices[None].n_questions,
+        tools={group[0]: threshold for group, threshold in own.items() if group},
+        no_call=own.get(()),
         agents=_agents(row.measurement for row in rows),
         uncertainties=tuple(np.sort(scores).tolist()),
         n_ties=sum(record.choose_cluster(row.measurement) is None for row in rows),
@@ -201,12 +283,12 @@ def _choose(record: Calibration, right: Sequence[float | None], scores: FloatArr
     )
 
 
-def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
+def _with_all_agents(rows: Sequence[Judged], proposer: str | None) -> list[Judged]:
     names = {name for row in rows for name in row.measurement.agents}
     complete = [row for row in rows if names <= row.measurement.agents.keys()]
     if not complete:
         raise ValueError(f'"rows" must hold questions with all {len(names)} agents; got none. Add questions')
-    if not all(row.verdicts for row in complete):
+    if proposer is None and not all(row.verdicts for row in complete):
         raise ValueError(
             'a learned gate needs a verdict on every cluster; "rows" lack them. '
             'Pass every_cluster=True to "judge_samples"'
@@ -214,7 +296,10 @@ def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
     return complete
 
 
-def _fit(rows: Sequence[Judged]) -> LearnedGate:
+def _fit(rows: Sequence[Judged], proposer: str | None) -> LearnedGate | SupportGate:
+    if proposer is not None:
+        right = [row.correct or 0.0 for row in rows]  # all are known here
+        return fit_support([row.measurement for row in rows], right, proposer=proposer)
     return fit_gate([row.measurement for row in rows], [row.verdicts for row in rows])
 
 

@@ -55,7 +55,8 @@ class Drift:
 def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: str) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
-    The rows are from `judge_samples`, with `every_cluster` for a learned gate, and by the clusterer of that name. Where
+    The rows are from `judge_samples`, with `every_cluster` for a learned gate and with the policy's proposer, and by
+    the clusterer of that name. Where
     their verdicts are missing, only the uncertainties are compared.
 
     Raises:
@@ -63,18 +64,24 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
     """
     calibration = policy.calibration
     needed = set() if calibration.gate is None else set(calibration.gate.agents)
-    usable = [row for row in rows if needed <= row.measurement.agents.keys()]
+    usable = [
+        row
+        for row in rows
+        if needed <= row.measurement.agents.keys()
+        and (calibration.proposer is None or calibration.proposer in row.measurement.proposal_support)
+    ]
     if not usable:
         raise ValueError('"rows" must hold questions with all agents of the policy; none has them. Sample them again')
     uncertainties = [calibration.uncertainty(row.measurement) for row in usable]
     joined = join_ties([*calibration.uncertainties, *uncertainties])  # so that summation noise is no difference
     test = ks_2samp(*np.split(joined, [len(calibration.uncertainties)]))
     # the same decision as in production; what it warns of is reported once, below
-    threshold = -1.0 if calibration.threshold is None else calibration.threshold + TIE
+    thresholds = [calibration.threshold_of(row.measurement) for row in usable]
     answered = [
         row
-        for row, uncertainty in zip(usable, uncertainties, strict=True)
-        if uncertainty <= threshold
+        for row, uncertainty, threshold in zip(usable, uncertainties, thresholds, strict=True)
+        if threshold is not None
+        and uncertainty <= threshold + TIE
         and calibration.can_answer(row.measurement)
         and row.measurement.divergence == calibration.divergence
     ]

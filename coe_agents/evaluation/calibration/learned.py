@@ -150,19 +150,34 @@ def _fit_block(entropies: FloatArray, deviations: FloatArray, wrong: FloatArray)
 
 def _ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
     """Logistic regression on shares of wrong; the first feature is all but free of the penalty."""
+    stretch = np.ones(features.shape[1])
+    stretch[0] = np.sqrt(penalty / _FREE)
+    coefficients, intercept = fit_ridge(features * stretch, wrong, penalty=penalty)
+    return coefficients * stretch, intercept
+
+
+def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
+    """Returns slopes and intercept of a logistic regression on shares of wrong.
+
+    Args:
+        features: Shape `(n, n_features)`.
+        wrong: Shape `(n,)`, in [0, 1].
+        penalty: `penalty` / 2 times the squared slopes is added to the negative log-likelihood.
+
+    Raises:
+        ImportError: scikit-learn is not installed.
+    """
     try:
         import sklearn
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
         raise ImportError('a learned gate needs scikit-learn; pip install "coe-agents[evaluation]"') from error
-    stretch = np.ones(features.shape[1])
-    stretch[0] = np.sqrt(penalty / _FREE)
-    rows, weights = np.vstack([features, features]) * stretch, np.concatenate([wrong, 1.0 - wrong])
+    rows, weights = np.vstack([features, features]), np.concatenate([wrong, 1.0 - wrong])
     targets, counts = np.repeat([1, 0], wrong.size), weights > 0.0
     model = LogisticRegression(C=1.0 / penalty, solver="newton-cholesky", tol=1e-9, max_iter=200)
     with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
         model.fit(rows[counts], targets[counts], weights[counts])
-    return model.coef_[0] * stretch, float(model.intercept_[0])
+    return model.coef_[0], float(model.intercept_[0])
 
 
 def _held_out_loss(features: FloatArray, wrong: FloatArray, fold: IntArray, *, penalty: float) -> FloatArray:

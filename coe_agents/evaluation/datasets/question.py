@@ -1,8 +1,8 @@
 """Owns the question with its known answers, and a set of distinct ones."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from coe_agents.errors import DatasetError
 
@@ -21,6 +21,7 @@ class Question:
         references: The accepted answers, the main one first; empty if no accepted answer is known.
         context: The passage that holds the answer; None if it is not known.
         answerable: False where the passage does not hold the answer (SQuAD 2.0).
+        tools: The schemas of the tools that the agents are shown, whose responses are proposals then; None for none.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Question:
     references: tuple[str, ...]
     context: str | None = None
     answerable: bool = True
+    tools: list[dict[str, Any]] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

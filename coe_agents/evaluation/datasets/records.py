@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from coe_agents.actions.schemas import find_parameters
 from coe_agents.evaluation.datasets.question import Kind, Question, without_repeats
 
 _Record = Mapping[str, Any]
@@ -25,7 +26,7 @@ def to_question(record: object) -> tuple[Kind, Question]:
     | nq_open | question, answer: a list |
     | truthfulqa, official (CSV) | Question, Best Answer, Correct Answers |
     | truthfulqa, on the hub | question, best_answer, correct_answers |
-    | questions | question, references (or gold), and perhaps id, context, answerable (or impossible) |
+    | questions | question, references (or gold), and perhaps id, context, answerable (or impossible), tools |
 
     Raises:
         MalformedError: If a field is missing or of a wrong type, or there is no answer.
@@ -99,9 +100,23 @@ def _plain(record: _Record) -> Question:
         not _flag(record, "impossible", default=False) if opposite else _flag(record, "answerable", default=True)
     )
     context = None if record.get("context") is None else _text(record, "context")
-    return Question(
-        _id(record, question + (context or "")), question, _references(_texts(record, name)), context, answerable
-    )
+    identity = _id(record, question + (context or ""))
+    return Question(identity, question, _references(_texts(record, name)), context, answerable, _tools(record))
+
+
+def _tools(record: _Record) -> list[dict[str, Any]] | None:
+    given = record.get("tools")
+    if given is None:
+        return None
+    if not isinstance(given, list) or not given or not all(isinstance(tool, dict) for tool in given):
+        raise MalformedError(f'"tools" must be a list of JSON schemas, at least one; got {_show(given)}')
+    try:
+        names = find_parameters(given)
+    except (TypeError, AttributeError) as error:
+        raise MalformedError(f'"tools" must hold schemas with a name; {error}') from error
+    if len(names) < len(given):
+        raise MalformedError(f'the names in "tools" must differ; got {", ".join(names)} for {len(given)} tools')
+    return given
 
 
 def _id(record: _Record, text: str) -> str:

@@ -1,5 +1,7 @@
 """Owns rows as Parquet: the same as in a file of JSON Lines, with the same types.
 
+Tool calls and the schemas of tools are columns of JSON, since the arguments of each tool have types of their own.
+
 A text may contain an unpaired surrogate, which UTF-8, and so Parquet, cannot store. The columns then show a question
 mark there, and `exact` holds the row as JSON, from which it is read again.
 """
@@ -9,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from coe_agents.documents import parse_json
 
 PARTS = "samples"
 """The folder of a run that holds its samples as Parquet."""
@@ -26,9 +30,12 @@ SAMPLE_COLUMNS = {
     "correct": "bool",
     "error": "string",
     "answerable": "bool",
+    "calls": "json",
+    "tools": "json",
 }
 """The fields that every sample has."""
 _NEVER_NULL = ("question", "references", "round")  # what may be left out of a sample, and may not be null
+_JSON = tuple(name for name, kind in SAMPLE_COLUMNS.items() if kind == "json")
 _EXACT = "exact"
 _BATCH = 1024
 
@@ -43,7 +50,8 @@ def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
 
     Args:
         rows: Values of JSON.
-        columns: Each field's type as Arrow names it, or "strings" for a list of them; any may be null.
+        columns: Each field's type as Arrow names it, "strings" for a list of them, or "json" for any value, which is
+            stored as JSON; any may be null.
 
     Raises:
         ValueError: If a row has another field, or a number that is not finite.
@@ -55,6 +63,7 @@ def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
     """
     arrow = _pyarrow()
     prepared = []
+    nested = {name for name, kind in columns.items() if kind == "json"}
     for row in rows:
         strange = sorted(row.keys() - columns.keys())
         if strange:
@@ -63,10 +72,12 @@ def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
             )
         line = json.dumps(row, ensure_ascii=False, allow_nan=False)
         shown = line.encode(errors="replace").decode()
-        prepared.append(row if shown == line else {**json.loads(shown), _EXACT: json.dumps(row)})
+        plain = row if shown == line else {**json.loads(shown), _EXACT: json.dumps(row)}
+        stored = {name: json.dumps(plain[name]) for name in nested & plain.keys() if plain[name] is not None}
+        prepared.append({**plain, **stored})
+    kinds = {"strings": arrow.list_(arrow.string()), "json": arrow.string()}
     fields = [
-        (name, arrow.list_(arrow.string()) if kind == "strings" else arrow.type_for_alias(kind))
-        for name, kind in {**columns, _EXACT: "string"}.items()
+        (name, kinds.get(kind) or arrow.type_for_alias(kind)) for name, kind in {**columns, _EXACT: "string"}.items()
     ]
     file = BytesIO()
     arrow.parquet.write_table(arrow.Table.from_pylist(prepared, arrow.schema(fields)), file, compression="zstd")
@@ -76,7 +87,8 @@ def to_parquet(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
 def rows_of(file: Path | BytesIO, *, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
     """Yields the rows of a Parquet file, a batch of them in memory at a time.
 
-    By default they have all columns; rows whose text UTF-8 has no place for always do.
+    By default they have all columns; rows whose text UTF-8 has no place for always do. The calls and tools of samples
+    are read as JSON where they are text.
 
     Raises:
         ValueError: If it is not a Parquet file.
@@ -89,11 +101,24 @@ def rows_of(file: Path | BytesIO, *, columns: list[str] | None = None) -> Iterat
         for batch in opened.iter_batches(_BATCH, columns=chosen):
             for row in batch.to_pylist():
                 exact = row.pop(_EXACT, None)
-                yield (
-                    json.loads(exact)
-                    if isinstance(exact, str)
-                    else {name: value for name, value in row.items() if value is not None or name not in _NEVER_NULL}
-                )
+                if isinstance(exact, str):
+                    yield json.loads(exact)
+                    continue
+                yield {
+                    name: _from_json(value) if name in _JSON else value
+                    for name, value in row.items()
+                    if value is not None or name not in _NEVER_NULL
+                }
+
+
+def _from_json(value: Any) -> Any:
+    """Returns the value of a column of JSON; what is not JSON stays as it is, for the check of fields to name."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_json(value)
+    except ValueError:
+        return value
 
 
 def _pyarrow() -> Any:

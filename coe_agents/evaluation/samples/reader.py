@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
 
+from coe_agents.actions import canonical_action
 from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.parquet import PARTS, rows_of
@@ -29,16 +30,20 @@ _NEAR = 0.8
 class Sample(Response):
     """One line: a response, and what is known about it. Unknown fields are kept.
 
+    The `answer` of a line with `calls` and without one is their canonical form.
+
     Attributes:
         question: What was asked; "" where not known.
         references: Accepted answers; may be empty.
         correct: A verdict in the data; None where there is no verdict.
+        tools: The schemas of the tools that the model was shown; None where not known.
     """
 
     id: str
     question: str
     references: list[str]
     correct: bool | None
+    tools: list[dict[str, Any]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +248,10 @@ def _is_log_probability(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e18 <= value <= 1e-6
 
 
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
 _LARGEST_COUNT = 2**53
 _COUNT = "an integer of at least 0, and at most 2**53"
 _REQUIRED = object()
@@ -260,6 +269,8 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str, Any]] = {
     "n_tokens": (_is_count, f"{_COUNT}, or null", None),
     "correct": (lambda value: isinstance(value, bool), "true, false or null", None),
     "error": (_is_text, "a string or null", None),
+    "calls": (_is_list_of_objects, 'a list of objects with "name" and "args", or null', None),
+    "tools": (_is_list_of_objects, "a list of JSON schemas with a name, or null", None),
 }
 
 
@@ -308,7 +319,21 @@ def _sample(raw: bytes, path: Path, line: int, *, on_unknown: Callable[[str, str
                 f'{path}:{line}: "{field}" must be {expected}; got {_show(record[field])}',
                 hint="Correct it, or omit the line",
             )
+    if record["calls"] is not None:
+        action = _action_of(record, f"{path}:{line}")
+        record["answer"] = action if record["answer"] is None else record["answer"]
     for field in record.keys() - _FIELDS.keys() if absent and on_unknown else ():
         if on_unknown is not None and (near := _nearest(field, absent)):
             on_unknown(field, f"{path}:{line}", near)
     return cast("Sample", record)
+
+
+def _action_of(record: Mapping[str, Any], place: str) -> str:
+    """Returns the canonical form of a line's calls."""
+    try:
+        return canonical_action(record["calls"], tools=record["tools"])
+    except (TypeError, ValueError) as error:
+        raise SamplesError(
+            f'{place}: "calls" and "tools" must be readable as an action; {error}',
+            hint='A proposal that nothing could run is a failure: set "calls" to null, and "error" to what was wrong',
+        ) from error

@@ -28,7 +28,7 @@ class Store:
     """The samples of one run; use it as a context manager, in one process at a time.
 
     `settings` are all that the responses depend on, as JSON has it; without keys. `units` holds the number of responses
-    of each unit, in the order of the finished file.
+    of each unit, in the order of the finished file, which is called `name`.
 
     Raises:
         ConfigurationError: On entering, if the folder holds a run with other settings; the message names them.
@@ -45,8 +45,10 @@ class Store:
         ([('1', 'a')], [])
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], units: Mapping[Unit, int]) -> None:
-        self.path = folder / SAMPLES
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], units: Mapping[Unit, int], *, name: str = SAMPLES
+    ) -> None:
+        self.path = folder / name
         self.errors: dict[Unit, str] = {}
         self._folder = folder
         self._settings = settings
@@ -55,7 +57,7 @@ class Store:
 
     def __enter__(self) -> "Store":
         with ExitStack() as stack:
-            stack.enter_context(run_folder(self._folder, self._settings, holds=SAMPLES))
+            stack.enter_context(run_folder(self._folder, self._settings, holds=self.path.name))
             self._read()
             self._file = self._open()
             self._stack = stack.pop_all()
@@ -104,7 +106,7 @@ class Store:
 
     def _keep(self, unit: Unit, rows: Sequence[Mapping[str, Any]], lines: bytes) -> None:
         self._kept[unit] = lines
-        failure = next((row["error"] for row in rows if row["error"] is not None), None)
+        failure = next((row["error"] for row in rows if is_failure(row)), None)
         if failure is not None:
             self.errors[unit] = failure
 
@@ -149,7 +151,12 @@ class Store:
 
 def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether rows are all of a unit of so many responses: as many, or fewer that end in a failure."""
-    return len(rows) == n_responses or (0 < len(rows) <= n_responses and rows[-1]["error"] is not None)
+    return len(rows) == n_responses or (0 < len(rows) <= n_responses and is_failure(rows[-1]))
+
+
+def is_failure(row: Mapping[str, Any]) -> bool:
+    """Whether a row says that its unit failed; a row with tools and an error is one invalid proposal among others."""
+    return row["error"] is not None and row.get("tools") is None
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from coe_agents.clustering import Clusterer, answer_kind, cluster_many, normalize_answer
 from coe_agents.evaluation.scoring.statistics import BATCH, Statistics
+from coe_agents.policy.measurement import response_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +24,41 @@ class Prediction:
         answer: The cluster's most probable response.
         references: The accepted answers; may be empty.
         verdicts: The data's own labels of the responses in the cluster; None where there is no label.
+        is_action: Whether the answer is a proposal of tool calls, in canonical form; to call nothing is one.
     """
 
     question: str
     answer: str
     references: tuple[str, ...] = ()
     verdicts: tuple[bool | None, ...] = ()
+    is_action: bool = False
 
     @classmethod
     def of(cls, statistics: Statistics, *, cluster: int) -> "Prediction":
         """Returns what the group's prediction is if this cluster is chosen."""
+        inside = [
+            response
+            for response, label in zip(statistics.responses, statistics.labels, strict=True)
+            if label == cluster
+        ]
         return cls(
             statistics.question.text,
             statistics.answer_of(cluster),
             statistics.question.references,
-            tuple(
-                response["correct"]
-                for response, label in zip(statistics.responses, statistics.labels, strict=True)
-                if label == cluster
-            ),
+            tuple(response["correct"] for response in inside),
+            any(response.get("calls") is not None for response in inside),
+        )
+
+    @classmethod
+    def of_proposal(cls, statistics: Statistics, *, place: int) -> "Prediction":
+        """Returns what one response by itself predicts."""
+        response = statistics.responses[place]
+        return cls(
+            statistics.question.text,
+            response_text(response),
+            statistics.question.references,
+            (response["correct"],),
+            response.get("calls") is not None,
         )
 
 
@@ -171,6 +188,8 @@ CRITERIA: Mapping[str, Criterion] = {
 def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float | None]:
     """Returns the verdicts as numbers; a refusal or an empty answer is wrong wherever a verdict is possible.
 
+    To call no tool may be right, whatever is said instead.
+
     Raises:
         ValueError: The criterion returns another number of verdicts, or one outside [0, 1].
     """
@@ -187,7 +206,7 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float
                 "Return True, False, a share of right, or None where it is not known"
             )
     return [
-        None if verdict is None else float(verdict) if answer_kind(prediction.answer) == "answer" else 0.0
+        None if verdict is None else float(verdict) if _can_be_right(prediction) else 0.0
         for verdict, prediction in zip(verdicts, predictions, strict=True)
     ]
 
@@ -196,12 +215,34 @@ def judge_clusters(
     chosen: Iterable[tuple[Statistics, Sequence[int]]], criterion: Criterion
 ) -> Iterator[tuple[Statistics, list[float | None]]]:
     """Yields the statistics with the verdict on each chosen cluster; `BATCH` questions are held and judged together."""
-    left = iter(chosen)
+    return _judge_together(
+        ((each, [Prediction.of(each, cluster=cluster) for cluster in clusters]) for each, clusters in chosen), criterion
+    )
+
+
+def judge_proposals(
+    statistics: Iterable[Statistics], criterion: Criterion
+) -> Iterator[tuple[Statistics, float | None]]:
+    """Yields each with the verdict on the proposal of its `proposer`; None where that gave none."""
+    proposed = (
+        (each, [] if each.proposal is None else [Prediction.of_proposal(each, place=each.proposal)])
+        for each in statistics
+    )
+    return ((each, mean_verdict(verdicts)) for each, verdicts in _judge_together(proposed, criterion))
+
+
+def _judge_together(
+    predicted: Iterable[tuple[Statistics, list[Prediction]]], criterion: Criterion
+) -> Iterator[tuple[Statistics, list[float | None]]]:
+    left = iter(predicted)
     while batch := list(islice(left, BATCH)):
-        predictions = [Prediction.of(each, cluster=cluster) for each, clusters in batch for cluster in clusters]
-        verdicts = iter(judge(predictions, criterion))
-        for each, clusters in batch:
-            yield each, list(islice(verdicts, len(clusters)))
+        verdicts = iter(judge([prediction for _, own in batch for prediction in own], criterion))
+        for each, own in batch:
+            yield each, list(islice(verdicts, len(own)))
+
+
+def _can_be_right(prediction: Prediction) -> bool:
+    return prediction.is_action or answer_kind(prediction.answer) == "answer"
 
 
 def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, float | None]]:

@@ -20,10 +20,14 @@ class ScoreName(NamedTuple):
 ESTIMATORS: dict[str, Estimator] = {}
 """The built-in estimators; `estimator` adds them."""
 
+PROPOSAL_ESTIMATORS: dict[str, Estimator] = {}
+"""The built-in estimators of whether one agent's proposal is wrong; `proposal_estimator` adds them."""
+
 BEST_SINGLE_MODEL = "best_single_model"
 """The one score that no estimator computes, as it is chosen over all questions."""
 
 _GROUPS = (
+    "The judged proposal",
     "Collaborative Entropy and its parts",
     "Entropies",
     "Agreement",
@@ -58,10 +62,18 @@ def estimator(group: str, label: str, explanation: str) -> Callable[[_Built], _B
         label: What they call it.
         explanation: What it measures, in a line.
     """
+    return _register(ESTIMATORS, ScoreName(label, group, explanation))
 
+
+def proposal_estimator(label: str, explanation: str) -> Callable[[_Built], _Built]:
+    """Makes a function a built-in estimator of whether the proposal of `Statistics.proposer` is wrong."""
+    return _register(PROPOSAL_ESTIMATORS, ScoreName(label, _GROUPS[0], explanation))
+
+
+def _register(estimators: dict[str, Estimator], shown: ScoreName) -> Callable[[_Built], _Built]:
     def register(built: _Built) -> _Built:
-        ESTIMATORS[built.__name__] = built
-        _NAMES[built.__name__] = ScoreName(label, group, explanation)
+        estimators[built.__name__] = built
+        _NAMES[built.__name__] = shown
         return built
 
     return register
@@ -79,7 +91,7 @@ def name_of(score: str) -> ScoreName:
 
 def group_scores(scores: Iterable[str]) -> dict[str, list[str]]:
     """Returns scores by the group in which they are shown, groups and members in reading order."""
-    places = {name: place for place, name in enumerate([*ESTIMATORS, BEST_SINGLE_MODEL])}
+    places = {name: place for place, name in enumerate([*PROPOSAL_ESTIMATORS, *ESTIMATORS, BEST_SINGLE_MODEL])}
     groups: dict[str, list[str]] = {group: [] for group in _GROUPS}
     for score in sorted(scores, key=lambda name: places.get(name, len(places))):
         groups[name_of(score).group].append(score)

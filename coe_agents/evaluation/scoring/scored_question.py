@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.samples import SampledQuestion
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, with_verdicts
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, judge_proposals, with_verdicts
 from coe_agents.evaluation.scoring.estimators import Estimator, find_estimators
-from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
+from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics, iter_statistics
 from coe_agents.policy import Weighting
 
 
@@ -24,6 +24,7 @@ class ScoringSetup:
         weighting: How responses count within their agent: "auto", "frequency" or "probability".
         estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
             float, higher = less sure, or None where it cannot be computed.
+        proposer: The agent whose first response is judged; None: the group's answer is.
     """
 
     clusterer: Clusterer
@@ -31,17 +32,23 @@ class ScoringSetup:
     entailment: EntailmentModel | None = None
     weighting: Weighting = "auto"
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
+    proposer: str | None = None
 
     def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
-        """Yields the statistics of each question that has a response, with the verdict on the group's answer.
+        """Yields the statistics of each question that has a response, with the verdict on what is judged.
 
         Raises:
             ValueError: `weighting` is "probability" and an agent lacks log-probabilities.
         """
         statistics = iter_statistics(
-            questions, clusterer=self.clusterer, weighting=self.weighting, entailment=self.entailment
+            questions,
+            clusterer=self.clusterer,
+            weighting=self.weighting,
+            entailment=self.entailment,
+            proposer=self.proposer,
         )
-        return with_verdicts(statistics, self.criterion)
+        judge_each = with_verdicts if self.proposer is None else judge_proposals
+        return judge_each(statistics, self.criterion)
 
 
 class AgentScore(NamedTuple):
@@ -60,9 +67,11 @@ class ScoredQuestion:
         failures: Failed requests by agent.
         agents: Of each agent that responded; empty where none did.
         correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None
-            where that is not known.
-        tied: Whether several answers share the lead.
+            where that is not known. With a proposer, whether its proposal was.
+        tied: Whether several answers share the lead; with a proposer nothing ties.
         scores: By estimator, None where it could not be computed; empty unless `correct` is known.
+        kind: Whether what is judged calls a tool; None of texts.
+        lacks_proposal: Whether the proposer gave no response.
     """
 
     id: str
@@ -71,6 +80,8 @@ class ScoredQuestion:
     correct: float | None = None
     tied: bool = False
     scores: Mapping[str, float | None] = field(default_factory=dict)
+    kind: ActionKind | None = None
+    lacks_proposal: bool = False
 
 
 def score_each(
@@ -80,7 +91,7 @@ def score_each(
     on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Iterator[ScoredQuestion]:
     """Yields the result of each question; a few are held at a time. `on_question` is as in `score`."""
-    estimators = find_estimators(setup.estimators)
+    estimators = find_estimators(setup.estimators, of_proposal=setup.proposer is not None)
     unanswered: list[ScoredQuestion] = []
 
     def answered() -> Iterator[SampledQuestion]:
@@ -99,8 +110,10 @@ def score_each(
                 for name, agent in each.measurement.agents.items()
             },
             verdict,
-            each.is_tied,
+            each.is_tied and setup.proposer is None,
             {} if verdict is None else {name: estimator(each) for name, estimator in estimators.items()},
+            each.action_kind,
+            setup.proposer is not None and each.proposal is None,
         )
         yield from unanswered
         unanswered.clear()

@@ -14,7 +14,7 @@ from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
 from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
-from coe_agents.evaluation.scoring.statistics import Statistics
+from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics
 from coe_agents.policy import Weighting
 from coe_agents.uncertainty.answers import TIE
 
@@ -50,6 +50,9 @@ class Scores:
         n_unanswered: Those without any response.
         n_unjudged: Those whose correctness is not known.
         agents: What each agent contributed, by name.
+        proposer: The agent whose first response is judged in place of the group's answer; None without one.
+        n_without_proposal: The questions to which others responded, but not the proposer.
+        kinds: Of each row, whether what is judged calls a tool; None of texts.
     """
 
     correct: FloatArray
@@ -63,6 +66,9 @@ class Scores:
     n_unanswered: int
     n_unjudged: int
     agents: dict[str, AgentCount]
+    proposer: str | None = None
+    n_without_proposal: int = 0
+    kinds: tuple[ActionKind | None, ...] = ()
 
 
 def score(
@@ -73,9 +79,13 @@ def score(
     criterion: Criterion = CRITERIA["reference_or_label"],
     entailment: EntailmentModel | None = None,
     estimators: Mapping[str, Estimator] | None = None,
+    proposer: str | None = None,
     on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Scores:
     """Scores every question with every estimator; only the score vectors are kept, some 300 bytes a question.
+
+    With a `proposer`, what is judged is that agent's first response, not the group's answer, and two scores more are
+    computed: "support" and "own_entropy".
 
     The questions are read one at a time. `on_question` is called with the statistics of each that has a response, and
     whether the answer was right, in [0, 1]. The other arguments are explained in `ScoringSetup`.
@@ -86,13 +96,14 @@ def score(
         ValueError: `weighting` is "probability" and an agent lacks log-probabilities; or an estimator has a name that
             is taken, or returns something else than a finite number or None.
     """
-    setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {})
+    setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {}, proposer)
     return to_scores(
         score_each(questions, setup, on_question=on_question),
         criterion=criterion.name,
         clusterer=type(clusterer).__name__,
         weighting=weighting,
-        estimators=find_estimators(setup.estimators),
+        estimators=find_estimators(setup.estimators, of_proposal=proposer is not None),
+        proposer=proposer,
     )
 
 
@@ -103,6 +114,7 @@ def to_scores(
     clusterer: str,
     weighting: Weighting,
     estimators: Iterable[str],
+    proposer: str | None = None,
 ) -> Scores:
     """Returns the score vectors of rows in the order of ids.
 
@@ -113,10 +125,12 @@ def to_scores(
     # arrays, since they grow by eight bytes a number; NaN marks what could not be computed
     correct, halves = array("d"), array("b")
     scores, entropies = {name: array("d") for name in estimators}, dict[str, "array[float]"]()
-    n_questions = n_unanswered = n_ties = 0
+    kinds: list[ActionKind | None] = []
+    n_questions = n_unanswered = n_ties = n_without_proposal = 0
     for row in rows:
         n_questions += 1
         n_unanswered += not row.agents
+        n_without_proposal += row.lacks_proposal
         for name, n_failures in row.failures.items():
             agents.setdefault(name, AgentCount()).n_failures += n_failures
         for name, agent in row.agents.items():
@@ -135,6 +149,7 @@ def to_scores(
         for name, column in entropies.items():
             column.append(row.agents[name].entropy if name in row.agents else np.nan)
         correct.append(row.correct)
+        kinds.append(row.kind)
         halves.append(in_second_half(row.id))
     right = np.asarray(correct)  # the same memory, as below
     columns = {name: np.asarray(column) for name, column in scores.items()}
@@ -152,8 +167,11 @@ def to_scores(
         weighting=weighting,
         n_questions=n_questions,
         n_unanswered=n_unanswered,
-        n_unjudged=n_questions - n_unanswered - right.size,
+        n_unjudged=n_questions - n_unanswered - n_without_proposal - right.size,
         agents=dict(sorted(agents.items())),
+        proposer=proposer,
+        n_without_proposal=n_without_proposal,
+        kinds=tuple(kinds),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import islice, permutations
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from coe_agents.policy.weighting import log_probabilities, most_probable, shares
 from coe_agents.uncertainty import CollaborativeEntropy, cluster_distributions, collaborative_entropy, entropy
 from coe_agents.uncertainty.answers import shares_lead
 
+ActionKind = Literal["call", "no_call"]
 BATCH = 64
 """Questions with a response that go to the clusterer together, and then to the criterion of correctness."""
 
@@ -45,6 +46,7 @@ class Statistics:
         by_probability: CoE of `probabilities`, and its parts.
         pooled_by_frequency: Entropy of all responses as one agent's, each counting 1.
         pooled_by_probability: The same by length-normalised probability.
+        proposer: The agent whose first response is judged; None where the group's answer is.
     """
 
     question: SampledQuestion
@@ -63,6 +65,7 @@ class Statistics:
     by_probability: CollaborativeEntropy | None
     pooled_by_frequency: float
     pooled_by_probability: float | None
+    proposer: str | None = None
 
     @cached_property
     def responses(self) -> tuple[Sample, ...]:
@@ -84,6 +87,28 @@ class Statistics:
         return tuple(np.flatnonzero(shares_lead(self.support)).tolist())
 
     @cached_property
+    def proposal(self) -> int | None:
+        """The place of the proposer's first response, that of the lowest round and index; None without one."""
+        return next((i for i, each in enumerate(self.responses) if each["agent"] == self.proposer), None)
+
+    @cached_property
+    def action_kind(self) -> ActionKind | None:
+        """Whether a tool is called, by the proposal or else by the group's answer; None of texts.
+
+        Where the lead is shared, one action that calls is enough.
+        """
+        judged = (
+            [row for row, label in zip(self.responses, self.labels, strict=True) if label in self.leading]
+            if self.proposer is None
+            else []
+            if self.proposal is None
+            else [self.responses[self.proposal]]
+        )
+        if all(response.get("calls") is None for response in judged):
+            return None
+        return "call" if any(response.get("calls") for response in judged) else "no_call"
+
+    @cached_property
     def response_shares(self) -> FloatArray:
         """Each response's share of its agent's distribution, shape `(n_responses,)`."""
         return shares(self.log_probs, self.agents)
@@ -94,8 +119,8 @@ class Statistics:
         return len(self.leading) > 1
 
     def answer_of(self, cluster: int) -> str:
-        """Returns a cluster's most probable response."""
-        if self.leading == (cluster,):
+        """Returns a cluster's most probable response; of tool calls the canonical action."""
+        if self.leading == (cluster,) and self.measurement.calls is None:
             return self.measurement.answer
         inside = [
             response_text(response) if label == cluster else None
@@ -110,6 +135,7 @@ def iter_statistics(
     clusterer: Clusterer,
     weighting: Weighting = "auto",
     entailment: EntailmentModel | None = None,
+    proposer: str | None = None,
 ) -> Iterator[Statistics]:
     """Yields the statistics of each question that has a response; a few questions are held at a time.
 
@@ -131,7 +157,7 @@ def iter_statistics(
         for places in alike.values():
             chosen, own_labels = [batch[place] for place in places], [labels[place] for place in places]
             ready.update(zip(places, _compute_statistics(chosen, own_labels, weighting), strict=True))
-        statistics = [ready[place] for place in range(len(batch))]
+        statistics = [replace(ready[place], proposer=proposer) for place in range(len(batch))]
         yield from statistics if entailment is None else _with_affinities(statistics, entailment)
 
 

@@ -15,6 +15,7 @@ from coe_agents.graph.nodes.measure import measurement_of
 from coe_agents.graph.rounds import new_responses
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.shown_tools import proposals_in_words
 from coe_agents.graph.state import CoEState
 from coe_agents.rounds import RoundContext, RoundPlan, Strategies, Strategy, check_plan
 
@@ -32,11 +33,13 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             round=state["round"] + 1,
             measurement=measurement,
             n_responses={agent: responding.count(agent) for agent in settings.of(state).agents},
+            agents=settings.of(state, later=1).agents,
+            proposals=proposals_in_words(state, measurement),
         )
         return name, strategy, context
 
     def open_round(state: CoEState, name: str, plan: Any, started: float) -> dict[str, Any]:
-        plan = check_plan(plan, strategy=name, agents=settings.of(state).agents)
+        plan = check_plan(plan, strategy=name, agents=settings.of(state, later=1).agents)
         update = {
             "round": state["round"] + 1,
             "strategy": name,

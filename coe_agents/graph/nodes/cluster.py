@@ -14,6 +14,7 @@ from coe_agents.errors import AgentError, ClusteringError, CoEError, is_control_
 from coe_agents.graph import events
 from coe_agents.graph.rounds import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.shown_tools import clusterer_of, read_actions
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
 from coe_agents.redaction import prints_secret, redact, secrets_of
@@ -32,14 +33,17 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     def cluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         if state["allowed"] is not None:
             return cluster_choices(state, state["allowed"])
+        comparing, reads = clusterer_of(state, clusterer), canonicalize
+        if (tools := state.get("shown")) is not None:
+            state, reads = {**state, "responses": read_actions(state["responses"], tools, comparing)}, None
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
-        responses = _with_answers(given, canonicalize)
+        responses = _with_answers(given, reads)
         texts = [response_text(response) for response in responses]
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
-            labels, others = cluster_with_former(texts, former, question=state["asked"], clusterer=clusterer)
+            labels, others = cluster_with_former(texts, former, question=state["asked"], clusterer=comparing)
         except Exception as error:
             if is_control_flow(error):
                 raise

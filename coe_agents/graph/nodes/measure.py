@@ -7,11 +7,13 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
+from coe_agents.actions import ActionMatch
 from coe_agents.clustering import Clusterer
 from coe_agents.graph import events
 from coe_agents.graph.rounds import account, graded_agents
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import AgentMeasurement, Measurement, measure
 from coe_agents.rounds import conformity
@@ -25,7 +27,8 @@ def measure_node(
     `measuring` holds the options of `measure` and `forecast`: "weighting" and "divergence". The clusterer says which
     arguments of proposals are equal.
     """
-    is_brief = coordination is None and isinstance(measuring["divergence"], str)  # about a millisecond
+    asks_model = isinstance(clusterer, ActionMatch) and clusterer.may_ask_model  # if it is resumed elsewhere
+    is_brief = coordination is None and isinstance(measuring["divergence"], str) and not asks_model  # a millisecond
 
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
@@ -41,7 +44,7 @@ def measure_node(
                 coordination=coordination,
                 aleatoric_threshold=aleatoric,
                 epistemic_threshold=epistemic,
-                clusterer=clusterer,
+                clusterer=clusterer_of(state, clusterer),
                 question=state["asked"],
                 **options,
             )

@@ -5,11 +5,19 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, convert_to_openai_messages
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    ToolCall,
+    ToolMessage,
+    convert_to_openai_messages,
+)
 from langgraph.types import Overwrite
 
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.run_settings import RunSettings, read_changes
+from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import STATE_VERSION, CoEState
 
 History = Literal["conversation", "question"]
@@ -23,15 +31,16 @@ def prepare_node(
     settings: RunSettings,
     *,
     history: History = "conversation",
-    check: Callable[[], None] | None = None,
+    checks: Sequence[Callable[[], None]] = (),
+    tools: list[dict[str, Any]] | None = None,
 ) -> Callable[[CoEState], dict[str, Any]]:
     """Returns the node that determines question, conversation and settings of a turn, and clears the former one.
 
-    `check` is called first; it raises if the run must not start.
+    `checks` are called first; one raises if the run must not start. `tools` are shown where the input names none.
     """
 
     def prepare(state: CoEState) -> dict[str, Any]:
-        if check is not None:
+        for check in checks:
             check()
         asked, messages, conversation = _read_question(state)
         if len(asked) > max_question_chars:
@@ -40,12 +49,13 @@ def prepare_node(
                 f'("{MAX_QUESTION_CHARS}" of the graph); got {len(asked)}. '
                 "Shorten it, or build the graph with a higher bound"
             )
-        shown = _shown(conversation, asked, history)
+        shown, allowed = _shown(conversation, asked, history), _choices(state.get("choices"))
         return {
             "state_version": STATE_VERSION,
             "asked": asked,
-            "allowed": _choices(state.get("choices")),
+            "allowed": allowed,
             "reviews": bool(state.get("is_review")),
+            "shown": _tools(state, tools, allowed),
             "conversation": convert_to_openai_messages(shown),
             "messages": messages,
             "last_seen": conversation[-1].id,
@@ -77,28 +87,59 @@ def _read_question(state: CoEState) -> tuple[str, list[AnyMessage], list[AnyMess
         )
     added = _added_this_turn(messages, state.get("last_seen"))
     texts = [message.text.strip() for message in added if isinstance(message, HumanMessage)]
+    if given is None and not any(texts) and any(isinstance(message, ToolMessage) for message in added):
+        # the results of the calls that answered the former turn: its question is open still
+        texts = [message.text.strip() for message in messages if isinstance(message, HumanMessage)]
     question = given.strip() if given is not None else next((text for text in reversed(texts) if text), "")
     if not question:
         raise ValueError(
             'the input must hold a "question", or "messages" with a text of the user; got neither. '
             'Call the graph with {"question": "..."}'
         )
-    is_last = bool(added) and isinstance(added[-1], HumanMessage) and texts[-1] == question
+    is_last = bool(added) and isinstance(added[-1], HumanMessage) and added[-1].text.strip() == question
     asked: list[AnyMessage] = [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
     return question, asked, [*messages, *asked] if added else asked
 
 
 def _shown(conversation: Sequence[AnyMessage], question: str, history: History) -> list[AnyMessage]:
-    """Returns what the agents see; the question is always there, also where a refusal of it follows."""
+    """Returns what the agents see; the question is always there, also where a refusal of it follows.
+
+    So are the calls that followed it, and their results.
+    """
+    conversation = _without_open_calls(conversation, question)
     place = max(
         number
         for number, message in enumerate(conversation)
         if isinstance(message, HumanMessage) and message.text.strip() == question
     )
-    if history == "question":
-        return [conversation[place]]
     after = [message for message in conversation[place + 1 :] if not _is_refusal(message)]
+    if history == "question":
+        calls = [message for message in after if isinstance(message, ToolMessage) or _calls(message)]
+        return [conversation[place], *calls]
     return [*without_refusals(conversation[:place]), conversation[place], *after]
+
+
+def _without_open_calls(conversation: Sequence[AnyMessage], question: str) -> list[AnyMessage]:
+    """Returns the conversation without calls that have no result, which no model accepts.
+
+    A turn of nothing else is left out, with its question unless it is `question`.
+    """
+    done = {message.tool_call_id for message in conversation if isinstance(message, ToolMessage)}
+    kept: list[AnyMessage] = []
+    for message in conversation:
+        calls = _calls(message)
+        if not isinstance(message, AIMessage) or all(call["id"] in done for call in calls):
+            kept.append(message)
+        elif message.text.strip() or any(call["id"] in done for call in calls):
+            run = [call for call in calls if call["id"] in done]
+            kept.append(AIMessage(message.content, id=message.id, tool_calls=run))
+        elif kept and isinstance(kept[-1], HumanMessage) and kept[-1].text.strip() != question:
+            kept.pop()
+    return kept
+
+
+def _calls(message: AnyMessage) -> list[ToolCall]:
+    return message.tool_calls if isinstance(message, AIMessage) else []
 
 
 def without_refusals(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
@@ -128,6 +169,20 @@ def _is_refusal(message: AnyMessage) -> bool:
     ):  # as OpenAI's API, and `coe-agents serve`, mark it
         return True
     return message.text.startswith(tuple(WITHHELD.values()))
+
+
+def _tools(state: CoEState, own: list[dict[str, Any]] | None, allowed: list[str] | None) -> list[dict[str, Any]] | None:
+    """Returns the tools of the turn; None where none are shown."""
+    given = state.get("tools")
+    if given == []:
+        return None
+    if given is not None and allowed is not None:
+        raise ValueError(
+            'the input must hold "choices" or "tools", not both; got both. Ask for one of the choices without tools'
+        )
+    if given is None:
+        return own if allowed is None else None
+    return check_tools(given, where='"tools" of the input')
 
 
 def _choices(given: Any) -> list[str] | None:

@@ -4,19 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, ks_2samp
 
-from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, calibrate, check_drift, judge_samples
+from coe_agents.evaluation import calibrate, check_drift
 from coe_agents.policy import CalibratedPolicy
-from tests.evaluation.invented import group, write
-
-
-@pytest.fixture
-def rows(tmp_path):
-    def of(samples):
-        with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
-            return judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
-
-    return of
+from tests.evaluation.invented import group
 
 
 @pytest.fixture(params=["threshold", "learned"])

@@ -16,6 +16,9 @@ from coe_agents.evaluation.samples.store import SAMPLES
 QUESTION = Question("q/1", "Where is it?", ("Paris", "in Paris"))
 
 
+CALLS = {"calls": [{"name": "pay", "args": {"to": ["Ann", 1, None], "sum": 5.0}}], "tools": [{"name": "pay"}]}
+
+
 def said(text, *, index=0, agent="a", logprob=None, question=QUESTION, error=None):
     told = {"agent": agent, "round": 0, "index": index, "text": text, "answer": None}
     return to_sample(question, {**told, "logprob": logprob, "n_tokens": None if logprob is None else 3, "error": error})
@@ -25,6 +28,9 @@ ROWS = [
     said("It is Paris.\nAnswer: Paris", logprob=-0.1 - 0.2),
     said("", index=1, error="AgentTimeoutError: no answer within 600 s"),
     said("half a pair: \ud83d \u2028 \0", agent="b\udc00", logprob=0.0),
+    {**said("", index=2), **CALLS},
+    {**said("no call", index=3), "calls": []},
+    {**said("half a pair: \ud83d", index=4), **CALLS},
 ]
 
 
@@ -36,7 +42,7 @@ def test_a_row_comes_back_as_json_has_it(row):
 
 
 def test_other_readers_see_texts_with_a_mark_where_utf_8_has_no_place():
-    table = pq.read_table(BytesIO(to_parquet(ROWS, SAMPLE_COLUMNS)))
+    table = pq.read_table(BytesIO(to_parquet(ROWS[:3], SAMPLE_COLUMNS)))
     assert table["text"].to_pylist() == [ROWS[0]["text"], "", "half a pair: ? \u2028 \0"]
     assert table["references"].type == pa.list_(pa.string())
     assert [exact is None for exact in table["exact"].to_pylist()] == [True, True, False]
@@ -56,6 +62,7 @@ def test_samples_are_the_same_from_lines_and_from_parquet_in_any_cut(tmp_path):
         for agent in "ab"
         for index, text in enumerate(["Paris", "Lyon", "half a pair: \ud83d"])
     ]
+    rows[7] |= CALLS
     (tmp_path / SAMPLES).write_text("".join(json.dumps(row) + "\n" for row in rows))
     columns = {**SAMPLE_COLUMNS, "p_false": "double"}
     (tmp_path / "other" / PARTS).mkdir(parents=True)
@@ -78,6 +85,18 @@ def test_parquet_of_others_needs_the_required_columns_only(tmp_path):
     assert question.responses[0]["day"] == "1970-01-01"
     pq.write_table(pa.table({"id": ["1"], "agent": ["a"], "text": ["x"]}), path)
     with pytest.raises(SamplesError, match=r'theirs\.parquet:1: "index" is missing'):
+        Samples([path])
+
+
+def test_calls_of_others_may_be_nested_columns_and_text_that_is_no_json_is_named(tmp_path):
+    path = tmp_path / "theirs.parquet"
+    whole = {"id": ["1"], "agent": ["a"], "index": [0], "text": [""]}
+    pq.write_table(pa.table({**whole, "calls": [CALLS["calls"][:0]]}), path)
+    with Samples([path]) as samples:
+        (question,) = samples
+    assert (question.responses[0]["calls"], question.responses[0]["answer"]) == ([], "[]")
+    pq.write_table(pa.table({**whole, "calls": ["pay Ann"]}), path)
+    with pytest.raises(SamplesError, match=r'theirs\.parquet:1: "calls" must be a list of objects .* got \'pay Ann\''):
         Samples([path])
 
 

@@ -1,5 +1,6 @@
 import gzip
 import json
+import math
 
 import numpy as np
 import pytest
@@ -7,6 +8,14 @@ import pytest
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples
 from tests.evaluation.invented import group, row, write
+
+
+def pay(amount):
+    return {"name": "pay", "args": {"sum": amount}}
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else 0
 
 
 def read(*paths):
@@ -73,6 +82,14 @@ def test_memory_holds_places_not_texts(tmp_path):
         (row(logprob=-(10**400)), r'"logprob" must be a finite'),
         (row(correct=1), r'"correct" must be true, false or null'),
         (row(error=5), r'"error" must be a string or null'),
+        (row(calls={"name": "pay"}), r'"calls" must be a list of objects with "name" and "args", or null'),
+        (row(calls=["pay"]), r'"calls" must be a list of objects'),
+        (row(tools="pay"), r'"tools" must be a list of JSON schemas with a name, or null'),
+        (row(calls=[{"name": "pay"}]), r's.jsonl:2: "calls" and "tools" must be readable as an action; a call must'),
+        (row(calls=[pay(math.nan)]), r"s.jsonl:2: .*numbers must be finite; got nan"),
+        (row(calls=[pay(nested(40))]), r"s.jsonl:2: .*nested at most 32 levels deep"),
+        (row(calls=[pay("x" * 100_001)]), r"s.jsonl:2: .*at most 100000 characters"),
+        (row(calls=[pay(5)], tools=[{"parameters": {}}]), r"s.jsonl:2: .*a tool must have a name"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path, line, message):
@@ -150,3 +167,23 @@ def test_a_misspelt_field_is_noticed_once(tmp_path, misspelt, right):
 def test_other_unknown_fields_are_no_misspellings(tmp_path):
     extra = {"answerable": True, "p_false": 0.5, "verbal_conf": None, "mood": 1, "answers": []}
     read(write(tmp_path / "s.jsonl", [row(answer="Paris", **extra)]))
+
+
+def test_calls_are_compared_by_their_canonical_form(tmp_path):
+    tool = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"in": {"default": "EUR"}}}}}
+    rows = [
+        row(index=0, text="", calls=[pay(5.0)], tools=[tool], kind="call"),
+        row(index=1, text="I can't.", calls=[]),
+        row(index=2, text="", calls=[pay(5)], answer="as given"),
+        row(index=3, text="Paris", calls=None, tools=None),
+    ]
+    (question,) = read(write(tmp_path / "s.jsonl", rows))
+    assert [response["answer"] for response in question.responses] == [
+        '[{"args":{"in":"eur","sum":5},"name":"pay"}]',
+        "[]",
+        "as given",
+        None,
+    ]
+    assert question.responses[0]["calls"] == [pay(5.0)]  # as proposed
+    assert (question.responses[0]["tools"], question.responses[0]["kind"]) == ([tool], "call")
+    assert (question.responses[3]["calls"], question.responses[3]["tools"]) == (None, None)

@@ -15,8 +15,15 @@ from collections.abc import Mapping
 from numbers import Real
 
 # imported for their estimators, which register themselves
-from coe_agents.evaluation.scoring.estimators import agreement, entropies, graphs, responses, subsets  # noqa: F401
-from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL, ESTIMATORS, Estimator
+from coe_agents.evaluation.scoring.estimators import (  # noqa: F401
+    agreement,
+    entropies,
+    graphs,
+    proposals,
+    responses,
+    subsets,
+)
+from coe_agents.evaluation.scoring.score_names import BEST_SINGLE_MODEL, ESTIMATORS, PROPOSAL_ESTIMATORS, Estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.extensions import find_registered, load_extension
 
@@ -24,19 +31,20 @@ CONFIDENCES = ("vote_share", "self_consistency", "p_false", "verbal_confidence")
 """Scores that are 1 - a claimed probability of being right, so that a calibration error can be computed."""
 
 
-def find_estimators(further: Mapping[str, Estimator]) -> dict[str, Estimator]:
+def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = False) -> dict[str, Estimator]:
     """Returns the built-in estimators, those that installed packages register, and further ones, in this order.
 
     Values of estimators that are not built in are checked: each must be None or a finite number.
 
     Args:
         further: By name.
+        of_proposal: Whether one agent's proposal is judged; the estimators of that come first.
 
     Raises:
         ConfigurationError: An entry point cannot be imported.
         ValueError: A name is taken, or what is named is not callable.
     """
-    found = dict(ESTIMATORS)
+    found = (PROPOSAL_ESTIMATORS if of_proposal else {}) | ESTIMATORS
     installed = [(entry.name, load_extension(entry)) for entry in find_registered("estimator")]
     for name, estimator in (*installed, *further.items()):
         if name in found or name == BEST_SINGLE_MODEL:
@@ -65,4 +73,11 @@ def _check_values(name: str, estimator: Estimator) -> Estimator:
     return compute
 
 
-__all__ = ["BEST_SINGLE_MODEL", "CONFIDENCES", "ESTIMATORS", "Estimator", "find_estimators"]
+__all__ = [
+    "BEST_SINGLE_MODEL",
+    "CONFIDENCES",
+    "ESTIMATORS",
+    "PROPOSAL_ESTIMATORS",
+    "Estimator",
+    "find_estimators",
+]

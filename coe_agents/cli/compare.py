@@ -1,0 +1,286 @@
+"""Owns the command `compare`: what policies did with the same questions, side by side."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, expand_options
+from coe_agents.cli.terminal import clean, create_console, print_json, print_lines
+
+if TYPE_CHECKING:
+    from coe_agents.clustering import Clusterer
+    from coe_agents.experiments import Experiment
+    from coe_agents.experiments.chain_figures import ChainFigures
+    from coe_agents.experiments.comparison import Comparison
+    from coe_agents.experiments.frontier import Frontier
+    from coe_agents.experiments.replay import ReplayedPolicy
+
+
+@expand_options
+def compare(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders that `coe-agents run` wrote, the first is the reference; with --policies saved responses."
+        ),
+    ],
+    scoring: ReplayOptions,
+    as_json: JsonOption = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the tables as CSV and LaTeX, and the pictures as PNG and SVG.")
+    ] = None,
+    resamples: ResamplesOption = 1000,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", help="TOML file whose price_per_million of each agent replaces that of the run."
+        ),
+    ] = None,
+    policies: Annotated[
+        str | None,
+        typer.Option(
+            help="Configuration files, separated by commas: replays their policies on saved responses, without a model."
+        ),
+    ] = None,
+    frontier: Annotated[
+        bool,
+        typer.Option(
+            "--frontier", help="With --policies: sweep thresholds on one half, choose for --risk, judge on the other."
+        ),
+    ] = False,
+    risk: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Of --frontier: the highest share of wrong answers.")
+    ] = 0.1,
+) -> None:
+    """Show coverage, risk, tokens and cost of policies side by side, with paired intervals of the differences.
+
+    Runs are compared on the questions that they share. A replay takes saved responses for what agents would say: more
+    samples while they last, and no debate.
+    """
+    if policies is not None:
+        _replay(
+            paths,
+            policies,
+            scoring,
+            config,
+            as_json=as_json,
+            out=out,
+            resamples=resamples,
+            risk=risk if frontier else None,
+        )
+        return
+    if frontier:
+        raise typer.BadParameter("it needs --policies and saved responses. Add them", param_hint="--frontier")
+    from coe_agents.evaluation.decisions import read_run
+    from coe_agents.experiments.chain_figures import chain_figures
+    from coe_agents.experiments.comparison import compare as compare_policies
+    from coe_agents.experiments.comparison import outcomes_of
+
+    runs = dict(zip(_names_of(paths), map(read_run, paths), strict=True))
+    settings = {"questions": "; ".join(dict.fromkeys(_source(run.settings) for run in runs.values()))}
+    prices = prices_of(config)
+    comparison = compare_policies(
+        [outcomes_of(run, name=name, prices=prices) for name, run in runs.items()],
+        n_resamples=resamples,
+        settings=settings,
+    )
+    chains = [found for name, run in runs.items() if (found := chain_figures(run, name=name)) is not None]
+    show(comparison, chains, as_json=as_json, out=out)
+
+
+def _replay(
+    paths: list[Path],
+    policies: str,
+    options: ReplayOptions,
+    config: Path | None,
+    *,
+    as_json: bool,
+    out: Path | None,
+    resamples: int,
+    risk: float | None,
+) -> None:
+    from coe_agents.evaluation import CRITERIA, Samples
+    from coe_agents.experiments.comparison import compare as compare_policies
+    from coe_agents.experiments.frontier import find_frontier
+    from coe_agents.experiments.replay import load_saved, replay
+
+    files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
+    if not files:
+        raise typer.BadParameter("it must name at least one file", param_hint="--policies")
+    prices = prices_of(config)
+    replayed = [_policy_of(file, name, prices) for file, name in zip(files, _names_of(files), strict=True)]
+    clusterer = replay_clusterer(options.clusterer)
+    criterion = CRITERIA[options.correctness]
+    with Samples(paths) as questions:
+        saved = load_saved(questions, clusterer)
+    settings = {
+        "samples": ", ".join(path.name for path in paths),
+        "clusterer": type(clusterer).__name__,
+        "right": criterion.name,
+    }
+    if not saved:
+        raise typer.BadParameter("no question has a response", param_hint="PATHS")
+    comparison = compare_policies(
+        [replay(saved, each, criterion) for each in replayed], n_resamples=resamples, settings=settings
+    )
+    found = None if risk is None else find_frontier(saved, replayed, criterion, risk=risk, n_resamples=resamples)
+    show(comparison, frontier=found, as_json=as_json, out=out)
+
+
+def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "ReplayedPolicy":
+    """Returns the policy of a configuration with what its graph would do; no model is loaded."""
+    from coe_agents.config.build import create_policy, load_divergence
+    from coe_agents.config.schema import load_config
+    from coe_agents.experiments.replay import ReplayedPolicy
+    from coe_agents.rounds import AdaptiveSampling, Strategies
+
+    config = load_config(path)
+    graph = config.graph
+    adaptive = None if graph.adaptive is None else AdaptiveSampling(**graph.adaptive.model_dump())
+    return ReplayedPolicy(
+        name=name.removesuffix(".toml"),
+        policy=create_policy(config),
+        n_samples={agent.name: agent.n_samples if agent.temperature > 0 else 1 for agent in config.agents},
+        weights={agent.name: agent.weight for agent in config.agents},
+        max_rounds=graph.max_rounds,
+        adaptive=adaptive,
+        strategies=Strategies(dict(graph.strategies)),
+        weighting=graph.weighting,
+        divergence=load_divergence(config),
+        min_agents=graph.min_agents,
+        token_budget=graph.token_budget,
+        has_arbiter=config.escalation is not None,
+        prices={**prices_of(path), **prices},
+    )
+
+
+def replay_clusterer(name: str | None) -> "Clusterer":
+    """Returns the clusterer of a replay; by default the one that needs no model."""
+    if name in (None, "normalized"):
+        from coe_agents.clustering import NormalizedMatch
+
+        return NormalizedMatch()
+    from coe_agents.cli.score import create_named_clusterer
+
+    return create_named_clusterer(name)
+
+
+def prices_of(path: Path | None) -> dict[str, dict[str, float]]:
+    """Returns the prices in a configuration, by agent."""
+    if path is None:
+        return {}
+    from coe_agents.config.schema import AgentConfig, ArbiterConfig, load_config
+
+    config = load_config(path)
+    parts: list[AgentConfig | ArbiterConfig] = [*config.agents, *([config.escalation] if config.escalation else [])]
+    return {part.name: part.price_per_million.model_dump() for part in parts if part.price_per_million is not None}
+
+
+def show(
+    comparison: "Comparison",
+    chains: "Sequence[ChainFigures]" = (),
+    frontier: "Frontier | None" = None,
+    *,
+    as_json: bool,
+    out: Path | None,
+) -> None:
+    """Prints a comparison, and writes its tables and pictures."""
+    from coe_agents.experiments.chain_figures import to_experiment as to_chains
+    from coe_agents.experiments.comparison import to_experiments
+    from coe_agents.experiments.frontier import to_experiment as to_frontier
+
+    swept = [] if frontier is None else [to_frontier(frontier)]
+    judged = (
+        [] if frontier is None or frontier.judged is None else to_experiments(frontier.judged, name="compare-chosen")
+    )
+    experiments = [*to_experiments(comparison), *([to_chains(chains)] if chains else []), *swept, *judged]
+    written = [_write(experiment, out) for experiment in experiments] if out is not None else []
+    if as_json:
+        more: dict[str, Any] = {"chains": [each.to_json() for each in chains]} if chains else {}
+        if frontier is not None:
+            more["frontier"] = frontier.to_json()
+        print_json({**comparison.to_json(), **more})
+        return
+    _show_table(comparison, chains)
+    if frontier is not None:
+        for line in ("", *frontier.in_words()):
+            print_lines(line)
+        if frontier.judged is not None:
+            _show_cells(frontier.judged)
+        if out is None:
+            print_lines("--out FOLDER or --json shows the whole frontier.")
+    for path in written:
+        print_lines(f"{clean(str(path))}.csv, .tex, .png, .svg")
+
+
+def _show_table(comparison: "Comparison", chains: "Sequence[ChainFigures]") -> None:
+    from rich.text import Text
+
+    from coe_agents.cli.display.experiment import show_experiment
+    from coe_agents.experiments.chain_figures import to_experiment
+    from coe_agents.experiments.comparison import in_words
+
+    for line in (*in_words(comparison), *(each.in_words() for each in chains)):
+        print_lines(line)
+    _show_cells(comparison)
+    whose: dict[str, list[str]] = {}
+    for each in comparison.policies:
+        for note in each.notes:
+            whose.setdefault(note, []).append(each.name)
+    notes = [f"{', '.join(names)}: {note}" for note, names in whose.items()]
+    notes.append(f"[low, high]: 95 % intervals, {comparison.n_resamples} bootstrap resamples; differences are paired.")
+    console = create_console()
+    for note in notes:
+        console.print(Text(clean(note), style="dim"))
+    if chains:
+        show_experiment(to_experiment(chains))
+
+
+def _show_cells(comparison: "Comparison") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from coe_agents.experiments.comparison import cells_of
+
+    heads, lines = cells_of(comparison)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads:
+        table.add_column(clean(head))
+    for label, *cells in lines:
+        style = "dim" if str(label).startswith(" ") else ""
+        table.add_row(*(Text(clean(str(cell)) if cell else "") for cell in (label, *cells)), style=style)
+    console = create_console()
+    console.print()
+    console.print(table)
+    console.print()
+
+
+def _write(experiment: "Experiment", folder: Path) -> Path:
+    from coe_agents.experiments import draw_to, to_csv, to_latex
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for text, kind in ((to_csv(experiment), "csv"), (to_latex(experiment), "tex")):
+        (folder / f"{experiment.name}.{kind}").write_text(text, encoding="utf-8", errors="replace")
+    draw_to(experiment, folder)
+    return folder / experiment.name
+
+
+def _names_of(paths: Sequence[Path]) -> list[str]:
+    """Returns the last part of each path, or as many as tell them apart."""
+    resolved = [Path(os.path.abspath(path)) for path in paths]
+    if len(set(resolved)) < len(resolved):
+        raise typer.BadParameter("each folder must be given once. Remove the repetition", param_hint="PATHS")
+    n_parts = 1
+    while True:
+        names = ["/".join(path.parts[-n_parts:]) for path in resolved]
+        if len(set(names)) == len(names):
+            return names
+        n_parts += 1
+
+
+def _source(settings: dict[str, Any] | Any) -> str:
+    dataset = settings.get("dataset")
+    return str(dataset.get("source")) if isinstance(dataset, dict) else "not recorded"

@@ -1,0 +1,146 @@
+"""Owns `drift --follow`: labelled cases are read as they are appended, until they break the stated risk."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+from coe_agents.cli.interrupts import INTERRUPTED, clean_up_after_interrupt
+from coe_agents.cli.options import Exit
+from coe_agents.cli.terminal import clean, print_json, print_lines
+
+if TYPE_CHECKING:
+    from coe_agents.evaluation import RiskState
+    from coe_agents.evaluation.samples.labelled import LabelledCase
+
+_PAUSE = 0.5
+"""Seconds between two looks at a file that has not grown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is watched: the file, the stated risk, and each agent's own, by name.
+
+    Attributes:
+        false_alarms: The highest acceptable probability of a false alarm; half of it is the agents' if they have risks.
+        min_seen: The least probability of being judged.
+        until_end: Whether to stop at the end of the file.
+    """
+
+    path: Path
+    risk: float
+    agents: Mapping[str, float]
+    false_alarms: float
+    min_seen: float
+    until_end: bool
+
+
+def follow_until_broken(watch: Watch, *, as_json: bool) -> NoReturn:
+    """Reads labelled cases until the risk is broken, and raises `typer.Exit` with the status of the command."""
+    from coe_agents.evaluation import AgentMonitor, RiskMonitor
+    from coe_agents.evaluation.samples.labelled import follow_cases
+
+    share = watch.false_alarms / 2.0 if watch.agents else watch.false_alarms
+    monitor = RiskMonitor(watch.risk, false_alarms=share, min_seen=watch.min_seen)
+    agents = AgentMonitor(watch.agents, false_alarms=share, min_seen=watch.min_seen) if watch.agents else None
+    cases: list[tuple[str, str | None]] = []
+    places: dict[str, list[int]] = {}
+    found: dict[str, Any] = {}
+
+    def wait() -> bool:
+        if not watch.until_end:
+            time.sleep(_PAUSE)
+        return not watch.until_end
+
+    clean_up_after_interrupt()
+    if not watch.until_end:
+        print_lines(f"Following {clean(str(watch.path))}; Ctrl-C ends it.", to_stderr=True)
+    interrupted = False
+    try:
+        for case in follow_cases(watch.path, wait=wait):
+            cases.append((case.id, case.time))
+            _check_probability(case, watch)
+            is_broken = monitor.observe(1.0 - case.correct, seen_probability=case.seen_probability)
+            if agents is not None:
+                for name in case.agents.keys() & watch.agents.keys():
+                    places.setdefault(name, []).append(len(cases) - 1)
+                for name in agents.update(case.agents, seen_probability=case.seen_probability):
+                    state = agents.states[name]
+                    found[name] = _with_cases(state, [cases[place] for place in places[name]])
+                    if not as_json:
+                        print_lines(_on_agent(name, watch.agents[name], found[name]))
+            if is_broken:
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    state = monitor.state
+    if as_json:
+        shown = {"risk": watch.risk, **_with_cases(state, cases), "broken": state.broken, "agents": found}
+        print_json(shown | {"interrupted": interrupted})
+    else:
+        print_lines(_on_risk(watch, state, _with_cases(state, cases)))
+        if interrupted:
+            print_lines("Interrupted. Rerun the same command: it reads the file from its beginning.", to_stderr=True)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(Exit.ABSTAINED if state.broken or found else Exit.ANSWERED)
+
+
+def _check_probability(case: "LabelledCase", watch: Watch) -> None:
+    if case.seen_probability < watch.min_seen * (1.0 - 1e-9):
+        raise typer.BadParameter(
+            f"the case {clean(case.id, 50)!r} was judged with probability {case.seen_probability:g}, below "
+            f"{watch.min_seen:g}. Pass your lowest audit rate: it must be known before the cases are",
+            param_hint="--min-seen",
+        )
+
+
+def _with_cases(state: "RiskState", cases: list[tuple[str, str | None]]) -> dict[str, Any]:
+    """Returns a state with the ids and times of the cases that it names by number."""
+    found = asdict(state)
+    for name, number in (("since", state.since), ("broken_at", state.broken_at)):
+        known = None if number is None else cases[number - 1]
+        found[f"{name}_id"], found[f"{name}_time"] = known or (None, None)
+    return found
+
+
+def _on_risk(watch: Watch, state: "RiskState", found: Mapping[str, Any]) -> str:
+    if not state.n_cases:
+        return f"No labelled case yet: nothing is known of the stated risk of {watch.risk:.3g}."
+    limit = f"the limit {state.limit:.3g}"
+    promise = f"A false alarm has a probability of at most {1.0 / state.limit:.3g}, however often you look."
+    if not state.broken:
+        return (
+            f"After {state.n_cases} labelled answers there is no sufficient evidence that the stated risk of "
+            f"{watch.risk:.3g} is broken.\n"
+            f"The evidence is {state.evidence:.3g}, {limit}; its highest value was {state.strongest:.3g}.\n"
+            "This does not show that the risk is kept: calibrate on new samples for that."
+        )
+    return (
+        f"The stated risk of {watch.risk:.3g} is broken: answers are wrong more often.\n"
+        f"{_since(found)}.\n"
+        f"The evidence is {state.evidence:.3g}, at or above {limit}. {promise}\n"
+        "Answer less until you have calibrated again."
+    )
+
+
+def _on_agent(name: str, risk: float, found: Mapping[str, Any]) -> str:
+    return f"{clean(name)} has grown worse than the {risk:.3g} wrong that its calibration allows. {_since(found)}."
+
+
+def _since(found: Mapping[str, Any]) -> str:
+    n_since = found["n_since"]
+    place = f"case {found['since']} ({_named(found, 'since')})"
+    count = "1 labelled answer" if n_since == 1 else f"{n_since} labelled answers"
+    return (
+        f"It probably began near {place}: since then {found['risk_since']:.1%} of {count} were wrong, up to "
+        f"case {found['broken_at']} ({_named(found, 'broken_at')})"
+    )
+
+
+def _named(found: Mapping[str, Any], name: str) -> str:
+    time_known = found[f"{name}_time"]
+    return clean(found[f"{name}_id"], 60) + (f", {clean(time_known, 40)}" if time_known else "")

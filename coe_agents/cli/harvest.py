@@ -1,0 +1,171 @@
+"""Owns the commands `audit` and `harvest`: what people rule on recorded cases, and the samples that it becomes."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coe_agents.cli.options import JsonOption
+from coe_agents.cli.terminal import clean, print_json, print_lines
+
+if TYPE_CHECKING:
+    from langgraph.store.base import BaseStore
+
+    from coe_agents.rulings import RecordedCase
+
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        help="The store in which a graph recorded cases: the path of an SQLite file, or postgresql://USER@HOST/NAME."
+    ),
+]
+
+
+def harvest(
+    store: StoreOption,
+    out: Annotated[Path, typer.Option(help="Where to write the samples, as FILE.samples.jsonl.")],
+    cases: Annotated[
+        Path | None,
+        typer.Option(help="Where to append ruled audits that it does not hold yet, for `drift --follow`."),
+    ] = None,
+) -> None:
+    """Write what people ruled on recorded cases as samples, for `calibrate --current`.
+
+    Each sample has the probability with which its case was seen: the audit rate for an answer, 1 for an escalation.
+    """
+    from coe_agents.rulings import case_row, sample_rows
+    from coe_agents.rulings import cases as recorded
+
+    with _open(store) as opened:
+        ruled = recorded(opened, status="ruled")
+        waiting = len(recorded(opened, status="pending"))
+        rows = {case["id"]: list(sample_rows(case)) for case in ruled}
+        labelled = [row for case in ruled if (row := case_row(case)) is not None]
+    used = [case for case in ruled if rows[case["id"]]]
+    content = "".join(json.dumps(row) + "\n" for case in used for row in rows[case["id"]])
+    temporary = out.with_name(out.name + ".tmp")
+    temporary.write_text(content, "utf-8")
+    os.replace(temporary, out)
+    n_audits = sum(case["kind"] == "audit" for case in used)
+    print_lines(
+        f"{clean(str(out))}: {n_audits} audited answers and {len(used) - n_audits} escalations; "
+        f"{waiting} cases wait for a ruling."
+    )
+    if len(ruled) > len(used):
+        print_lines(f"Left out, since the person abstained: {len(ruled) - len(used)}.")
+    if not n_audits:
+        print_lines(
+            "Without audits nothing is known of the risk of the answers that were given, so that no threshold will be "
+            "raised. To audit a share of them: create_coe_graph(..., record=True, audit_rate=0.05)."
+        )
+    if cases is not None:
+        new = _append(cases, labelled)
+        print_lines(f"{clean(str(cases))}: {new} new labelled answers.")
+
+
+def audit(
+    store: StoreOption,
+    rule: Annotated[
+        str | None, typer.Option(help="Id of the case to rule on; without it, pending ones are shown.")
+    ] = None,
+    right: Annotated[bool, typer.Option("--right", help="The answer was right.")] = False,
+    wrong: Annotated[bool, typer.Option("--wrong", help="The answer was wrong.")] = False,
+    answer: Annotated[str | None, typer.Option(help="The right answer, where it was wrong.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the recorded cases that wait for a person's ruling, or rule on one of them."""
+    from coe_agents.rulings import pending_cases
+    from coe_agents.rulings import rule as record_ruling
+
+    if rule is None and (right or wrong or answer is not None):
+        raise typer.BadParameter("a ruling needs the id of a case. Add --rule ID", param_hint="--rule")
+    if right and wrong:
+        raise typer.BadParameter("it cannot be combined with --right. Omit one of them", param_hint="--wrong")
+    with _open(store) as opened:
+        if rule is None:
+            _show(pending_cases(opened), as_json=as_json)
+            return
+        try:
+            case = record_ruling(opened, rule, correct=right if right or wrong else None, answer=answer)
+        except (KeyError, ValueError) as error:
+            raise typer.BadParameter(str(error.args[0]), param_hint="--rule") from error
+    if as_json:
+        print_json(case)
+    else:
+        print_lines(f"Recorded the ruling on {clean(rule)}.")
+
+
+def _show(waiting: "list[RecordedCase]", *, as_json: bool) -> None:
+    if as_json:
+        print_json({"pending": waiting})
+        return
+    print_lines("No case waits for a ruling." if not waiting else f"{len(waiting)} cases wait for a ruling:")
+    for case in waiting:
+        said = "was answered" if case["kind"] == "audit" else "was escalated; the leading answer is"
+        print_lines(f"\n{case['id']}  {case['time']}\n  {clean(case['question'], 500)}")
+        print_lines(f"  {said}: {clean(str(case['answer']), 500)}")
+
+
+@contextmanager
+def _open(place: str) -> "Iterator[BaseStore]":
+    """Opens a store of SQLite or PostgreSQL that exists.
+
+    Raises:
+        ImportError: The package for it is not installed.
+        StoreError: It cannot be opened or read, or holds something else.
+    """
+    import sqlite3
+
+    from coe_agents.errors import StoreError
+
+    failures: tuple[type[Exception], ...] = (
+        sqlite3.Error,
+        KeyError,
+        TypeError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+    )
+    if place.startswith(("postgresql://", "postgres://")):
+        try:
+            import psycopg
+            from langgraph.store.postgres import PostgresStore
+        except ModuleNotFoundError as error:
+            raise ImportError('a store in PostgreSQL needs pip install "coe-agents[postgres]"') from error
+        failures = (*failures, psycopg.Error)
+        opened: Any = PostgresStore.from_conn_string(place)
+        shown = "the store in PostgreSQL"  # its address may hold a password
+    else:
+        path = Path(place.removeprefix("sqlite:///"))
+        if not path.is_file():
+            raise StoreError(f"there is no store {path}", hint="Pass the file of the graph's SqliteStore")
+        try:
+            from langgraph.store.sqlite import SqliteStore
+        except ModuleNotFoundError as error:
+            raise ImportError('a store in SQLite needs pip install "coe-agents[sqlite]"') from error
+        opened = SqliteStore.from_conn_string(str(path))
+        shown = f"the store {path}"
+    try:
+        with opened as store:
+            yield store
+    except failures as error:
+        raise StoreError(
+            f"{shown} cannot be read: {type(error).__name__}: {error}",
+            hint="A graph that was built with record=True and compiled with this store writes one",
+        ) from error
+
+
+def _append(path: Path, rows: list[dict[str, Any]]) -> int:
+    """Appends the cases that a file does not hold yet, and returns how many."""
+    from coe_agents.evaluation.samples.labelled import follow_cases
+
+    known = {case.id for case in follow_cases(path, wait=lambda: False)} if path.exists() else set()
+    new = [row for row in rows if row["id"] not in known]
+    if new:
+        ends_open = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n" * ends_open + "".join(json.dumps(row) + "\n" for row in new))
+    return len(new)

@@ -1,0 +1,205 @@
+"""Owns the command `run`: asks the whole graph, as configured, the questions of a dataset, and keeps each decision."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.engine import create_pool, ray_options, share_limits
+from coe_agents.cli.interrupts import INTERRUPTED, clean_up_after_interrupt
+from coe_agents.cli.options import ConfigOption, EngineOptions, Exit, LimitOption, expand_options
+from coe_agents.cli.sample import most_actors
+from coe_agents.cli.terminal import clean, print_lines
+
+if TYPE_CHECKING:
+    from coe_agents.evaluation.samples.store import Store
+    from coe_agents.runs import ItemSet, RunItem
+
+RUN_EPILOG = (
+    "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
+    "the command, 130 interrupted."
+)
+Correctness = Literal["reference", "f1", "rouge_l"]
+People = Literal["record", "references"]
+
+
+@expand_options
+def run(
+    engine: EngineOptions,
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="As of `sample`: triviaqa, squad, squad_v2, nq_open, truthfulqa, tinyworld, a file or a folder; also "
+            "tinyworld-chains, and a JSON Lines file of chains of questions."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the run. Rerun the same command to resume.")],
+    config: ConfigOption = None,
+    split: Annotated[str | None, typer.Option(help="Split of the dataset; default: validation.")] = None,
+    limit: LimitOption = 200,
+    seed: Annotated[int, typer.Option(help="Random seed for questions, and for agents that have no seed.")] = 0,
+    at_once: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Concurrent questions; default: 8 for each server, and 1 for a model in this process. Batches of a "
+            "local model are faster, but change the last digits of its log-probabilities.",
+        ),
+    ] = None,
+    people: Annotated[
+        People,
+        typer.Option(
+            help="Where a person should decide: record, the question stays escalated; references, the accepted answers "
+            "of the dataset decide in the person's place."
+        ),
+    ] = "record",
+    correctness: Annotated[
+        Correctness,
+        typer.Option(
+            help="When an answer is right: reference, it equals a reference answer; f1 and rouge_l, it shares words "
+            "with one. tinyworld is judged by its facts."
+        ),
+    ] = "reference",
+    partition_size: Annotated[
+        int, typer.Option(min=1, help="With --engine ray: questions that are decided before their decisions are kept.")
+    ] = 10,
+) -> None:
+    """Ask the group as configured, with rounds, adaptive sampling and escalation, and keep every decision.
+
+    The graph gets each question as `ask` does: instructions belong into system_prompt of the configuration.
+    """
+    ray = ray_options(engine)
+    settings = load_quietly(config)
+    from coe_agents.runs import create_run_group, load_items  # slow to import: mistakes above are reported first
+
+    found = load_items(dataset, split)
+    items = found.choose(limit or None, seed=seed)
+    options: dict[str, Any] = {
+        "seed": seed,
+        "at_once": at_once,
+        "people": people,
+        "correctness": correctness,
+        "is_tinyworld": found.is_tinyworld,
+    }
+    group = create_run_group(settings, **options)
+    depends = {"dataset": _describe(found, items, limit), **group.settings}
+    from coe_agents.runs import Timings, decide_all, keep_prices
+
+    with _open(out, depends, items) as store, Timings(out) as timings, _progress(items, store) as on_item:
+        keep_prices(out, group.prices)
+        if ray is None:
+            import asyncio
+
+            asyncio.run(decide_all(items, group, store, timings, on_item=on_item))
+        elif n_pending := len(store.pending_units()):
+            from coe_agents.distributed import cluster
+            from coe_agents.runs.parts import decide_parts
+
+            with cluster(ray.address):
+                pool = create_pool(ray, n_parts=-(-n_pending // partition_size), bound=most_actors(settings, at_once))
+                # called in the actors, whose environment holds the keys
+                shared = share_limits(settings, pool.n_actors)
+                create = partial(create_run_group, shared, n_sharing=pool.n_actors, **options)
+                decide_parts(items, create, store, timings, pool, size=partition_size, on_item=on_item)
+
+
+def _describe(found: "ItemSet", items: "Sequence[RunItem]", limit: int) -> dict[str, Any]:
+    """Returns what the settings say about the questions."""
+    return {
+        "source": found.source,
+        "n_records": found.n_records,
+        "n_questions": len(found.items),
+        "limit": limit,
+        "sha256": hashlib.sha256(json.dumps([asdict(item) for item in items]).encode()).hexdigest(),
+    }
+
+
+def _open(out: Path, settings: dict[str, Any], items: "Sequence[RunItem]") -> "Store":
+    from coe_agents.evaluation.decisions import DECISIONS
+    from coe_agents.evaluation.samples.store import Store
+    from coe_agents.runs.runner import units_of
+
+    return Store(out, settings, units_of(items), name=DECISIONS)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is decided so far."""
+
+    n: int = 0
+    n_answered: int = 0
+    n_judged: int = 0
+    wrong: float = 0.0
+    n_escalated: int = 0
+    n_failed_agents: int = 0
+    first_error: str | None = None
+    n_errors: int = 0
+
+    def add(self, row: dict[str, Any]) -> None:
+        if row["error"] is not None:
+            self.n_errors += 1
+            self.first_error = self.first_error or row["error"]
+            return
+        from coe_agents.evaluation.decisions import to_item
+
+        item = to_item(row)
+        self.n += 1
+        self.n_answered += item.is_answered
+        self.n_escalated += any(step.escalated for step in item.steps)
+        self.n_failed_agents += any(step.decision["failed_agents"] for step in item.steps)
+        if item.correct is not None:
+            self.n_judged += 1
+            self.wrong += 1 - item.correct
+
+    def figures(self) -> str:
+        if not self.n:
+            return ""
+        risk = f", {self.wrong / self.n_judged:.1%} of these wrong" if self.n_judged else ""
+        return f"{self.n_answered / self.n:.1%} answered{risk}"
+
+
+@contextmanager
+def _progress(items: "Sequence[RunItem]", store: "Store") -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Shows the progress of a run with its coverage and risk; at its end says what became of the questions."""
+    from coe_agents.cli.display.progress import progress
+    from coe_agents.runs.runner import kept_rows
+
+    tally = _Tally()
+    for row in kept_rows(store):
+        tally.add(row)
+    clean_up_after_interrupt()
+    try:
+        with progress({"questions": (tally.n, len(items))}, what="questions", figures=tally.figures) as advance:
+
+            def on_item(row: dict[str, Any]) -> None:
+                tally.add(row)
+                advance("questions", row["error"] is not None)
+
+            yield on_item
+    except KeyboardInterrupt:
+        n_missing = len(store.pending_units())
+        print_lines(f"Interrupted; {n_missing} questions are missing. Rerun the same command to resume.")
+        raise typer.Exit(INTERRUPTED) from None
+    _show_end(tally, len(items), store.path)
+
+
+def _show_end(tally: _Tally, n_items: int, path: Path) -> None:
+    answered = f"{tally.n_answered} answered" + (
+        f", {tally.wrong:.4g} of these wrong" if tally.n_judged else ", none judged" if tally.n_answered else ""
+    )
+    withheld = f"{tally.n - tally.n_answered} withheld, {tally.n_escalated} escalated"
+    print_lines(f"{n_items} questions: {answered}; {withheld}. {clean(str(path))}")
+    if tally.n_failed_agents:
+        print_lines(f"In {tally.n_failed_agents} of them an agent failed in the last round; the others decided.")
+    if tally.n_errors:
+        times = "once" if tally.n_errors == 1 else f"{tally.n_errors} times"
+        print_lines(f"The group failed {times}; the first error: {clean(tally.first_error or '')}")
+        print_lines("Rerun the same command to repeat the failed questions.")
+        raise typer.Exit(Exit.FAILED)

@@ -1,0 +1,252 @@
+"""Owns the decisions of a run as they are stored: the names of its files, and reading them back."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coe_agents.documents import parse_json
+from coe_agents.errors import SamplesError
+from coe_agents.evaluation.samples.folder import SETTINGS
+
+DECISIONS = "run.decisions.jsonl"
+"""One line for each question, or chain of questions; the same bytes whenever the same run is repeated or resumed."""
+SECONDS = "run.seconds.jsonl"
+"""How long each took. It is apart, because it differs each time."""
+PRICES = "prices.json"
+"""The prices of the configuration; results do not depend on them."""
+DECIDER = "group"
+"""What stands as the agent in each line: the whole group has decided."""
+_LARGEST = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One question of a run, or one step of a chain.
+
+    Attributes:
+        question: As it was asked.
+        action: "answer", "abstain" or "escalate", after all.
+        correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
+        verdicts: Whether the group's leading answer was right after each round; None where there was none.
+        escalated: Whether the policy escalated, whoever decided then.
+        decision: The graph's whole decision; see `coe_agents.graph.DecisionData`.
+    """
+
+    question: str
+    action: str
+    correct: float | None
+    verdicts: tuple[float | None, ...]
+    escalated: bool
+    decision: Mapping[str, Any]
+
+    @property
+    def n_requests(self) -> int:
+        """How many requests the agents were sent and answered; one more if an arbiter decided."""
+        agents = self.decision["agents"].values()
+        asked = sum(each["n_requests"] for agent in agents for each in agent["sampling"])
+        others = set(self.decision["tokens"]) - set(self.decision["agents"]) - set(self.decision["failed_agents"])
+        return int(asked + len(others))
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a run decided about one question, or about a chain of dependent ones.
+
+    Attributes:
+        id: Its id in the dataset.
+        steps: One; of a chain, those that were asked.
+        is_chain: Whether it is a chain.
+        ended: Of a chain: "complete", "withheld" or "max_steps"; None of a question.
+        seconds: How long it took; None if that is not known.
+    """
+
+    id: str
+    steps: tuple[Decided, ...]
+    is_chain: bool = False
+    ended: str | None = None
+    seconds: float | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it was answered; a chain, whether all of it was."""
+        return self.steps[-1].action == "answer" and self.ended != "withheld"
+
+    @property
+    def correct(self) -> float | None:
+        """Whether the answer is right, of a chain the last one; None without an answer, or where it is not known."""
+        return self.steps[-1].correct if self.is_answered else None
+
+    @property
+    def leading_correct(self) -> float | None:
+        """Whether the group's leading answer is right, given or not; of a chain the last step's, 0 if it broke off."""
+        if self.is_answered:
+            return self.correct
+        if self.is_chain:
+            return 0.0
+        verdicts = self.steps[-1].verdicts
+        return verdicts[-1] if verdicts else None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A folder that `coe-agents run` wrote.
+
+    Attributes:
+        name: The folder's name.
+        items: By id, in the order of the file.
+        errors: The reason of each question that failed, by id; they are not in `items`.
+        settings: All that the decisions depend on.
+        prices: Price per million tokens of each agent, as {"input": ..., "output": ...}.
+    """
+
+    name: str
+    items: Mapping[str, Item]
+    errors: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+def read_run(folder: Path) -> Run:
+    """Reads a run.
+
+    Raises:
+        SamplesError: If it is not a run, or not complete enough to be read.
+    """
+    path = folder / DECISIONS
+    if not path.is_file():
+        raise SamplesError(
+            f"{folder} holds no {DECISIONS}", hint="Name a folder that coe-agents run --out FOLDER wrote"
+        )
+    seconds = {}
+    for number, row in _rows(folder / SECONDS, may_be_torn=True) if (folder / SECONDS).is_file() else ():
+        try:
+            seconds[row["id"]] = _number(row["seconds"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise _broken(folder / SECONDS, number, error) from error
+    items, errors = dict[str, Item](), dict[str, str]()
+    for number, row in _rows(path, may_be_torn=True):
+        try:
+            if row["error"] is not None:
+                errors[row["id"]] = str(row["error"])
+                continue
+            items[row["id"]] = to_item(row, seconds.get(row["id"]))
+        except (KeyError, ValueError) as error:
+            raise _broken(path, number, error) from error
+    return Run(folder.resolve().name, items, errors, _read(folder / SETTINGS), _prices(folder / PRICES))
+
+
+def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
+    """Returns what a line of `DECISIONS` says.
+
+    Raises:
+        ValueError: If it is not such a line.
+    """
+    is_chain = "steps" in row
+    try:
+        steps = tuple(_to_step(step) for step in (row["steps"] if is_chain else [row]))
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    if not steps:
+        raise ValueError("a chain without steps")
+    return Item(row["id"], steps, is_chain, row.get("ended"), seconds)
+
+
+def _to_step(step: Mapping[str, Any]) -> Decided:
+    found = Decided(
+        question=str(step["question"]),
+        action=_one_of(step["action"], ("answer", "abstain", "escalate")),
+        correct=_share(step["correct"]),
+        verdicts=tuple(_share(verdict) for verdict in step["verdicts"]),
+        escalated=bool(step["escalated"]),
+        decision=step["decision"],
+    )
+    decision = found.decision
+    for name in ("coe", "aleatoric", "epistemic"):
+        _number(decision[name], is_required=True)
+    _share(decision["conformity"])
+    for usage in decision["tokens"].values():
+        _count(usage["input_tokens"])
+        _count(usage["output_tokens"])
+    for agent in decision["agents"].values():
+        for asked in agent["sampling"]:
+            _count(asked["n_requests"])
+    _count(decision["n_rounds"])
+    for data in decision["trajectory"]:
+        _count(data["round"])
+    if not isinstance(decision["decided_by"], str) or not isinstance(decision["failed_agents"], dict):
+        raise TypeError('"decided_by" or "failed_agents" is of another kind')
+    return found
+
+
+def _one_of(value: Any, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise ValueError(f"{value!r:.40} is not one of {', '.join(known)}")
+    return str(value)
+
+
+def _share(value: Any) -> float | None:
+    found = _number(value)
+    if found is not None and found > 1:
+        raise ValueError(f"{value!r:.40} is not in [0, 1]")
+    return found
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise ValueError(f"{value!r:.40} is not a count")
+    return value
+
+
+def _number(value: Any, *, is_required: bool = False) -> float | None:
+    """Returns a number of at least 0 that is not beyond measure; None where there is none."""
+    if value is None and not is_required:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST:
+        raise ValueError(f"{value!r:.40} is not a number of at least 0")
+    return float(value)
+
+
+def _rows(path: Path, *, may_be_torn: bool) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    lines = path.read_bytes().split(b"\n")
+    if may_be_torn:
+        lines = lines[:-1]  # what follows the last line end is incomplete
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = parse_json(line)
+        except ValueError as error:
+            raise _broken(path, number, error) from error
+        if not isinstance(row, dict) or not isinstance(row.get("id"), str):
+            raise _broken(path, number, ValueError("no object with an id"))
+        yield number, row
+
+
+def _prices(path: Path) -> dict[str, dict[str, float]]:
+    if not path.is_file():
+        return {}
+    try:
+        return {
+            name: {kind: _number(each[kind], is_required=True) or 0.0 for kind in ("input", "output")}
+            for name, each in _read(path).items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SamplesError(f"{path} does not hold prices: {error}", hint="Rerun coe-agents run to write it") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        found = parse_json(path.read_bytes())
+    except ValueError as error:
+        raise SamplesError(f"{path} is not JSON: {error}", hint="Rerun coe-agents run to write it") from error
+    if not isinstance(found, dict):
+        raise SamplesError(f"{path} is not a JSON object", hint="Rerun coe-agents run to write it")
+    return found
+
+
+def _broken(path: Path, number: int, error: Exception) -> SamplesError:
+    return SamplesError(
+        f"{path}:{number}: this is not a decision of a run: {error}",
+        hint="Rerun coe-agents run in another folder",
+    )

@@ -1,0 +1,104 @@
+"""Owns labelled cases: one JSON object a line for each answered question that was judged, read as they are appended."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coe_agents.documents import parse_json
+from coe_agents.errors import SamplesError
+
+_CHUNK = 1 << 16
+_FORM = '{"id": "...", "correct": true}, and "seen_probability" where not every answer is judged'
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledCase:
+    """One answered question, and whether its answer was right.
+
+    Attributes:
+        correct: In [0, 1]; 1 for a right answer.
+        seen_probability: The probability with which it was chosen to be judged, in (0, 1].
+        time: When it was answered, as the file has it; None where not known.
+        agents: Whether each agent was right, in [0, 1], by name; {} where not known.
+    """
+
+    id: str
+    correct: float
+    seen_probability: float = 1.0
+    time: str | None = None
+    agents: dict[str, float] = field(default_factory=dict)
+
+
+def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[LabelledCase]:
+    """Yields the labelled cases of a file that grows, in the order of its lines.
+
+    A line holds `id` and `correct`, which are required, and `seen_probability`, `time` and `agents`; other fields are
+    ignored. `wait` is called at the end of the file: it returns True after a while to read on, or False to stop. A last
+    line without an end is read only then, as it may be half written.
+
+    Raises:
+        SamplesError: The file cannot be read, a line is malformed, an id occurs twice, or the file became shorter.
+    """
+    path = Path(path)
+    seen: set[str] = set()
+    number, rest, has_ended = 0, b"", False
+    try:
+        with path.open("rb") as file:
+            while not has_ended:
+                chunk = file.read(_CHUNK)
+                if not chunk:
+                    goes_on = wait()
+                    if path.stat().st_size < file.tell():
+                        raise SamplesError(
+                            f"{path} became shorter while it was read", hint="Append to it only, and start again"
+                        )
+                    chunk = file.read(_CHUNK)
+                    has_ended = not (chunk or goes_on)
+                *lines, rest = (rest + (b"\n" if has_ended else chunk)).split(b"\n")
+                for raw in lines:
+                    number += 1
+                    if not raw.strip():
+                        continue
+                    case = _case(raw, f"{path}:{number}")
+                    if case.id in seen:
+                        raise SamplesError(
+                            f"{path}:{number}: there is a case {case.id[:50]!r} already",
+                            hint="Each case counts once; omit the line",
+                        )
+                    seen.add(case.id)
+                    yield case
+    except OSError as error:
+        raise SamplesError(f"{path} cannot be read: {error}", hint="Check the path") from error
+
+
+def _case(raw: bytes, place: str) -> LabelledCase:
+    try:
+        record = parse_json(raw)
+    except ValueError as error:
+        raise SamplesError(f"{place}: this is not JSON: {error}", hint=f"Every line is {_FORM}") from error
+    if not isinstance(record, dict):
+        raise SamplesError(f"{place}: this is not a JSON object", hint=f"Write every line as {_FORM}")
+    identifier, time = record.get("id"), record.get("time")
+    if not isinstance(identifier, str):
+        raise SamplesError(f'{place}: "id" must be a string', hint=f"Write every line as {_FORM}")
+    if not (time is None or isinstance(time, str)):
+        raise SamplesError(f'{place}: "time" must be a string or null', hint="Write it as in 2026-01-31T12:00:00Z")
+    probability = record.get("seen_probability", 1.0)
+    if not (_is_share(probability) and probability > 0):
+        raise SamplesError(
+            f'{place}: "seen_probability" must be above 0 and at most 1', hint="Omit it where every answer is judged"
+        )
+    agents = record.get("agents") or {}
+    if not (isinstance(agents, dict) and all(map(_is_share, agents.values()))):
+        raise SamplesError(f'{place}: "agents" must map names to true or false', hint='Write {"a": true, "b": false}')
+    if not _is_share(record.get("correct")):
+        raise SamplesError(
+            f'{place}: "correct" must be true, false, or a share in [0, 1]', hint=f"Write every line as {_FORM}"
+        )
+    shares = {name: float(right) for name, right in agents.items()}
+    return LabelledCase(identifier, float(record["correct"]), float(probability), time, shares)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1

@@ -1,0 +1,179 @@
+"""Owns chains of questions in a run: where they go wrong, and whether the uncertainty along the way shows it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coe_agents.evaluation.decisions import Item, Run
+from coe_agents.evaluation.metrics.selective_prediction import auroc
+from coe_agents.experiments.experiment import Experiment, Figure, plain
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """One step of the chains of a run; the figures are NaN where there is none to count.
+
+    Attributes:
+        step: From 1.
+        n_asked: How many chains came so far.
+        answered: The share of these that the step answered.
+        accuracy: The share of its answers that is right.
+        coe_right: Mean CoE of the step where its leading answer is right.
+        coe_wrong: Where it is wrong.
+    """
+
+    step: int
+    n_asked: int
+    answered: float
+    accuracy: float
+    coe_right: float
+    coe_wrong: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChainFigures:
+    """The chains of one run.
+
+    Attributes:
+        steps: Figures of each step.
+        complete: The share of chains of which every question was answered.
+        all_right: The share of chains that are complete and right at every step.
+        auroc_sum: Of the sum of CoE along a chain, for telling apart chains with a wrong step and those without; in
+            [0, 1], 0.5 by chance, NaN where all are alike. The verdicts are those of the leading answers.
+        auroc_last: Of the last step's CoE alone.
+        located: The share of chains with a wrong step in which the first wrong one has the highest CoE of the chain.
+        located_by_chance: That share if any asked step were as likely.
+    """
+
+    name: str
+    n_chains: int
+    steps: tuple[StepFigures, ...]
+    complete: float
+    all_right: float
+    auroc_sum: float
+    auroc_last: float
+    located: float
+    located_by_chance: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns it as JSON has it; what is not known is null."""
+        names = ("complete", "all_right", "auroc_sum", "auroc_last", "located", "located_by_chance")
+        steps = ("answered", "accuracy", "coe_right", "coe_wrong")
+        return {
+            "name": self.name,
+            "n_chains": self.n_chains,
+            **{name: plain(getattr(self, name)) for name in names},
+            "steps": [
+                {"step": each.step, "n_asked": each.n_asked, **{name: plain(getattr(each, name)) for name in steps}}
+                for each in self.steps
+            ],
+        }
+
+    def in_words(self) -> str:
+        """Returns what a reader would want to know first."""
+        words = f"{self.name}: {self.complete:.1%} of {self.n_chains} chains are answered to the end"
+        if not np.isnan(self.located):
+            words += (
+                f"; in {self.located:.0%} of those with a wrong step the first wrong one is the most uncertain "
+                f"(by chance {self.located_by_chance:.0%})"
+            )
+        return f"{words}."
+
+
+def chain_figures(run: Run, *, name: str | None = None) -> ChainFigures | None:
+    """Returns the figures of a run's chains; None if it has none."""
+    chains = [item for item in run.items.values() if item.is_chain]
+    if not chains:
+        return None
+    longest = max(len(chain.steps) for chain in chains)
+    paths = [
+        (np.array([step.decision["coe"] for step in chain.steps], dtype=float), _is_wrong(chain)) for chain in chains
+    ]
+    judged = [(coe, wrong) for coe, wrong in paths if not np.isnan(wrong).any()]
+    broken = [(coe, wrong) for coe, wrong in judged if wrong.any()]
+    correct = [float(not wrong.any()) for _, wrong in judged]
+    return ChainFigures(
+        name=name or run.name,
+        n_chains=len(chains),
+        steps=tuple(_step(chains, number) for number in range(longest)),
+        complete=float(np.mean([chain.is_answered for chain in chains])),
+        all_right=float(
+            np.mean([chain.is_answered and all(step.correct == 1 for step in chain.steps) for chain in chains])
+        ),
+        auroc_sum=_auroc(correct, [coe.sum() for coe, _ in judged]),
+        auroc_last=_auroc(correct, [coe[-1] for coe, _ in judged]),
+        located=_mean([float(coe.argmax() == wrong.argmax()) for coe, wrong in broken]),
+        located_by_chance=_mean([1.0 / len(coe) for coe, _ in broken]),
+    )
+
+
+def _is_wrong(chain: Item) -> np.ndarray:
+    """Returns for each step whether its leading answer is wrong, as 1 or 0; NaN where that is not known."""
+    last = [step.verdicts[-1] if step.verdicts else None for step in chain.steps]
+    return np.array([np.nan if verdict is None else float(verdict < 1) for verdict in last])
+
+
+def _step(chains: Sequence[Item], number: int) -> StepFigures:
+    steps = [chain.steps[number] for chain in chains if number < len(chain.steps)]
+    verdicts = [(step.verdicts[-1] if step.verdicts else None, step.decision["coe"]) for step in steps]
+    return StepFigures(
+        step=number + 1,
+        n_asked=len(steps),
+        answered=_mean([float(step.action == "answer") for step in steps]),
+        accuracy=_mean([step.correct for step in steps if step.correct is not None]),
+        coe_right=_mean([coe for verdict, coe in verdicts if verdict == 1]),
+        coe_wrong=_mean([coe for verdict, coe in verdicts if verdict is not None and verdict < 1]),
+    )
+
+
+def _auroc(correct: Sequence[float], uncertainty: Sequence[float]) -> float:
+    return auroc(correct=correct, uncertainty=uncertainty) if correct else float("nan")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def to_experiment(found: Sequence[ChainFigures], *, name: str = "compare-chains") -> Experiment:
+    """Returns the steps of all runs as a table with a picture."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots(1, 1)
+        for number, each in enumerate(found):
+            steps = [step.step for step in each.steps]
+            axes.plot(
+                steps, [step.coe_right for step in each.steps], "o-", color=f"C{number}", label=f"{each.name}, right"
+            )
+            axes.plot(
+                steps, [step.coe_wrong for step in each.steps], "x--", color=f"C{number}", label=f"{each.name}, wrong"
+            )
+        axes.set(
+            xlabel="step of the chain",
+            ylabel="mean CoE of the step",
+            xticks=range(1, 1 + max(len(e.steps) for e in found)),
+        )
+        axes.legend(fontsize=8)
+
+    return Experiment(
+        name=name,
+        title="Chains of questions, step by step",
+        columns=("policy", "step", "asked", "answered", "accuracy of answered", "CoE where right", "CoE where wrong"),
+        rows=tuple(
+            (
+                each.name,
+                step.step,
+                step.n_asked,
+                *map(plain, (step.answered, step.accuracy, step.coe_right, step.coe_wrong)),
+            )
+            for each in found
+            for step in each.steps
+        ),
+        draw=draw,
+        n_keys=2,
+        notes=tuple(
+            f"{each.in_words()} AUROC for a wrong step: sum {each.auroc_sum:.3f}, last step {each.auroc_last:.3f}."
+            for each in found
+        ),
+    )

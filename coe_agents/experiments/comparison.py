@@ -1,0 +1,408 @@
+"""Owns the comparison of policies: figures of each, and paired differences to the first on the same questions."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from coe_agents.evaluation.decisions import Item, Run
+from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
+from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
+
+Prices = Mapping[str, Mapping[str, float]]
+"""Price per million tokens of each agent, as {"input": ..., "output": ...}."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a policy did with one question, or with one chain of questions.
+
+    Attributes:
+        is_answered: Whether it was answered.
+        correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
+        leading_correct: Whether the group's leading answer is right, given or not; None where that is not known.
+        tokens: Input and output tokens of all requests; None where not known.
+        n_requests: Requests to agents, and to an arbiter.
+        seconds: None where not known.
+        n_rounds: Rounds that were asked; of a chain, of all its steps.
+        is_escalated: Whether the policy escalated it.
+        conformity: The share of agents that changed to the leading answer in a debate; None without a debate.
+        decided_by: "group", an arbiter's name, or "simulated person"; "nobody" where it stayed escalated.
+        cost: By the prices; None where an agent has none.
+    """
+
+    is_answered: bool
+    correct: float | None
+    leading_correct: float | None
+    tokens: float | None
+    n_requests: int
+    seconds: float | None
+    n_rounds: int
+    is_escalated: bool
+    conformity: float | None
+    decided_by: str
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOutcomes:
+    """What one policy did with each question, by id; `notes` say what a reader must know of it."""
+
+    name: str
+    outcomes: Mapping[str, Outcome]
+    n_failed: int = 0
+    notes: Sequence[str] = ()
+
+
+_OF_QUESTION: Mapping[str, Callable[[Outcome], float | None]] = {
+    "coverage": lambda outcome: float(outcome.is_answered),
+    "accuracy_answered": lambda outcome: outcome.correct if outcome.is_answered else None,
+    "risk": lambda outcome: 1.0 - outcome.correct if outcome.is_answered and outcome.correct is not None else None,
+    "accuracy_all": lambda outcome: outcome.leading_correct,
+    "tokens": lambda outcome: outcome.tokens,
+    "requests": lambda outcome: float(outcome.n_requests),
+    "seconds": lambda outcome: outcome.seconds,
+    "rounds": lambda outcome: float(outcome.n_rounds),
+    "escalated": lambda outcome: float(outcome.is_escalated),
+    "conformity": lambda outcome: outcome.conformity,
+    "cost": lambda outcome: outcome.cost,
+}
+FIGURES: Mapping[str, str] = {
+    "coverage": "answered",
+    "accuracy_answered": "accuracy of answered",
+    "risk": "risk",
+    "accuracy_all": "accuracy of all",
+    "tokens": "tokens",
+    "requests": "requests",
+    "seconds": "seconds",
+    "rounds": "rounds",
+    "escalated": "escalated",
+    "conformity": "conformity",
+    "cost": "cost of 1000",
+}
+"""What the figures are called; each is a mean over the questions for which it is known, the cost that of 1000."""
+_FACTOR = {"cost": 1000.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One policy beside the others.
+
+    Attributes:
+        figures: By name: the value with its 95 % interval; NaN where it is not known for any question.
+        differences: To the first policy, paired, on the questions that both have; empty for the first.
+        n_common: How many questions those are.
+        decided_by: The share of questions that each decided.
+    """
+
+    name: str
+    n_questions: int
+    n_failed: int
+    figures: Mapping[str, Estimate]
+    differences: Mapping[str, Estimate]
+    n_common: int
+    decided_by: Mapping[str, float]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Policies side by side; the first is the reference."""
+
+    policies: tuple[Compared, ...]
+    n_resamples: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns it as JSON has it; what is not known is null."""
+        return {
+            "reference": self.policies[0].name,
+            "n_resamples": self.n_resamples,
+            "policies": [
+                {
+                    "name": each.name,
+                    "n_questions": each.n_questions,
+                    "n_failed": each.n_failed,
+                    "figures": {name: _to_json(estimate) for name, estimate in each.figures.items()},
+                    "decided_by": dict(each.decided_by),
+                    "n_common": each.n_common,
+                    "differences": {name: _to_json(estimate) for name, estimate in each.differences.items()},
+                    "notes": list(each.notes),
+                }
+                for each in self.policies
+            ],
+        }
+
+
+def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = None) -> PolicyOutcomes:
+    """Returns what a run's policy did; `prices` replace those of the run."""
+    used = {**run.prices, **(prices or {})}
+    outcomes = {key: _outcome(item, used) for key, item in run.items.items()}
+    notes = [f"{len(run.errors)} questions failed and are left out"] if run.errors else []
+    return PolicyOutcomes(name or run.name, outcomes, len(run.errors), notes)
+
+
+def _outcome(item: Item, prices: Prices) -> Outcome:
+    last = item.steps[-1]
+    decided = last.decision["decided_by"]
+    conformities = [step.decision["conformity"] for step in item.steps if step.decision["conformity"] is not None]
+    tokens = [usage for step in item.steps for usage in step.decision["tokens"].items()]
+    return Outcome(
+        is_answered=item.is_answered,
+        correct=item.correct,
+        leading_correct=item.leading_correct,
+        tokens=float(sum(usage["input_tokens"] + usage["output_tokens"] for _, usage in tokens)),
+        n_requests=sum(step.n_requests for step in item.steps),
+        seconds=item.seconds,
+        n_rounds=sum(step.decision["n_rounds"] for step in item.steps),
+        is_escalated=any(step.escalated for step in item.steps),
+        conformity=float(np.mean(conformities)) if conformities else None,
+        decided_by="nobody" if last.action == "escalate" else decided,
+        cost=price_of([(name, usage["input_tokens"], usage["output_tokens"]) for name, usage in tokens], prices),
+    )
+
+
+def price_of(tokens: Sequence[tuple[str, float, float]], prices: Prices) -> float | None:
+    """Returns what tokens cost: sum of (input price x input tokens + output price x output tokens) / 1,000,000.
+
+    `tokens` are (agent, input tokens, output tokens). None where an agent that used some has no price.
+
+    >>> price_of([("a", 1000, 500)], {"a": {"input": 1.0, "output": 4.0}})
+    0.003
+    """
+    if not prices or any(name not in prices for name, *counts in tokens if any(counts)):
+        return None
+    used = [(prices[name], given, said) for name, given, said in tokens if name in prices]
+    return sum(price["input"] * given + price["output"] * said for price, given, said in used) / 1e6
+
+
+def compare(
+    policies: Sequence[PolicyOutcomes],
+    *,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    settings: Mapping[str, str] | None = None,
+) -> Comparison:
+    """Returns the figures of each policy with 95 % bootstrap intervals, and paired differences to the first.
+
+    A figure is the mean over the questions for which it is known: risk and accuracy of answered over the answered
+    questions with a verdict. Differences are over the questions that both policies have, resampled together, so they
+    are far less noisy than their two sides.
+
+    Raises:
+        ValueError: If there is no policy, or one decided no question.
+    """
+    if not policies or not all(each.outcomes for each in policies):
+        empty = ", ".join(each.name for each in policies if not each.outcomes) or "none"
+        raise ValueError(f'"policies" must hold decisions of at least one policy; got {empty} without any. Run it')
+    first = policies[0]
+    compared = []
+    for each in policies:
+        ids = sorted(each.outcomes)
+        common = [] if each is first else sorted(each.outcomes.keys() & first.outcomes.keys())
+        figures = _estimate([each.outcomes[key] for key in ids], n_resamples=n_resamples, seed=seed)
+        differences: dict[str, Estimate] = {}
+        if common:
+            own, other = ([one.outcomes[key] for key in common] for one in (each, first))
+            differences = _estimate(own, other, n_resamples=n_resamples, seed=seed)
+        deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
+        shares = {name: n / len(ids) for name, n in sorted(deciders.items())}
+        compared.append(
+            Compared(each.name, len(ids), each.n_failed, figures, differences, len(common), shares, each.notes)
+        )
+    return Comparison(tuple(compared), n_resamples, settings or {})
+
+
+def _estimate(
+    outcomes: Sequence[Outcome], less: Sequence[Outcome] | None = None, *, n_resamples: int, seed: int
+) -> dict[str, Estimate]:
+    """Returns every figure, or its difference to that of other outcomes of the same questions."""
+    values, known = _table(outcomes)
+    others = None if less is None else _table(less)
+
+    def means(counts: FloatArray) -> FloatArray:
+        found = _ratio(counts, values, known)
+        return found if others is None else found - _ratio(counts, *others)
+
+    point = means(np.ones((1, len(outcomes))))[0]
+    drawn = np.concatenate(
+        [means(block.astype(float)) for block in resamples(len(outcomes), n_resamples=n_resamples, seed=seed)]
+    )
+    return {name: with_interval(point[place], drawn[:, place]) for place, name in enumerate(FIGURES)}
+
+
+def _table(outcomes: Sequence[Outcome]) -> tuple[FloatArray, FloatArray]:
+    """Returns the figures of each question, shape `(n, n_figures)`, 0 where not known; and whether they are known."""
+    rows = [[_OF_QUESTION[name](outcome) for name in FIGURES] for outcome in outcomes]
+    factors = np.array([_FACTOR.get(name, 1.0) for name in FIGURES])
+    values = np.array([[np.nan if value is None else value for value in row] for row in rows]) * factors
+    return np.nan_to_num(values), (~np.isnan(values)).astype(float)
+
+
+def _ratio(counts: FloatArray, values: FloatArray, known: FloatArray) -> FloatArray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((counts @ values) / (counts @ known))
+
+
+def _to_json(estimate: Estimate) -> dict[str, float | None]:
+    value, low, high = (None if np.isnan(number) else number for number in estimate)
+    return {"value": value, "low": low, "high": high}
+
+
+def to_experiments(comparison: Comparison, *, name: str = "compare") -> list[Experiment]:
+    """Returns the figures, and the differences where there are several policies, as tables with a picture."""
+    shown = [figure for figure in FIGURES if any(not np.isnan(each.figures[figure][0]) for each in comparison.policies)]
+    deciders = sorted({who for each in comparison.policies for who in each.decided_by} - {"group"})
+    rows: list[Row] = [
+        (
+            each.name,
+            each.n_questions,
+            *(plain(each.figures[figure][0]) for figure in shown),
+            *(each.decided_by.get(who, 0.0) for who in deciders),
+        )
+        for each in comparison.policies
+    ]
+    notes = [
+        *(f"{each.name}: {note}" for each in comparison.policies for note in each.notes),
+        "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
+        "Tokens, requests, seconds and rounds are means a question.",
+    ]
+    whole = Experiment(
+        name=name,
+        title="Policies side by side",
+        columns=("policy", "questions", *(FIGURES[figure] for figure in shown), *(f"by {who}" for who in deciders)),
+        rows=tuple(rows),
+        draw=lambda figure: _draw(comparison, figure),
+        settings=comparison.settings,
+        notes=tuple(notes),
+        width=10.0,
+        height=4.5,
+    )
+    if len(comparison.policies) == 1:
+        return [whole]
+    differences = Experiment(
+        name=f"{name}-differences",
+        title=f"Differences to {comparison.policies[0].name}, on the same questions",
+        columns=("policy", "figure", "difference", "low", "high", "questions"),
+        rows=tuple(
+            (each.name, FIGURES[figure], *map(plain, each.differences[figure]), each.n_common)
+            for each in comparison.policies[1:]
+            for figure in shown
+            if each.differences and not np.isnan(each.differences[figure][0])
+        ),
+        draw=lambda figure: _draw_differences(comparison, figure),
+        n_keys=2,
+        settings=comparison.settings,
+        notes=(f"95 % intervals of {comparison.n_resamples} paired bootstrap resamples.",),
+        width=10.0,
+        height=4.5,
+    )
+    return [whole, differences]
+
+
+def _draw(comparison: Comparison, figure: Figure) -> None:
+    """Draws risk over coverage, and what it costs, with 95 % intervals."""
+    risk, price = figure.subplots(1, 2)
+    unit = "cost" if all(not np.isnan(each.figures["cost"][0]) for each in comparison.policies) else "tokens"
+    for number, each in enumerate(comparison.policies):
+        for axes, down in ((risk, "risk"), (price, unit)):
+            (x, *across), (y, *along) = each.figures["coverage"], each.figures[down]
+            if not np.isnan(y):
+                spread = [[[abs(x - across[0])], [abs(across[1] - x)]], [[abs(y - along[0])], [abs(along[1] - y)]]]
+                axes.errorbar(x, y, xerr=spread[0], yerr=spread[1], marker="o", color=f"C{number}", label=each.name)
+    risk.set(xlabel="share answered", ylabel="risk: share of the answered that is wrong")
+    price.set(xlabel="share answered", ylabel=f"{FIGURES[unit]} a question" if unit == "tokens" else FIGURES[unit])
+    for axes in (risk, price):
+        axes.set_ylim(bottom=0)
+    risk.legend(fontsize=8)
+
+
+def _draw_differences(comparison: Comparison, figure: Figure) -> None:
+    axes = figure.subplots(1, 1)
+    others = comparison.policies[1:]
+    for number, each in enumerate(others):
+        for place, name in enumerate(("coverage", "risk", "accuracy_all")):
+            value, low, high = each.differences.get(name, (np.nan,) * 3)
+            if not np.isnan(value):
+                spread = [[value - low], [high - value]]
+                x = place + (number - (len(others) - 1) / 2) / (len(others) + 1)
+                label = each.name if place == 0 else None
+                axes.errorbar(x, value, yerr=spread, marker="o", color=f"C{number + 1}", label=label)
+    axes.axhline(0.0, color="grey", linewidth=0.8)
+    axes.set_xticks(range(3), [FIGURES[name] for name in ("coverage", "risk", "accuracy_all")])
+    axes.set_ylabel(f"less that of {comparison.policies[0].name}")
+    axes.legend(fontsize=8)
+
+
+def in_words(comparison: Comparison) -> list[str]:
+    """Returns a plain sentence for each policy after the first, or one for the only policy."""
+    first, *others = comparison.policies
+    said = [f"{first.name} answers {_percent(first.figures['coverage'])}{_wrong(first)}."]
+    for each in others:
+        tokens, reference = each.figures["tokens"][0], first.figures["tokens"][0]
+        times = f" It takes {tokens / reference:.2f} times the tokens." if tokens > 0 and reference > 0 else ""
+        verdict = _verdict(each)
+        said.append(f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}.{times}{verdict}")
+    return said
+
+
+def _wrong(each: Compared) -> str:
+    risk = each.figures["risk"]
+    return "" if np.isnan(risk[0]) else f" and is wrong in {_percent(risk)} of its answers"
+
+
+def _percent(estimate: Estimate) -> str:
+    return f"{estimate[0]:.1%}"
+
+
+def _verdict(each: Compared) -> str:
+    """Returns which differences of coverage and risk are beyond chance."""
+    if not each.differences:
+        return " It shares no question with the first."
+    words = {"coverage": ("more", "fewer"), "risk": ("a higher risk", "a lower risk")}
+    sure = {
+        name: words[name][0] if low > 0 else words[name][1]
+        for name, (_, low, high) in each.differences.items()
+        if name in words and (low > 0 or high < 0)
+    }
+    if not sure:
+        return f" Neither coverage nor risk differs beyond chance on the {each.n_common} questions of both."
+    parts = []
+    if "coverage" in sure:
+        parts.append(f"it answers {sure['coverage']}")
+    if "risk" in sure:
+        parts.append(f"it has {sure['risk']}")
+    return f" Beyond chance on the {each.n_common} questions of both, {' and '.join(parts)}."
+
+
+def cells_of(comparison: Comparison) -> tuple[list[str], list[list[Cell]]]:
+    """Returns the heads and lines of the table for a terminal: a line for each figure, a column for each policy."""
+    heads = ["", *(each.name for each in comparison.policies)]
+    lines: list[list[Cell]] = [["questions", *(str(each.n_questions) for each in comparison.policies)]]
+    for name, label in FIGURES.items():
+        estimates = [each.figures[name] for each in comparison.policies]
+        if all(np.isnan(value) for value, *_ in estimates) or (
+            name == "escalated" and not any(e[0] for e in estimates)
+        ):
+            continue
+        lines.append([label, *(_cell(estimate) for estimate in estimates)])
+        differences = [each.differences.get(name) for each in comparison.policies[1:]]
+        if any(found is not None and any(found) for found in differences):  # not where all are exactly alike
+            lines.append(["  less the first", "", *(_cell(found, "+") for found in differences)])
+    deciders = sorted({who for each in comparison.policies for who in each.decided_by})
+    if deciders != ["group"]:
+        for who in deciders:
+            shares = [each.decided_by.get(who, 0.0) for each in comparison.policies]
+            lines.append([f"decided by {who}", *(f"{share:.3f}" for share in shares)])
+    return heads, lines
+
+
+def _cell(estimate: Estimate | None, sign: str = "") -> str:
+    if estimate is None or np.isnan(estimate[0]):
+        return "-"
+    digits = 3 if max(abs(value) for value in estimate) < 10 else 1
+    value, low, high = (f"{number:{sign}.{digits}f}" for number in estimate)
+    return f"{value} [{low}, {high}]"

@@ -1,0 +1,354 @@
+"""Owns the replay of policies on saved responses: what each would have done, without a model.
+
+The first responses of an agent stand for what it would have been asked for. More samples in a round, and a round that
+asks the same question again, take the next ones while they last. A debate, or any round that shows or rephrases
+something, has no saved responses: the replay ends there without an answer, and counts how often.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from coe_agents.clustering import Clusterer, answer_kind, canonical_answer, cluster_responses
+from coe_agents.evaluation.samples import Sample, SampledQuestion
+from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
+from coe_agents.experiments.comparison import Outcome, PolicyOutcomes, Prices, price_of
+from coe_agents.policy import Measurement, Policy, SettlingPolicy, StagedPolicy, Weighting, forecast, measure
+from coe_agents.policy.base import quorum, regime_thresholds, without_tie
+from coe_agents.policy.measurement import response_text
+from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, Widen
+from coe_agents.uncertainty.divergences import Divergence
+
+Counts = tuple[tuple[str, int], ...]
+"""How many responses of each agent are used, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedPolicy:
+    """A policy with what its graph would do around it.
+
+    Attributes:
+        name: What it is called.
+        policy: Decides.
+        n_samples: How many responses each agent gives in the first round, by name. Where a question has none of these
+            agents, all its agents stand in, and each gives the most that any of these would.
+        weights: Of the agents, by name; 1 for those not named.
+        max_rounds: The most rounds.
+        adaptive: Few responses first; None asks for all at once.
+        strategies: How another round is asked.
+        weighting: How responses count.
+        divergence: Of the epistemic part.
+        min_agents: How many must answer; None for a majority.
+        token_budget: No round begins after so many tokens.
+        has_arbiter: Whether an arbiter would decide what is escalated.
+        prices: Of the agents' tokens.
+    """
+
+    name: str
+    policy: Policy
+    n_samples: Mapping[str, int]
+    weights: Mapping[str, float] = field(default_factory=dict)
+    max_rounds: int = 1
+    adaptive: AdaptiveSampling | None = None
+    strategies: Strategies = field(default_factory=Strategies)
+    weighting: Weighting = "auto"
+    divergence: Divergence = "kl"
+    min_agents: int | None = None
+    token_budget: int | None = None
+    has_arbiter: bool = False
+    prices: Prices = field(default_factory=dict)
+
+
+class Saved:
+    """The saved responses of one question, clustered once; what they come to is computed once for each number used."""
+
+    def __init__(self, question: SampledQuestion, clusterer: Clusterer) -> None:
+        self.question = question
+        self.rows: list[Sample] = [
+            {**row, "answer": canonical_answer(row["text"]) if row["answer"] is None else row["answer"]}
+            for row in question.responses
+        ]
+        texts = [response_text(row) for row in self.rows]
+        self.labels = cluster_responses(texts, question=question.text, clusterer=clusterer)
+        self.available = Counter(row["agent"] for row in self.rows)
+        self._verdicts: dict[tuple[str, str], float | None] = {}
+        self._found: dict[Any, Any] = {}
+
+    def take(self, counts: Counts) -> tuple[list[Sample], list[int]]:
+        """Returns the first responses of each agent, and their clusters, numbered without gaps."""
+        left = dict(counts)
+        rows, labels = list[Sample](), list[int]()
+        for row, label in zip(self.rows, self.labels, strict=True):
+            if left.get(row["agent"], 0) > 0:
+                left[row["agent"]] -= 1
+                rows.append(row)
+                labels.append(int(label))
+        places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+        return rows, [places[label] for label in labels]
+
+    def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
+        """Returns what so many responses come to."""
+        aleatoric, epistemic = regime_thresholds(of.policy)
+        key = ("measured", counts, of.weighting, str(of.divergence), tuple(of.weights.items()), aleatoric, epistemic)
+        if key not in self._found:
+            rows, labels = self.take(counts)
+            self._found[key] = measure(
+                rows,
+                labels,
+                weights=_weights(rows, of),
+                weighting=of.weighting,
+                divergence=of.divergence,
+                n_resamples=0,
+                aleatoric_threshold=aleatoric,
+                epistemic_threshold=epistemic,
+            )
+        found: Measurement = self._found[key]
+        return found
+
+    def is_settled(self, counts: Counts, left: Mapping[str, int], of: ReplayedPolicy) -> bool:
+        """Returns whether no further response can be expected to change the decision."""
+        if of.adaptive is None or not isinstance(of.policy, SettlingPolicy):
+            return False
+        how = (of.weighting, str(of.divergence), tuple(of.weights.items()), of.adaptive.confidence)
+        key = ("forecast", counts, tuple(left.items()), how)
+        if key not in self._found:
+            rows, labels = self.take(counts)
+            self._found[key] = forecast(
+                rows,
+                labels,
+                left,
+                weights=_weights(rows, of),
+                weighting=of.weighting,
+                divergence=of.divergence,
+                confidence=of.adaptive.confidence,
+            )
+        return of.policy.is_settled(replace(self.measure(counts, of), forecast=self._found[key]))
+
+    def verdict(self, answer: str, criterion: Criterion) -> float | None:
+        """Returns whether an answer is right, by the references or by the labels of all responses of its cluster."""
+        key = (criterion.name, answer)
+        if key not in self._verdicts:
+            own = {label for row, label in zip(self.rows, self.labels, strict=True) if response_text(row) == answer}
+            labelled = tuple(row["correct"] for row, label in zip(self.rows, self.labels, strict=True) if label in own)
+            prediction = Prediction(self.question.text, answer, self.question.references, labelled)
+            (self._verdicts[key],) = judge([prediction], criterion)
+        return self._verdicts[key]
+
+
+def _weights(rows: Sequence[Sample], of: ReplayedPolicy) -> dict[str, float] | None:
+    return (
+        {name: of.weights.get(name, 1.0) for name in dict.fromkeys(row["agent"] for row in rows)}
+        if of.weights
+        else None
+    )
+
+
+def load_saved(questions: Iterable[SampledQuestion], clusterer: Clusterer) -> list[Saved]:
+    """Returns the saved responses of the questions that have any."""
+    return [Saved(question, clusterer) for question in questions if question.responses]
+
+
+def replay(saved: Sequence[Saved], policy: ReplayedPolicy, criterion: Criterion) -> PolicyOutcomes:
+    """Returns what a policy would have done with each question, and in notes what a replay cannot say."""
+    counts = Counter[str]()
+    outcomes = {each.question.id: _Replay(each, policy, criterion, counts).run() for each in saved}
+    unpriced = any(outcome.tokens is not None for outcome in outcomes.values()) and counts["without input"]
+    notes = [
+        note
+        for n, note in (
+            (counts["stand-in"], "none of its agents is in the samples: theirs stand in, in {n} questions"),
+            (counts["short"], "in {n} questions fewer responses are saved than it would ask for"),
+            (counts["silent"], "in {n} questions no agent of the first stage has a saved response"),
+            (counts["debate"], "{n} questions would go to a round that cannot be replayed; they count as not answered"),
+            (counts["ran out"], "{n} questions would ask again, and no response is left; they count as not answered"),
+            (counts["arbiter"], "{n} questions would go to an arbiter, which cannot be replayed; they stay escalated"),
+            (unpriced, "tokens and costs are those of the responses: the samples do not say what the prompts took"),
+        )
+        if n
+        for note in [note.format(n=n)]
+    ]
+    return PolicyOutcomes(policy.name, outcomes, 0, notes)
+
+
+class _Replay:
+    """One question under one policy."""
+
+    def __init__(self, saved: Saved, policy: ReplayedPolicy, criterion: Criterion, counts: Counter[str]) -> None:
+        self._saved, self._of, self._criterion, self._counts = saved, policy, criterion, counts
+        own = {name: n for name, n in policy.n_samples.items() if name in saved.available}
+        if not own:
+            counts["stand-in"] += 1
+            own = dict.fromkeys(sorted(saved.available), max(policy.n_samples.values(), default=1))
+        self._own = own
+        self._stages = policy.policy.stages if isinstance(policy.policy, StagedPolicy) else None
+        self._planned: dict[str, int] = self._stage(0)
+        self._given = dict.fromkeys(own, 0)
+        self._n_requests = 0
+        self._n_asked = Counter[str]()
+        self._is_short = False
+
+    def _stage(self, number: int) -> dict[str, int]:
+        """Returns how many responses the agents give that a round asks first; without stages, all are."""
+        if self._stages is None:
+            return self._own
+        return {name: n for name, n in self._own.items() if name in self._stages[number]}
+
+    def run(self) -> Outcome:
+        policy, number = self._of.policy, 0
+        while True:
+            added = self._ask_round()
+            if not self._counts_now:
+                return self._nothing()
+            measurement = self._saved.measure(self._counts_now, self._of)
+            stages = None if self._stages is None else {name for stage in self._stages[: number + 1] for name in stage}
+            wanted = [name for name in self._of.n_samples if stages is None or name in stages]
+            wanted = wanted if set(wanted) & set(self._given) else list(self._given)
+            if len(measurement.agents) < min(quorum(len(wanted), self._of.min_agents), len(wanted)):
+                return self._outcome(measurement, "abstain", None, number)
+            decision = without_tie(
+                policy.decide(measurement, round=number, max_rounds=self._of.max_rounds), measurement, policy
+            )
+            action = decision.action
+            if action == "answer":
+                answer = measurement.answer if decision.answer is None else decision.answer
+                kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
+                is_answer = kind == "answer"
+                return self._outcome(
+                    measurement, "answer" if is_answer else "abstain", answer if is_answer else None, number
+                )
+            if action != "another_round":
+                self._counts["arbiter"] += self._of.has_arbiter and action == "escalate"
+                return self._outcome(measurement, action, None, number)
+            if not self._may_ask_again(measurement, decision.strategy, number, added):
+                return self._outcome(measurement, "abstain", None, number)
+            number += 1
+
+    def _may_ask_again(
+        self, measurement: Measurement, wanted: str | None, number: int, added: Mapping[str, int]
+    ) -> bool:
+        """Plans the next round, if there may be one and its responses are saved."""
+        of = self._of
+        tokens = self._tokens()
+        if number + 1 >= of.max_rounds or (of.token_budget is not None and (tokens or 0) >= of.token_budget):
+            return False
+        _, strategy = of.strategies.of(measurement.regime, wanted=wanted)
+        if isinstance(strategy, Widen) and self._stages is not None:
+            self._planned = self._stage(number + 1)
+            return True
+        if not isinstance(strategy, Resample):
+            self._counts["debate"] += 1
+            return False
+        self._planned = {name: strategy.n_samples(n) if n else of.n_samples.get(name, 1) for name, n in added.items()}
+        if not any(self._left(name) for name in self._planned):
+            self._counts["ran out"] += 1
+            return False
+        return True
+
+    def _ask_round(self) -> dict[str, int]:
+        """Takes the round's responses, step by step where sampling is adaptive; returns how many each agent gave."""
+        adaptive = self._of.adaptive if isinstance(self._of.policy, SettlingPolicy) else None
+        most = {
+            name: min(n if adaptive is None or adaptive.max_samples is None else adaptive.max_samples, self._left(name))
+            for name, n in self._planned.items()
+        }
+        if not self._is_short and any(most[name] < n for name, n in self._planned.items()):
+            self._is_short = True
+            self._counts["short"] += 1
+        added = dict.fromkeys(most, 0)
+        while True:
+            for name, n in most.items():
+                n_more = n - added[name] if adaptive is None else adaptive.n_samples(added[name], left=n - added[name])
+                if n_more > 0:
+                    self._n_requests += 1
+                    self._n_asked[name] += 1
+                    added[name] += n_more
+                    self._given[name] += n_more
+            left = {name: n - added[name] for name, n in most.items() if n > added[name]}
+            if not left or self._saved.is_settled(self._counts_now, left, self._of):
+                return added
+
+    def _nothing(self) -> Outcome:
+        """Returns the outcome where no agent that was asked has a saved response."""
+        self._counts["silent"] += 1
+        return Outcome(
+            is_answered=False,
+            correct=None,
+            leading_correct=None,
+            tokens=None,
+            n_requests=self._n_requests,
+            seconds=None,
+            n_rounds=1,
+            is_escalated=False,
+            conformity=None,
+            decided_by="group",
+            cost=None,
+        )
+
+    @property
+    def _counts_now(self) -> Counts:
+        return tuple((name, n) for name, n in sorted(self._given.items()) if n)
+
+    def _left(self, name: str) -> int:
+        return self._saved.available[name] - self._given[name]
+
+    def _usage(self) -> list[tuple[str, float, float]] | None:
+        """Returns the input and output tokens of each agent; None where the samples do not say."""
+        rows, _ = self._saved.take(self._counts_now)
+        said, given = Counter[str](), Counter[str]()
+        for row in rows:
+            n_tokens, prompt = row["n_tokens"], row.get("input_tokens")
+            if n_tokens is None:
+                return None
+            said[row["agent"]] += n_tokens
+            given[row["agent"]] = prompt if isinstance(prompt, int) else 0
+        return [(name, given[name] * self._n_asked[name], said[name]) for name in sorted(said)]
+
+    def _tokens(self) -> float | None:
+        usage = self._usage()
+        return None if usage is None else float(sum(given + said for _, given, said in usage))
+
+    def _outcome(self, measurement: Measurement, action: str, answer: str | None, number: int) -> Outcome:
+        usage = self._usage()
+        if usage is not None and not any(given for _, given, _ in usage):
+            self._counts["without input"] += 1
+        return Outcome(
+            is_answered=action == "answer",
+            correct=None if answer is None else self._saved.verdict(answer, self._criterion),
+            leading_correct=self._saved.verdict(measurement.answer if answer is None else answer, self._criterion),
+            tokens=self._tokens(),
+            n_requests=self._n_requests,
+            seconds=None,
+            n_rounds=number + 1,
+            is_escalated=action == "escalate",
+            conformity=None,
+            decided_by="nobody" if action == "escalate" else "group",
+            cost=None if usage is None else price_of(usage, self._of.prices),
+        )
+
+
+def thresholds_of(saved: Sequence[Saved], policy: ReplayedPolicy, *, n: int = 30) -> list[dict[str, float]]:
+    """Returns thresholds to sweep: those at `n` shares of the questions, from the most certain to all.
+
+    For a policy with `max_coe` they are quantiles of CoE after all responses of the first round. For one with the two
+    thresholds of the regimes, both are multiplied by the same factors, from 0 to 4. Empty for other policies.
+    """
+    names = tuple(getattr(policy.policy, "thresholds", ()))
+    if names == ("max_coe",):
+        first = replace(policy, adaptive=None)
+        values = []
+        for each in saved:
+            own = {name: min(n_, each.available[name]) for name, n_ in policy.n_samples.items() if each.available[name]}
+            most = max(policy.n_samples.values(), default=1)
+            counts = own or {name: min(most, n_) for name, n_ in each.available.items()}
+            values.append(each.measure(tuple(sorted(counts.items())), first).comparable_coe)
+        found = sorted({round(float(value), 6) for value in np.quantile(values, np.linspace(0, 1, n))})
+        return [{"max_coe": value + 1e-9} for value in found]
+    if set(names) == {"aleatoric_threshold", "epistemic_threshold"}:
+        configured = {name: float(getattr(policy.policy, name)) for name in names}
+        return [
+            {name: value * factor for name, value in configured.items()} for factor in np.linspace(0, 4, n).tolist()
+        ]
+    return []

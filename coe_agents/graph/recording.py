@@ -1,0 +1,115 @@
+"""Owns the recording of cases in LangGraph's store: what people rule, and which answers they audit afterwards."""
+
+import hashlib
+import secrets
+import uuid
+import warnings
+from datetime import UTC, datetime
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_store
+from langgraph.store.base import BaseStore
+
+from coe_agents.errors import ConfigurationError
+from coe_agents.graph.nodes.finish import finish
+from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.state import CoEState
+from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling
+from coe_agents.types import check_number
+
+
+class Recorder:
+    """Records escalations, and audits: a random share of the group's own answers.
+
+    Which answers are audited is drawn by a hash of the case's id and a secret of this object, so that it depends on
+    nothing that a question or a client could choose.
+
+    Args:
+        audit_rate: The probability with which an answer is recorded for an audit, in [0, 1].
+    """
+
+    def __init__(self, audit_rate: float) -> None:
+        check_number(audit_rate, where='"audit_rate"')
+        if not 0.0 <= audit_rate <= 1.0:
+            raise ValueError(f'"audit_rate" must be in [0, 1]; got {audit_rate!r}. 0.05 audits one answer of twenty')
+        self.audit_rate = float(audit_rate)
+        self._secret = secrets.token_bytes(16)
+
+    def check(self) -> None:
+        """Refuses a run of a graph that was compiled without a store, before any agent is asked."""
+        if _store() is None:
+            raise ConfigurationError(
+                "the graph records cases, and was compiled without a store",
+                hint="Pass one: graph.compile(store=...), or omit record=True",
+            )
+
+    def node(self) -> TwoForms:
+        """Returns the last node: `finish`, which then records the case."""
+
+        def end(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
+            update = finish(state)
+            case, store = self.case_of(state, update, config), _store()
+            if case is not None and store is not None:
+                try:
+                    store.put(NAMESPACE, case["id"], dict(case))
+                except Exception as error:  # the answer is worth more than its record
+                    _warn(error)
+            return update
+
+        async def aend(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
+            update = finish(state)
+            case, store = self.case_of(state, update, config), _store()
+            if case is not None and store is not None:
+                try:
+                    await store.aput(NAMESPACE, case["id"], dict(case))
+                except Exception as error:
+                    _warn(error)
+            return update
+
+        return TwoForms(end, aend, name="finish")
+
+    def case_of(self, state: CoEState, update: dict[str, Any], config: RunnableConfig) -> RecordedCase | None:
+        """Returns the case to record; None for an answer that was not drawn, and for what neither is."""
+        decision = update["decision"]
+        action, by = decision["action"], decision["decided_by"]
+        # a thread's turn that is resumed is the same case; without a thread nothing resumes, and clients may repeat ids
+        thread = (config.get("configurable") or {}).get("thread_id")
+        name = uuid.uuid4().hex if thread is None else f"{thread}\n{state['last_seen']}"
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        is_audit = action == "answer" and by == "group"
+        if is_audit and self._draw(digest) >= self.audit_rate:
+            return None
+        is_ruled = by == "person"
+        if not (is_audit or is_ruled or action == "escalate"):
+            return None
+        measured = state["measured"] or {}
+        ruling = create_ruling(correct=None, answer=decision["answer"]) if is_ruled else None
+        return RecordedCase(
+            id=digest[:32],
+            kind="audit" if is_audit else "escalation",
+            status="ruled" if is_ruled else "pending",
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            seen_probability=self.audit_rate if is_audit else 1.0,
+            question=state["asked"],
+            conversation=state["conversation"],
+            answer=decision["answer"] if is_audit else measured.get("answer"),
+            reason=decision["reason"],
+            responses=state["responses"],
+            labels=state["labels"],
+            ruling=ruling,
+        )
+
+    def _draw(self, identifier: str) -> float:
+        """A number in [0, 1), uniform over secrets."""
+        digest = hashlib.sha256(self._secret + identifier.encode()).digest()
+        return int.from_bytes(digest[:7]) / 2**56
+
+
+def _store() -> BaseStore | None:
+    """Returns the store of the run, which the graph was compiled with or has from its parent."""
+    return get_store()
+
+
+def _warn(error: Exception) -> None:
+    warnings.warn(f"a case could not be recorded: {type(error).__name__}: {error}", stacklevel=2)

@@ -1,0 +1,420 @@
+"""Owns the council inside LangChain agents: a group proposes, or vouches, before what a model wants is done."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from concurrent.futures import Future
+from typing import Annotated, Any, Literal, NotRequired, get_args
+
+from langchain.agents.middleware import hook_config
+from langchain.agents.middleware.types import (
+    AgentMiddleware,
+    AgentState,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    OmitFromInput,
+    PrivateStateAttr,
+    ToolCallRequest,
+)
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables.config import ContextThreadPoolExecutor
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from coe_agents.actions.canonical import tool_key
+from coe_agents.clustering import Clusterer
+from coe_agents.errors import is_control_flow
+from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies, structured_outputs
+from coe_agents.middleware.council_review import Pending, ask_person, settle
+from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
+from coe_agents.middleware.unanswered import close_calls
+from coe_agents.middleware.verdict import fingerprint
+from coe_agents.middleware.verdicts import last_reply
+from coe_agents.middleware.withheld import block_calls, not_run, refusal
+from coe_agents.policy import Policy
+from coe_agents.types import Agent, AgentReply, check_number
+
+OnUncertain = Literal["block", "interrupt"]
+Reply = ToolMessage | Command[Any]
+
+_KEY = "coe_council"
+_EDITED = "hitl_edited_tool_calls"
+"""The key of the state in which LangChain's `HumanInTheLoopMiddleware` keeps a person's edits until the calls run."""
+_NOT_VOUCHED = "the group has not vouched for this call"
+
+
+class _Turn(TypedDict, total=False):
+    """What a council remembers of the agent's last turn, in private state.
+
+    Attributes:
+        vouched: The fingerprints of the calls that may run.
+        outputs: The names of the tools by which a structured answer is given.
+        n_blocked: How many proposals were blocked one after another.
+        jump: Where the agent continues after a withheld proposal; None after one that goes on.
+        pending: The proposal on which a person is to decide; None without one.
+    """
+
+    vouched: list[str]
+    outputs: list[str]
+    n_blocked: int
+    jump: Literal["model", "end"] | None
+    pending: Pending | None
+
+
+class CouncilState(AgentState[Any]):
+    """The agent's state with the last decision of its council, which no input can set, and its private memory."""
+
+    council: NotRequired[Annotated[CouncilDecision | None, OmitFromInput]]
+    coe_council: NotRequired[Annotated[_Turn, PrivateStateAttr]]
+
+
+class CouncilDecided(TypedDict):
+    """The event "council_decided", in `stream_mode="custom"`: the decision on a turn, without what was proposed."""
+
+    event: Literal["council_decided"]
+    action: str
+    decided_by: str
+    proposer: str | None
+    n_calls: int | None
+    failed_agents: list[str]
+
+
+class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
+    """Lets a proposal of an agent's model go on only if a group of models proposes the same, or enough of it does.
+
+    At each turn the agent's own model, the *driver*, and the members, shown the same messages, system prompt and tools,
+    propose independently and at the same time. Nothing is run meanwhile, and nothing of a proposal is streamed. All
+    calls of one message are one action. A text is a proposal to call nothing, whatever it says: the council judges what
+    is done, not what is said.
+
+    The gate stays closed, also for a person, to calls that cannot be read, do not fit the tools, or share an id. It
+    stays closed if the policy does not answer; if proposals tie; if no majority of the members gives a proposal; and if
+    comparing or measuring fails. A member that fails is a failure row, never an approval. What the driver raises is
+    raised as without a council. Just before a call runs, it is compared with the one that was vouched for, by message,
+    id, name and arguments: a call that other middleware has changed since, or added, does not run, unless a person
+    edited it in a `HumanInTheLoopMiddleware`.
+
+    List it *last* in `middleware`; only those that wrap model calls alone (`ModelFallbackMiddleware`,
+    `ModelRetryMiddleware`) may follow, so that a fallback does not ask the members again. The members then see what the
+    driver sees, and a `HumanInTheLoopMiddleware` before it is asked only about what the council lets pass.
+
+    Args:
+        agents: The members; their names differ, and none is "driver". Each gives as many proposals as it has samples.
+        mode: "verify": the driver's message goes on, or none; "choose": the message of whoever proposed the action that
+            most propose, the driver's if it is among them.
+        tools: The names of the gated tools. The driver is then asked first, and the members only if it calls one of
+            them; other messages pass. By default every turn is judged, final answers too.
+        policy: Decides on the measurement, in which `proposer` is "driver" under "verify". In "verify", the driver's
+            own action must be the one that the policy answers with.
+        clusterer: Compares actions; by default `ActionMatch` with the tools' schemas.
+        on_uncertain: "block": the driver is told that its calls were not run and what is contested, without the values
+            that others proposed, and goes on; a text that is withheld is replaced by a refusal, which ends the run.
+            "interrupt": a person is asked, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), about
+            each call of the message, or about its text (as an action "answer"). Resume with `{"decisions": [...]}`, one
+            for each: `{"type": "approve"}`, `{"type": "reject", "message": "..."}` or `{"type": "edit",
+            "edited_action": {"name": ..., "args": {...}}}`, of the same tool. Nobody is asked again, and the approved
+            message goes on as it was. After a reply that does not fit, the person is asked again. This needs a
+            checkpointer; without one the run ends there.
+        max_blocked: After so many blocked proposals in a row the run ends with a refusal.
+
+    Raises:
+        TypeError: If `agents` are not agents, or `tools` does not hold names.
+        ValueError: If the parts do not fit together; at a tool call if the agent lacks a gated tool, since a misspelt
+            name would gate nothing.
+
+    The state's `council` is the last decision: see `CouncilDecision`.
+
+    Example:
+        >>> from langchain.agents import create_agent
+        >>> from coe_agents import CoECouncil, SupportPolicy
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> from coe_agents.testing.driver import ScriptedDriver
+        >>> def pay(to: str, amount: int) -> str:
+        ...     "Sends money."
+        >>> def call(amount):
+        ...     return {"name": "pay", "args": {"to": "Ann", "amount": amount}}
+        >>> driver = ScriptedDriver(script=[AIMessage("", tool_calls=[{**call(100), "id": "1"}]), AIMessage("Done.")])
+        >>> members = [ScriptedAgent(name, [[call(10)]]) for name in "ab"]
+        >>> council = CoECouncil(members, tools=["pay"], policy=SupportPolicy(0.6))
+        >>> state = create_agent(driver, [pay], middleware=[council]).invoke({"messages": [("user", "Pay Ann 10.")]})
+        >>> state["messages"][2].text.partition(":")[0], list(state["council"]["contested"]["arguments"])
+        ('pay was not run', ['amount'])
+    """
+
+    state_schema = CouncilState
+
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        *,
+        mode: Mode = "verify",
+        tools: Collection[str] | None = None,
+        policy: Policy,
+        clusterer: Clusterer | None = None,
+        on_uncertain: OnUncertain = "block",
+        max_blocked: int = 3,
+    ) -> None:
+        super().__init__()
+        members = _check_agents(agents)
+        if mode not in get_args(Mode):
+            raise ValueError(f'"mode" must be "verify" or "choose"; got {mode!r}. Choose one')
+        if on_uncertain not in get_args(OnUncertain):
+            raise ValueError(f'"on_uncertain" must be "block" or "interrupt"; got {on_uncertain!r}. Choose one')
+        if isinstance(tools, str) or (tools is not None and not all(isinstance(tool, str) for tool in tools)):
+            raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
+        if tools is not None and not tools:
+            raise ValueError('"tools" must name at least one tool; got none. Omit it to judge every turn')
+        given: object = policy
+        if isinstance(given, type) or not isinstance(given, Policy):
+            raise TypeError(f'"policy" must have "decide"; got {policy!r}. Pass SupportPolicy(0.6), for example')
+        if clusterer is not None and (isinstance(clusterer, type) or not callable(getattr(clusterer, "cluster", None))):
+            raise TypeError(f'"clusterer" must have "cluster"; got {clusterer!r}. Omit it for ActionMatch')
+        check_number(max_blocked, where='"max_blocked" of CoECouncil', is_whole=True)
+        if max_blocked < 1:
+            raise ValueError(f'"max_blocked" must be at least 1; got {max_blocked}. 3 lets the driver try twice more')
+        self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
+        self._gated = None if tools is None else frozenset(tools)
+        self._gated_keys = frozenset(map(tool_key, tools or ()))
+        self._is_brief = clusterer is None
+        self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer)
+
+    def before_agent(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Forgets the former run: what nobody decided on is not run any more."""
+        names = {
+            call["name"]
+            for message in state["messages"]
+            if isinstance(message, AIMessage)
+            for call in message.tool_calls
+        }
+        closed = close_calls(state["messages"], names if self._gated is None else self._gated) or {}
+        return {**closed, _KEY: _Turn(vouched=[], outputs=[], n_blocked=0, jump=None, pending=None), "council": None}
+
+    async def abefore_agent(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Forgets the former run; see `before_agent`."""
+        return self.before_agent(state, runtime)
+
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ExtendedModelResponse[Any]:
+        """Asks the driver and the members, and passes on the message that the council lets pass."""
+        asked = Asked(request)
+        if self._gated is None:
+            with_threads = ContextThreadPoolExecutor(max_workers=len(self._agents))
+            try:
+                futures = [with_threads.submit(self._sample, agent, asked) for agent in self._agents]
+                response = asked.ask_driver(handler)
+                replies = self._results(futures)
+            finally:  # if the driver fails, what the members say is not waited for
+                with_threads.shutdown(wait=False, cancel_futures=True)
+        else:
+            response = asked.ask_driver(handler)
+            if not self._calls_gated(asked.message_of(response)):
+                return self._pass_on(request, response)
+            with ContextThreadPoolExecutor(max_workers=len(self._agents)) as with_threads:
+                replies = self._results([with_threads.submit(self._sample, agent, asked) for agent in self._agents])
+        if (message := asked.message_of(response)) is None:
+            return self._pass_on(request, response)
+        return self._settle(asked, response, self._deliberation.rule(asked.proposals(message, response, replies)))
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
+        """Asks the driver and the members; see `wrap_model_call`."""
+        asked = Asked(request)
+        if self._gated is None:
+            tasks = [asyncio.create_task(self._asample(agent, asked)) for agent in self._agents]
+            try:
+                response = await asked.aask_driver(handler)
+                answers = await asyncio.gather(*tasks)
+            except BaseException:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                raise
+        else:
+            response = await asked.aask_driver(handler)
+            if not self._calls_gated(asked.message_of(response)):
+                return self._pass_on(request, response)
+            answers = await asyncio.gather(*(self._asample(agent, asked) for agent in self._agents))
+        if (message := asked.message_of(response)) is None:
+            return self._pass_on(request, response)
+        replies: Replies = dict(zip((agent.name for agent in self._agents), answers, strict=True))
+        proposals = asked.proposals(message, response, replies)
+        if self._is_brief:  # a thread would cost more
+            ruling = self._deliberation.rule(proposals)
+        else:
+            ruling = await asyncio.to_thread(self._deliberation.rule, proposals)
+        return self._settle(asked, response, ruling)
+
+    @hook_config(can_jump_to=["model", "end"])
+    def after_model(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Asks a person about a proposal that awaits one, and continues where the turn says."""
+        turn = state.get("coe_council") or _Turn()
+        if (pending := turn.get("pending")) is not None:
+            settled = settle(pending, ask_person(pending))
+            _emit(runtime, settled.decision)
+            vouched = [fingerprint(call, settled.message_id) for call in settled.calls]
+            now = {**turn, "vouched": vouched, "n_blocked": 0, "jump": None, "pending": None}
+            return {**settled.update, _KEY: now, "council": settled.decision}
+        return {"jump_to": turn["jump"]} if turn.get("jump") else None
+
+    @hook_config(can_jump_to=["model", "end"])
+    async def aafter_model(self, state: CouncilState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Asks a person; see `after_model`."""
+        return self.after_model(state, runtime)
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
+        """Runs the tool if the council vouched for exactly this call."""
+        return self._refuse(request) or handler(request)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
+    ) -> Reply:
+        """Runs the tool if it may; see `wrap_tool_call`."""
+        return self._refuse(request) or await handler(request)
+
+    def _sample(self, agent: Agent, asked: Asked) -> AgentReply | Exception:
+        try:
+            return agent.sample(asked.for_members(), asked.config)
+        except Exception as error:
+            if is_control_flow(error):
+                raise
+            return error
+
+    async def _asample(self, agent: Agent, asked: Asked) -> AgentReply | Exception:
+        try:
+            return await agent.asample(asked.for_members(), asked.config)
+        except Exception as error:
+            if is_control_flow(error):
+                raise
+            return error
+
+    def _results(self, futures: Sequence[Future[AgentReply | Exception]]) -> Replies:
+        return {agent.name: future.result() for agent, future in zip(self._agents, futures, strict=True)}
+
+    def _calls_gated(self, message: AIMessage | None) -> bool:
+        if message is None:
+            return False
+        names = [call["name"] for call in [*message.tool_calls, *message.invalid_tool_calls]]
+        return any(tool_key(name or "") in self._gated_keys for name in names)
+
+    def _pass_on(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
+        """Returns what the model call returned, which is not judged; no gated call in it may run."""
+        return self._returned(request, response, None)
+
+    def _settle(self, asked: Asked, response: ModelResponse[Any], ruling: Ruling) -> ExtendedModelResponse[Any]:
+        request, decision = asked.request, ruling.decision
+        driver = asked.message_of(response)
+        if ruling.message is not None:
+            chosen = response if ruling.message is driver else asked.respond(ruling.message)
+            if chosen is not None:
+                return self._returned(request, chosen, decision, vouched=asked.message_of(chosen))
+            reason = "the chosen message gives no structured answer that can be read"
+            decision = {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
+        if driver is None:
+            return self._pass_on(request, response)
+        if self._on_uncertain == "interrupt" and ruling.is_readable:
+            called = {tool_key(call["name"]) for call in driver.tool_calls}
+            pending = Pending(
+                messages=[*response.result],
+                structured_response=response.structured_response,
+                outputs=[name for name in asked.outputs if tool_key(name) in called],
+                tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
+                decision=decision,
+            )
+            return self._returned(request, ModelResponse([]), decision, pending=pending)
+        n_blocked = self._turn(request.state).get("n_blocked", 0) + 1
+        calls = [*driver.tool_calls, *driver.invalid_tool_calls]
+        if not calls or n_blocked >= self._max_blocked:
+            withheld = ModelResponse[Any]([refusal(decision)])
+            return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="end")
+        withheld = ModelResponse(list(block_calls(driver, decision)))
+        return self._returned(request, withheld, decision, n_blocked=n_blocked, jump="model")
+
+    def _returned(
+        self,
+        request: ModelRequest[Any],
+        response: ModelResponse[Any],
+        decision: CouncilDecision | None,
+        *,
+        vouched: AIMessage | None = None,
+        n_blocked: int | None = None,
+        jump: Literal["model", "end"] | None = None,
+        pending: Pending | None = None,
+    ) -> ExtendedModelResponse[Any]:
+        """Returns a response with what the council remembers; `decision` is None where it was not asked."""
+        if n_blocked is None:
+            n_blocked = 0 if decision is not None else self._turn(request.state).get("n_blocked", 0)
+        turn = _Turn(
+            vouched=[] if vouched is None else [fingerprint(call, vouched.id) for call in vouched.tool_calls],
+            outputs=[*structured_outputs(request)],
+            n_blocked=n_blocked,
+            jump=jump,
+            pending=pending,
+        )
+        update: dict[str, Any] = {_KEY: turn}
+        if decision is not None:
+            update["council"] = decision
+            _emit(request.runtime, decision)
+        return ExtendedModelResponse(response, Command(update=update))
+
+    def _turn(self, state: Any) -> _Turn:
+        found: _Turn = state.get(_KEY) or _Turn()
+        return found
+
+    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
+        """Returns the refusal of a call that the council has not vouched for; None if it may run."""
+        turn, call = self._turn(request.state), request.tool_call
+        if self._gated is not None:
+            known = {tool.name for tool in request.runtime.tools}
+            missing = sorted(self._gated - known - set(turn.get("outputs", ())))
+            if missing and known:
+                raise ValueError(
+                    f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
+                    f"Its tools are {', '.join(sorted(known))}"
+                )
+            if tool_key(call["name"]) not in self._gated_keys:
+                return None
+        found, vouched = last_reply(request.state["messages"]), turn.get("vouched", ())
+        message_id = None if found is None else found[1].id
+        if call["id"] and fingerprint(call, message_id) in vouched:
+            return None
+        edited = (request.state.get(_EDITED) or {}).get(call["id"])
+        proposals = [] if found is None else [one for one in found[1].tool_calls if one["id"] == call["id"]]
+        if (
+            edited is not None
+            and (edited["name"], edited["args"]) == (call["name"], call["args"])
+            and any(fingerprint(one, message_id) in vouched for one in proposals)
+        ):
+            return None  # a person's edit of a call that was vouched for
+        return not_run(call["name"], call["id"] or "", _NOT_VOUCHED)
+
+
+def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
+    writer = getattr(runtime, "stream_writer", None)
+    if writer is not None:
+        calls = decision["calls"]
+        writer(
+            CouncilDecided(
+                event="council_decided",
+                action=decision["action"],
+                decided_by=decision["decided_by"],
+                proposer=decision["proposer"],
+                n_calls=None if calls is None else len(calls),
+                failed_agents=[*decision["failed_agents"]],
+            )
+        )
+
+
+def _check_agents(agents: object) -> list[Agent]:
+    members: list[Any] = list(agents) if isinstance(agents, Sequence) and not isinstance(agents, str) else []
+    if not members or not all(isinstance(agent, Agent) and not isinstance(agent, type) for agent in members):
+        raise TypeError(
+            f'"agents" must be a list of at least one agent; got {agents!r:.200}. Pass [ModelAgent(name, model), ...]'
+        )
+    names = [agent.name for agent in members]
+    if len(set(names)) < len(names) or DRIVER in names:
+        raise ValueError(
+            f'the names of "agents" must differ, and none may be "{DRIVER}", the agent\'s own model; '
+            f"got {', '.join(names)}. Rename one"
+        )
+    if not any(agent.weight > 0 for agent in members):
+        raise ValueError('at least one of "agents" must have a weight above 0; got none. Omit the weights')
+    return members

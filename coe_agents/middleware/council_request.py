@@ -1,0 +1,212 @@
+"""Owns one turn of an agent with a council: what the driver and the members are asked, and how."""
+
+import asyncio
+import uuid
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any, TypeVar
+
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage, convert_to_openai_messages
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config, set_config_context
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from coe_agents.graph.nodes.agent import disable_streaming
+from coe_agents.middleware.deliberation import Proposals
+from coe_agents.types import AgentReply, AgentRequest
+
+Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
+AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+Replies = dict[str, AgentReply | Exception]
+
+_MOST_SCHEMAS = 1000
+"""The most objects whose schema is remembered; those of an agent are the same at each of its turns."""
+_Made = TypeVar("_Made")
+
+
+class Remembered:
+    """What was made of an object, as long as it is the same object; tools cannot be hashed."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._made: OrderedDict[int, tuple[object, Any]] = OrderedDict()
+
+    def of(self, thing: object, make: Callable[[Any], _Made]) -> _Made:
+        """Returns what `make` makes of an object, made once."""
+        with self._lock:
+            known = self._made.get(id(thing))
+        if known is not None and known[0] is thing:  # the entry keeps it alive, so that its id is not used again
+            found: _Made = known[1]
+            return found
+        made = make(thing)
+        with self._lock:
+            self._made[id(thing)] = thing, made
+            if len(self._made) > _MOST_SCHEMAS:
+                self._made.popitem(last=False)
+        return made
+
+
+_SCHEMAS, _OUTPUTS = Remembered(), Remembered()
+
+
+class Asked:
+    """One turn: what the driver and the members are asked, and how."""
+
+    def __init__(self, request: ModelRequest[Any]) -> None:
+        self.request = request
+        self.tools = shown_tools(request)
+        self.outputs: dict[str, OutputToolBinding[Any]] = structured_outputs(request)
+        self.config: RunnableConfig = disable_streaming(ensure_config())
+        self._ids = {message.id for message in [*request.messages, *request.state["messages"]]}
+        self._for_members: AgentRequest | None = None
+
+    def for_members(self) -> AgentRequest:
+        """Returns what each member is asked; a failure to write it is a failure of each."""
+        if self._for_members is None:
+            self._for_members = member_request(self.request, self.tools)
+        return {**self._for_members}
+
+    def _for_driver(self) -> ModelRequest[Any]:
+        model = self.request.model
+        if isinstance(model, BaseChatModel):
+            return self.request.override(model=model.model_copy(update={"disable_streaming": True}))
+        return self.request
+
+    def ask_driver(self, handler: Handler) -> ModelResponse[Any]:
+        """Returns the driver's response; nothing that it says is streamed, nor what a fallback behind it says."""
+        with set_config_context(self.config) as context:
+            return self._receive(context.run(handler, self._for_driver()))
+
+    async def aask_driver(self, handler: AsyncHandler) -> ModelResponse[Any]:
+        """Returns the driver's response; see `ask_driver`."""
+
+        async def ask() -> ModelResponse[Any]:
+            return await handler(self._for_driver())
+
+        with set_config_context(self.config) as context:
+            return self._receive(await asyncio.create_task(ask(), context=context))
+
+    def _receive(self, returned: Any) -> ModelResponse[Any]:
+        """Returns a response whose messages have ids, of which none is that of an earlier message."""
+        if isinstance(returned, ExtendedModelResponse):
+            returned = returned.model_response
+        response = ModelResponse([returned]) if isinstance(returned, AIMessage) else returned
+        result = [self.with_own_id(one) if isinstance(one, AIMessage) else one for one in response.result]
+        return ModelResponse(result, structured_response=response.structured_response)
+
+    def with_own_id(self, message: AIMessage) -> AIMessage:
+        """Returns a message that replaces no other one in the state: the same if it has an id of its own."""
+        if message.id is not None and message.id not in self._ids:
+            return message
+        return message.model_copy(update={"id": str(uuid.uuid4())})
+
+    def message_of(self, response: ModelResponse[Any]) -> AIMessage | None:
+        """Returns the model's message in a response; None if it has none."""
+        return next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
+
+    def proposals(self, message: AIMessage, response: ModelResponse[Any], replies: Replies) -> Proposals:
+        # the driver's model turned out to give structured answers without a tool
+        is_own_way = response.structured_response is not None and not message.tool_calls
+        return Proposals(
+            driver=message,
+            replies=replies,
+            tools=self.tools,
+            question=self.for_members()["question"],
+            finishing=frozenset(self.outputs) if is_own_way else frozenset(),
+        )
+
+    def respond(self, message: AIMessage) -> ModelResponse[Any] | None:
+        """Returns the response with a member's message, as if the driver had given it; None if it cannot be read."""
+        message = self.with_own_id(message)
+        response_format: Any = self.request.response_format
+        if response_format is None:
+            return ModelResponse([message])
+        structured = [call for call in message.tool_calls if call["name"] in self.outputs]
+        if not structured:
+            return ModelResponse([message]) if message.tool_calls else None
+        if len(message.tool_calls) > 1:
+            return None
+        call = structured[0]
+        try:
+            answer = self.outputs[call["name"]].parse(call["args"])
+        except Exception:  # the schema's own code
+            return None
+        content = getattr(response_format, "tool_message_content", None) or f"Returning structured response: {answer}"
+        reply = ToolMessage(content, tool_call_id=call["id"], name=call["name"])
+        return ModelResponse([message, reply], structured_response=answer)
+
+
+def member_request(request: ModelRequest[Any], tools: Sequence[dict[str, Any]]) -> AgentRequest:
+    """Returns what each member is asked: the driver's system prompt and messages, and its tools.
+
+    Raises:
+        ValueError: If a message holds something that OpenAI's format has no form for.
+    """
+    system = [] if request.system_message is None else [request.system_message]
+    return AgentRequest(
+        question=last_question(request.messages),
+        messages=convert_to_openai_messages([*system, *request.messages]),
+        round=0,
+        tools=[*tools],
+    )
+
+
+def last_question(messages: Sequence[AnyMessage]) -> str:
+    """Returns the last text of the user; "" without one."""
+    texts = (str(message.text).strip() for message in reversed(messages) if isinstance(message, HumanMessage))
+    return next(filter(None, texts), "")
+
+
+def shown_tools(request: ModelRequest[Any]) -> list[dict[str, Any]]:
+    """Returns the driver's tools as OpenAI's function schemas, with those of a structured answer.
+
+    Tools that run at a model's provider, such as its search, are omitted: the members cannot have them.
+    """
+    schemas = [_SCHEMAS.of(tool, _to_schema) for tool in request.tools]
+    return [schema for schema in [*schemas, *(to_schema for to_schema, _ in _outputs(request).values())] if schema]
+
+
+def structured_outputs(request: ModelRequest[Any]) -> dict[str, OutputToolBinding[Any]]:
+    """Returns the tools by which the driver gives a structured answer, by name."""
+    return {name: binding for name, (_, binding) in _outputs(request).items()}
+
+
+def _outputs(request: ModelRequest[Any]) -> Mapping[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:
+    response_format: Any = request.response_format
+    if response_format is None or isinstance(response_format, ProviderStrategy):
+        return {}
+    if not isinstance(response_format, ToolStrategy) and _has_structured_output(request.model):
+        return {}
+    return _OUTPUTS.of(response_format, _to_outputs)
+
+
+def _has_structured_output(model: object) -> bool:
+    profile = model.profile if isinstance(model, BaseChatModel) else None
+    return bool(profile and profile.get("structured_output"))
+
+
+def _to_outputs(response_format: Any) -> dict[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:
+    schema = response_format.schema if isinstance(response_format, AutoStrategy) else response_format
+    strategy = response_format if isinstance(response_format, ToolStrategy) else ToolStrategy(schema)
+    return {
+        spec.name: (
+            {
+                "type": "function",
+                "function": {"name": spec.name, "description": spec.description, "parameters": spec.json_schema},
+            },
+            OutputToolBinding.from_schema_spec(spec),
+        )
+        for spec in strategy.schema_specs
+    }
+
+
+def _to_schema(tool: Any) -> dict[str, Any] | None:
+    try:
+        schema = convert_to_openai_tool(tool)
+    except ValueError:  # of another provider
+        return None
+    return schema if isinstance(schema.get("function"), dict) else None

@@ -1,0 +1,200 @@
+"""Owns the decision of a person on a proposal that a council withholds: the request, and what follows from the reply.
+
+The request has the format of LangChain's `HumanInTheLoopMiddleware`, which chat interfaces support.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from langchain.agents.middleware.human_in_the_loop import ActionRequest, DecisionType, HITLRequest, ReviewConfig
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+from pydantic import BaseModel, Field, TypeAdapter
+from typing_extensions import TypedDict
+
+from coe_agents.actions import check_proposal
+from coe_agents.graph.human_input import ask
+from coe_agents.middleware.approval import Approve, Edit, Reject
+from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
+from coe_agents.middleware.verdict import call_as_json, fence
+from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal
+from coe_agents.prompts import quote, visible
+
+ANSWER = "answer"
+"""The action by which a person is asked about a text; it is no tool."""
+_VALUE = 300
+"""The most characters of a value that somebody proposed; the call to decide on is shown whole."""
+
+Decided = Approve | Edit | Reject
+
+
+class _Reply(BaseModel):
+    decisions: list[Annotated[Decided, Field(discriminator="type")]]
+
+
+_REPLY = TypeAdapter(_Reply)
+
+
+class Pending(TypedDict):
+    """A withheld proposal on which a person is to decide.
+
+    Attributes:
+        messages: What the model call returned: the message, and the reply to the call of a structured answer.
+        structured_response: The structured answer; None without one.
+        outputs: The names of the tools by which a structured answer is given.
+        tools: The schemas of the tools that it calls.
+        decision: The council's decision.
+    """
+
+    messages: list[BaseMessage]
+    structured_response: Any
+    outputs: list[str]
+    tools: list[dict[str, Any]]
+    decision: CouncilDecision
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What follows from a person's decisions.
+
+    Attributes:
+        update: Of the agent's state: messages, the structured answer, where the agent continues.
+        decision: The council's decision, with the person's.
+        calls: The calls that may run, as they may run.
+        message_id: The id of the message that holds them.
+    """
+
+    update: dict[str, Any]
+    decision: CouncilDecision
+    calls: Sequence[ToolCall]
+    message_id: str | None
+
+
+def settle(pending: Pending, decided: Sequence[Decided]) -> Settled:
+    """Returns what follows from the decisions on a pending proposal; the message is the same but for edits."""
+    message = _proposed(pending)
+    decision: CouncilDecision = {**pending["decision"], "decided_by": "person"}
+    if not message.tool_calls:
+        return _settle_text(pending, message, decision, decided[0])
+    calls, going, replies = list[ToolCall](), list[ToolCall](), list[ToolMessage]()
+    for call, one in zip(message.tool_calls, decided, strict=True):
+        now: ToolCall = {**call, "args": one.edited_action.args} if isinstance(one, Edit) else call
+        calls.append(now)
+        if isinstance(one, Reject):
+            told = f"a person rejected it{': ' if one.message else ''}{one.message}"
+            replies.append(not_run(call["name"], call["id"] or "", told))
+        else:
+            going.append(now)
+    if calls != message.tool_calls:
+        message = message.model_copy(update={"tool_calls": calls})
+    ids = {reply.tool_call_id for reply in replies}
+    # the reply to the call of a structured answer, unless that was rejected
+    kept = [one for one in pending["messages"] if isinstance(one, ToolMessage) and one.tool_call_id not in ids]
+    update: dict[str, Any] = {"messages": [message, *kept, *replies]}
+    if kept and pending["structured_response"] is not None:
+        update["structured_response"] = pending["structured_response"]
+    if not going:
+        update["jump_to"] = "model"
+        return Settled(update, {**decision, "reason": f"a person rejected it; {decision['reason']}"}, (), message.id)
+    shown = [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in going]
+    reason = f"a person approved it; {decision['reason']}"
+    allowed: CouncilDecision = {**decision, "action": "answer", "reason": reason, "proposer": DRIVER, "calls": shown}
+    return Settled(update, allowed, going, message.id)
+
+
+def _settle_text(pending: Pending, message: AIMessage, decision: CouncilDecision, decided: Decided) -> Settled:
+    if isinstance(decided, Reject):
+        reason = f"a person rejected it{': ' if decided.message else ''}{quote(visible(decided.message))}"
+        rejected: CouncilDecision = {**decision, "reason": reason, "contested": None}
+        return Settled({"messages": [refusal(rejected)], "jump_to": "end"}, rejected, (), None)
+    update: dict[str, Any] = {"messages": pending["messages"]}
+    if isinstance(decided, Edit):
+        update["messages"] = [message.model_copy(update={"content": decided.edited_action.args["text"]})]
+    elif pending["structured_response"] is not None:
+        update["structured_response"] = pending["structured_response"]
+    how = "wrote" if isinstance(decided, Edit) else "approved"
+    reason = f"a person {how} it; {decision['reason']}"
+    allowed: CouncilDecision = {**decision, "action": "answer", "reason": reason, "proposer": DRIVER, "calls": []}
+    return Settled(update, allowed, (), message.id)
+
+
+def _proposed(pending: Pending) -> AIMessage:
+    """Returns the withheld message."""
+    return next(message for message in reversed(pending["messages"]) if isinstance(message, AIMessage))
+
+
+def ask_person(pending: Pending) -> list[Decided]:
+    """Interrupts the run until the reply holds a fitting decision on each call, or on the text."""
+    message = _proposed(pending)
+    actions = _actions(message)
+
+    def read(reply: _Reply) -> list[Decided]:
+        if len(reply.decisions) != len(actions):
+            raise ValueError(
+                f'"decisions" must hold one for each of {len(actions)} actions, in their order; '
+                f"got {len(reply.decisions)}. Decide on all of them"
+            )
+        for (name, _), decision in zip(actions, reply.decisions, strict=True):
+            if isinstance(decision, Edit):
+                _check_edit(name, decision, pending, is_text=not message.tool_calls)
+        return reply.decisions
+
+    return ask(lambda problem: _request(actions, pending, problem), _REPLY, read)
+
+
+def _actions(message: AIMessage) -> list[tuple[str, dict[str, Any]]]:
+    calls = [(call["name"], call["args"]) for call in message.tool_calls]
+    return calls or [(ANSWER, {"text": str(message.text)})]
+
+
+def _check_edit(name: str, decision: Edit, pending: Pending, *, is_text: bool) -> None:
+    action = decision.edited_action
+    if name in pending["outputs"]:
+        raise ValueError(f'"{name}" gives the structured answer, which cannot be edited. Approve it or reject it')
+    if action.name != name:
+        raise ValueError(f'"edited_action" must have the name "{name}"; got another. Reject the call instead')
+    if is_text:
+        if set(action.args) != {"text"} or not isinstance(action.args["text"], str):
+            raise ValueError('"args" of an edited answer must be {"text": "..."}')
+        return
+    try:
+        check_proposal([{"name": name, "args": action.args}], tools=pending["tools"])
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def _request(actions: Sequence[tuple[str, dict[str, Any]]], pending: Pending, problem: str | None) -> HITLRequest:
+    def allowed(name: str) -> list[DecisionType]:
+        return ["approve", "reject"] if name in pending["outputs"] else ["approve", "edit", "reject"]
+
+    return HITLRequest(
+        action_requests=[
+            ActionRequest(name=name, args=args, description=_description(name, args, pending["decision"], problem))
+            for name, args in actions
+        ],
+        review_configs=[ReviewConfig(action_name=name, allowed_decisions=allowed(name)) for name, _ in actions],
+    )
+
+
+def _description(name: str, args: Mapping[str, Any], decision: CouncilDecision, problem: str | None) -> str:
+    """Returns the text for a person, as Markdown in which no text of a model is rendered; first what is contested."""
+    parts = [f"**Your last reply could not be used: {quote(visible(problem))}**"] if problem else []
+    if about := contested_in_words(decision["contested"]):
+        parts.append(fence("\n".join([f"The models do not agree on {about}.", *_candidates(decision["contested"])])))
+    parts += ["To decide:", fence(f"{name} {call_as_json(args)}"), fence(decision["reason"])]
+    if decision["support"]:
+        shares = (f"{quote(agent)}: {share:.0%}" for agent, share in decision["support"].items())
+        parts += ["How much the others support what each proposed:", fence("\n".join(shares))]
+    if failed := decision["failed_agents"]:
+        parts += ["No proposal:", fence("\n".join(f"{quote(agent)}: {quote(why)}" for agent, why in failed.items()))]
+    return "\n\n".join(parts)
+
+
+def _candidates(contested: Mapping[str, Any] | None) -> list[str]:
+    """Returns a line for each value that was proposed, in the order of the contested arguments."""
+    return [
+        f"{quote(path, limit=2 * MAX_NAME)}: {quote(call_as_json(one['value']), limit=_VALUE)} "
+        f"({', '.join(map(quote, one['agents']))})"
+        for path, values in ((contested or {}).get("candidates") or {}).items()
+        for one in values
+    ]

@@ -1,0 +1,69 @@
+"""Owns what becomes of a proposal that a council withholds: what the driver reads of it, or the user."""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
+
+from coe_agents.graph.nodes.finish import WITHHELD
+from coe_agents.middleware.deliberation import CouncilDecision
+from coe_agents.middleware.reviewer import NOT_RUN
+from coe_agents.prompts import quote, visible
+
+MAX_NAME = 80
+"""The most characters that are shown of a name that a model wrote."""
+_ROUNDING = 1e-9
+"""Nats that are no disagreement."""
+
+
+def refusal(decision: CouncilDecision) -> AIMessage:
+    """Returns the message in place of an answer that is withheld; the reason says what is contested."""
+    prefix = WITHHELD["escalate" if decision["action"] == "escalate" else "abstain"]
+    return AIMessage(f"{prefix}{_why(decision)}.", id=str(uuid.uuid4()))
+
+
+def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessage]:
+    """Returns the withheld message, and for each of its calls a reply that says why it was not run.
+
+    A call without an id, or with that of an earlier one, is given an id of its own: it would have no reply.
+    """
+    seen = set[str | None]()
+    calls = list[ToolCall]()
+    for place, call in enumerate(message.tool_calls):
+        id_ = call["id"]
+        if not id_ or id_ in seen:
+            id_ = f"call_{hashlib.sha256(f'{message.id} {place}'.encode()).hexdigest()[:24]}"
+        seen.add(id_)
+        calls.append({**call, "id": id_})
+    withheld = message if calls == message.tool_calls else message.model_copy(update={"tool_calls": calls})
+    unread = {call["id"]: call["name"] or "" for call in message.invalid_tool_calls if call["id"]}
+    named = [*((call["name"], call["id"] or "") for call in calls), *((name, id_) for id_, name in unread.items())]
+    return [withheld, *(not_run(name, id_, _why(decision)) for name, id_ in named if id_)]
+
+
+def not_run(name: str, call_id: str, why: str) -> ToolMessage:
+    """Returns the reply to a call that was not run."""
+    name = quote(visible(name), limit=MAX_NAME)
+    text = f"{name} was not run: {why}. Do not repeat the call unchanged."
+    return ToolMessage(text, name=name, tool_call_id=call_id, status="error", response_metadata={NOT_RUN: True})
+
+
+def contested_in_words(contested: Mapping[str, Any] | None) -> str:
+    """Returns what proposals disagree about, without the values, which models wrote; "" if about nothing."""
+    if contested is None:
+        return ""
+    parts = []
+    if contested.get("call", 0.0) > _ROUNDING:
+        parts.append("whether to call a tool")
+    elif contested.get("tool", 0.0) > _ROUNDING:
+        parts.append("which tool to call")
+    if (argument := next(iter(contested.get("arguments") or ()), None)) is not None:
+        parts.append(f'the argument "{quote(visible(str(argument)), limit=MAX_NAME)}"')
+    return " and ".join(parts)
+
+
+def _why(decision: CouncilDecision) -> str:
+    about = contested_in_words(decision["contested"])
+    return f"the models do not agree on {about}: {decision['reason']}" if about else decision["reason"]

@@ -1,0 +1,226 @@
+"""Owns what people rule: the cases that a graph records in LangGraph's store, and the samples that they become.
+
+A graph that was built with `record=True` writes a case under the namespace `("coe_agents", "rulings")` of the store of
+its `compile(store=...)`: each escalation, with the ruling if a person settled it in the run, and, with `audit_rate`, a
+random share of the group's own answers, on which people rule afterwards. A case holds the question, the conversation
+and all responses, so that it can be judged, and used for calibration. That is text of your users: whoever can read the
+store can read it. Nothing is recorded unless you ask for it.
+
+`pending_cases` lists the cases that wait for a ruling, `rule` records one, and `coe-agents harvest` writes the ruled
+ones as samples. Only audits say something about the risk of what was answered: escalated cases are the harder ones.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol
+
+from typing_extensions import TypedDict
+
+from coe_agents.types import Response
+
+NAMESPACE = ("coe_agents", "rulings")
+"""Where the cases are in the store; a case's key is its id."""
+_PAGE = 100
+
+__all__ = ["NAMESPACE", "PersonRuling", "RecordedCase", "case_row", "cases", "pending_cases", "rule", "sample_rows"]
+
+
+class PersonRuling(TypedDict):
+    """What a person ruled.
+
+    Attributes:
+        correct: Whether the answer of the group was right; None where the person did not say.
+        answer: The right answer; None where the person named none.
+        time: When, in ISO 8601.
+    """
+
+    correct: bool | None
+    answer: str | None
+    time: str
+
+
+class RecordedCase(TypedDict):
+    """One case in the store; plain data.
+
+    Attributes:
+        id: Its key in the store.
+        kind: "escalation": the policy escalated it; "audit": the group answered, and the case was drawn.
+        status: "pending" until it is ruled on.
+        time: When the decision was made, in ISO 8601.
+        seen_probability: The probability with which such a case is recorded: the audit rate, or 1 for an escalation.
+        question: The question.
+        conversation: What the agents saw, as OpenAI-style dictionaries.
+        answer: The answer that was given, or the leading one of an escalation; None if nothing was measured.
+        reason: Which agents gave which answer, and why the policy decided so.
+        responses: The responses that were measured, then the failures.
+        labels: The cluster of each response that was measured.
+        ruling: None while it is pending.
+    """
+
+    id: str
+    kind: Literal["escalation", "audit"]
+    status: Literal["pending", "ruled"]
+    time: str
+    seen_probability: float
+    question: str
+    conversation: list[dict[str, Any]]
+    answer: str | None
+    reason: str
+    responses: list[Response]
+    labels: list[int]
+    ruling: PersonRuling | None
+
+
+class Store(Protocol):
+    """What is needed of LangGraph's `BaseStore`."""
+
+    def get(self, namespace: tuple[str, ...], key: str, /) -> Any: ...
+
+    def put(self, namespace: tuple[str, ...], key: str, value: dict[str, Any], /) -> None: ...
+
+    def search(
+        self, namespace_prefix: tuple[str, ...], /, *, filter: dict[str, Any] | None, limit: int, offset: int
+    ) -> Any: ...
+
+
+def cases(store: Store, *, status: Literal["pending", "ruled"] | None = None) -> list[RecordedCase]:
+    """Returns the recorded cases in the order of their decisions, those of one status or all."""
+    found: dict[str, RecordedCase] = {}
+    wanted = None if status is None else {"status": status}
+    offset = 0
+    while page := store.search(NAMESPACE, filter=wanted, limit=_PAGE, offset=offset):
+        found |= {item.key: item.value for item in page}
+        offset += len(page)
+    return sorted(found.values(), key=lambda case: (case["time"], case["id"]))
+
+
+def pending_cases(store: Store) -> list[RecordedCase]:
+    """Returns the cases that wait for a ruling, the oldest first."""
+    return cases(store, status="pending")
+
+
+def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str | None = None) -> RecordedCase:
+    """Records what a person ruled on a pending case, and returns the case.
+
+    Args:
+        store: The store of the graph, synchronous.
+        case_id: The id of the case: see `pending_cases`.
+        correct: Whether the answer of the group was right; an audit needs it.
+        answer: The right answer, where it is another one.
+
+    Raises:
+        KeyError: There is no such case.
+        TypeError: An argument is of another kind.
+        ValueError: The case was ruled on before, or the arguments do not say what is right.
+
+    Example:
+        >>> from langgraph.store.memory import InMemoryStore
+        >>> store = InMemoryStore()
+        >>> case = {"id": "1", "kind": "audit", "status": "pending", "time": "2026-01-31T12:00:00+00:00"}
+        >>> store.put(NAMESPACE, "1", case | {"answer": "Lyon", "ruling": None})
+        >>> rule(store, "1", correct=False, answer="Paris")["status"]
+        'ruled'
+        >>> pending_cases(store)
+        []
+    """
+    if not (correct is None or isinstance(correct, bool)):
+        raise TypeError(f'"correct" must be True, False or None; got {correct!r}. Pass True if the answer was right')
+    if not (answer is None or isinstance(answer, str)):
+        raise TypeError(f'"answer" must be a text or None; got {answer!r}. Pass the right answer')
+    item = store.get(NAMESPACE, case_id)
+    if item is None:
+        raise KeyError(f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store)")
+    case: RecordedCase = item.value
+    if case["status"] == "ruled":
+        raise ValueError(f"a case must be pending to be ruled on; {case_id!r} was ruled on. Choose another")
+    answer = answer.strip() or None if answer is not None else None
+    if correct is None and (case["kind"] == "audit" or answer is None):
+        raise ValueError(
+            'a ruling must say whether the answer was right; got no "correct". Pass correct=True or correct=False'
+        )
+    if correct and answer is not None:
+        raise ValueError('"answer" is for an answer that was wrong; got both. Omit it, or pass correct=False')
+    if correct and case["answer"] is None:
+        raise ValueError('the case has no answer that could be right; got correct=True. Pass answer="..."')
+    ruled: RecordedCase = {**case, "status": "ruled", "ruling": create_ruling(correct=correct, answer=answer)}
+    store.put(NAMESPACE, case_id, dict(ruled))
+    return ruled
+
+
+def create_ruling(*, correct: bool | None, answer: str | None) -> PersonRuling:
+    """Returns a ruling of this moment."""
+    return PersonRuling(correct=correct, answer=answer, time=datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def sample_rows(case: RecordedCase) -> Iterator[dict[str, Any]]:
+    """Yields the responses of a ruled case as samples, labelled as far as the ruling says; none if it says nothing.
+
+    The clusters decide which responses mean the same: where the right answer is one of the responses, those of its
+    cluster are right and all others wrong. Where it is none of them, `correct` is null, and the criterion compares
+    them with the right answer in `references`; where only the given answer is known to be wrong, so is its cluster,
+    and nothing is said about the others.
+
+    Each sample has two fields of its own: `seen_probability` and `kind`.
+    """
+    ruling = case["ruling"]
+    if ruling is None or (ruling["correct"] is None and ruling["answer"] is None):
+        return
+    right, verdicts = _verdicts(case, ruling)
+    for place, response in enumerate(case["responses"]):
+        is_measured = place < len(case["labels"])
+        yield {
+            "id": case["id"],
+            "question": case["question"],
+            "references": [] if right is None else [right],
+            **response,
+            "correct": verdicts.get(case["labels"][place]) if is_measured else None,
+            "seen_probability": case["seen_probability"],
+            "kind": case["kind"],
+        }
+
+
+def case_row(case: RecordedCase) -> dict[str, Any] | None:
+    """Returns a ruled audit as a line for `coe-agents drift --follow`; None for what says nothing about answers.
+
+    An agent is as right as the share of its responses in clusters that are right; it is omitted where that is unknown.
+    """
+    ruling = case["ruling"]
+    if case["kind"] != "audit" or ruling is None or ruling["correct"] is None:
+        return None
+    _, verdicts = _verdicts(case, ruling)
+    of_agents: dict[str, list[bool | None]] = {}
+    for response, label in zip(case["responses"], case["labels"], strict=False):
+        of_agents.setdefault(response["agent"], []).append(verdicts.get(label))
+    agents = {
+        name: sum(map(bool, found)) / len(found) for name, found in sorted(of_agents.items()) if None not in found
+    }
+    return {
+        "id": case["id"],
+        "correct": ruling["correct"],
+        "seen_probability": case["seen_probability"],
+        "time": case["time"],
+        "agents": agents,
+    }
+
+
+def _verdicts(case: RecordedCase, ruling: Mapping[str, Any]) -> tuple[str | None, dict[int, bool]]:
+    """Returns the right answer, if known, and whether each cluster is right, as far as the ruling says."""
+    labels = case["labels"]
+    given = _cluster_of(case, case["answer"])
+    right = case["answer"] if ruling["correct"] else ruling["answer"]
+    if right is None:
+        return None, {} if given is None else {given: False}
+    chosen = _cluster_of(case, right)
+    if chosen is not None and not (chosen == given and ruling["correct"] is False):
+        return right, {label: label == chosen for label in labels}
+    return right, {given: False} if ruling["correct"] is False and given is not None else {}
+
+
+def _cluster_of(case: RecordedCase, answer: str | None) -> int | None:
+    """Returns the cluster of the responses that say exactly this; None if none does."""
+    if answer is None:
+        return None
+    for response, label in zip(case["responses"], case["labels"], strict=False):
+        if answer in (response["answer"], response["text"].strip()):
+            return label
+    return None

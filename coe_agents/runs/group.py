@@ -1,0 +1,234 @@
+"""Owns the group of a run: the graph as configured, asked one item at a time, and what is stored of its decision."""
+
+import hashlib
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+
+import coe_agents
+from coe_agents.agents import Arbiter
+from coe_agents.config.build import assemble
+from coe_agents.config.clients import default_at_once
+from coe_agents.config.schema import AgentConfig, ArbiterConfig, CalibratedConfig, Config, ModelSection
+from coe_agents.errors import AgentError, ConfigurationError
+from coe_agents.evaluation import CRITERIA, Criterion, Prediction
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.decisions import DECIDER
+from coe_agents.evaluation.scoring.correctness import judge
+from coe_agents.graph import create_sequential_graph
+from coe_agents.redaction import redact, redact_all, secrets_of
+from coe_agents.runs.items import RunItem
+from coe_agents.types import EscalatedCase, Ruling
+
+People = Literal["record", "references"]
+"""What becomes of a case that needs a person: it stays recorded as escalated, or the references decide it."""
+
+PERSON = "simulated person"
+_PRICED = "price_per_million"
+_NOT_STORED = {"base_url", "api_key_env", _PRICED}
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """Which question is being asked: its item, and the step of it."""
+
+    item: RunItem
+    step: int = 0
+
+    @property
+    def question(self) -> Question:
+        return self.item.steps[self.step]
+
+    def advance(self, question: str, answer: str) -> str | None:
+        following = self.item.next_question(self.step, question, answer)
+        self.step += following is not None
+        return following
+
+
+_ASKED: ContextVar[_Cursor] = ContextVar("asked")
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """The graph of a run.
+
+    Attributes:
+        graph: A compiled CoE graph.
+        criterion: Decides whether an answer is right.
+        at_once: How many items are asked concurrently.
+        settings: All that its decisions depend on, without keys and addresses.
+        prices: Price per million tokens of each agent that has one, as {"input": ..., "output": ...}.
+        secrets: Strings that no error may contain.
+    """
+
+    graph: Runnable[Any, Any]
+    criterion: Criterion = CRITERIA["reference"]
+    at_once: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    secrets: Collection[str] = ()
+
+    async def decide(self, item: RunItem) -> tuple[dict[str, Any], float]:
+        """Returns the line of an item, and how many seconds it took.
+
+        A failure is a line whose `error` gives the reason; it is not a decision, and the next run asks again. That too
+        few agents answered is such a failure: nothing was measured.
+        """
+        start = time.monotonic()
+        row: dict[str, Any] = {"id": item.id, "agent": DECIDER}
+        try:
+            found = await (self._chain(item) if item.is_chain else self._question(item))
+            row |= {**found, "error": None}
+        except Exception as error:  # whatever a part of the user's raises
+            row["error"] = redact(f"{type(error).__name__}: {error}", self.secrets)
+        return row, time.monotonic() - start
+
+    async def _question(self, item: RunItem) -> dict[str, Any]:
+        _ASKED.set(_Cursor(item))
+        (question,) = item.steps
+        result = await self.graph.ainvoke({"question": question.question})
+        return self._step(question, question.question, result["decision"])
+
+    async def _chain(self, item: RunItem) -> dict[str, Any]:
+        cursor = _Cursor(item)
+        _ASKED.set(cursor)
+        chain = create_sequential_graph(self.graph, next_question=cursor.advance, max_steps=len(item.steps)).compile()
+        steps, ended = list[dict[str, Any]](), ""
+        async for update in chain.astream({"question": item.steps[0].question}, stream_mode="updates"):
+            if "ask" in update:
+                (step,) = update["ask"]["steps"]
+                steps.append(self._step(item.steps[len(steps)], step["question"], update["ask"]["decision"]))
+                ended = update["ask"].get("ended", ended)
+        return {"steps": steps, "ended": "complete" if len(steps) == len(item.steps) and ended != "withheld" else ended}
+
+    def _step(self, question: Question, asked: str, decision: Mapping[str, Any]) -> dict[str, Any]:
+        if decision["coe"] is None:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in decision["failed_agents"].items())
+            raise AgentError(f"too few agents answered. {reasons or decision['reason']}")
+        answers = [data["answer"] for data in decision["trajectory"]]
+        verdicts = self._judge(question, asked, [*answers, decision["answer"]])
+        return {
+            "question": asked,
+            "references": list(question.references),
+            "answerable": question.answerable,
+            "action": decision["action"],
+            "answer": decision["answer"],
+            "decided_by": decision["decided_by"],
+            "escalated": decision["action"] == "escalate" or decision["decided_by"] != "group",
+            "correct": verdicts[-1],
+            "verdicts": verdicts[:-1],
+            "decision": {**decision, "tokens": dict(sorted(decision["tokens"].items()))},
+        }
+
+    def _judge(self, question: Question, asked: str, answers: Sequence[str | None]) -> list[float | None]:
+        if not question.answerable:
+            return [None if answer is None else 0.0 for answer in answers]
+        given = [answer for answer in answers if answer is not None]
+        verdicts = iter(judge([Prediction(asked, answer, question.references) for answer in given], self.criterion))
+        return [None if answer is None else next(verdicts) for answer in answers]
+
+
+def create_run_group(
+    config: Config | None,
+    *,
+    seed: int = 0,
+    at_once: int | None = None,
+    n_sharing: int = 1,
+    people: People = "record",
+    correctness: str = "reference",
+    is_tinyworld: bool = False,
+) -> RunGroup:
+    """Returns the graph of a configuration, or tinyworld's; agents without a seed of their own take `seed`.
+
+    Args:
+        config: None for tinyworld.
+        seed: For the responses of agents without one.
+        at_once: Concurrent questions; by default 8 for each server of the agent with the fewest, and 1 if a model is in
+            this process: the last digits of its log-probabilities depend on the batch, and a resumed run must end with
+            the same file.
+        n_sharing: Number of processes, including this one, that ask the same servers at the same time.
+        people: What becomes of a case that needs a person.
+        correctness: A name of `CRITERIA`.
+        is_tinyworld: Whether tinyworld's facts judge instead.
+
+    Raises:
+        ConfigurationError: If the graph cannot be built, or would wait for a person.
+    """
+    criterion: Criterion = CRITERIA[correctness]
+    if is_tinyworld:
+        from coe_agents.tinyworld.correctness import tinyworld_criterion
+
+        criterion = tinyworld_criterion()
+    settings: dict[str, Any] = {
+        "coe_agents": coe_agents.__version__,
+        "seed": seed,
+        "people": people,
+        "correctness": criterion.name,
+    }
+    escalation = _by_references if people == "references" else None
+    if config is None:
+        graph = assemble(None, seed=seed, escalation=escalation).compile()
+        return RunGroup(graph, criterion, at_once or 1, {**settings, "config": "tinyworld"})
+    for regime, strategy in config.graph.strategies.items():
+        if strategy == "clarify":
+            place = ("graph", "strategies", regime)
+            raise ConfigurationError(config.fault('"clarify" asks a person, and a run has none', *place))
+    for section in config.agents:
+        if section.seed is None and "seed" not in section.options:
+            section.seed = seed
+    sections: list[Any] = [*config.agents, config.clusterer, config.policy, config.escalation, config.judge]
+    named = {os.environ.get(part.api_key_env or "", "") for part in sections if isinstance(part, ModelSection)} - {""}
+    secrets = frozenset(named.union(*(secrets_of(part) for part in sections if part is not None)))
+    whole = config.model_dump(mode="json", exclude={"judge"})
+    settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
+    if isinstance(config.policy, CalibratedConfig):
+        path = config.folder / config.policy.path
+        settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    graph = assemble(config, escalation=escalation).compile()
+    n_at_once = min((at_once or default_at_once(each.provider)) * max(1, len(each.base_url)) for each in config.agents)
+    priced: list[AgentConfig | ArbiterConfig] = [*config.agents, *([config.escalation] if config.escalation else [])]
+    return RunGroup(
+        graph,
+        criterion,
+        max(1, n_at_once // n_sharing),
+        redact_all(settings, secrets),
+        {each.name: each.price_per_million.model_dump() for each in priced if each.price_per_million is not None},
+        secrets,
+    )
+
+
+def _without_addresses(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _without_addresses(value) for name, value in part.items() if name not in _NOT_STORED}
+    return [_without_addresses(each) for each in part] if isinstance(part, list) else part
+
+
+def _by_references(arbiter: Arbiter | None) -> Runnable[EscalatedCase, Ruling]:
+    """Returns the escalation in which the accepted answers stand for a person; an arbiter, if any, decides first."""
+
+    def ruling(given: Ruling | None) -> Ruling:
+        if given is not None and given["action"] != "escalate":
+            return given
+        question = _ASKED.get().question
+        if question.answerable and question.references:
+            ruled = Ruling(action="answer", answer=question.references[0], reason="the references decided")
+        else:
+            ruled = Ruling(action="abstain", reason="the references hold no answer")
+        ruled["decided_by"] = PERSON
+        if given is not None and "usage" in given:
+            ruled["usage"] = given["usage"]
+        return ruled
+
+    def settle(case: EscalatedCase, config: RunnableConfig) -> Ruling:
+        return ruling(arbiter.invoke(case, config) if arbiter else None)
+
+    async def asettle(case: EscalatedCase, config: RunnableConfig) -> Ruling:
+        return ruling(await arbiter.ainvoke(case, config) if arbiter else None)
+
+    name = PERSON if arbiter is None else arbiter.name
+    return cast("Runnable[EscalatedCase, Ruling]", RunnableLambda(settle, afunc=asettle, name=name))

@@ -1,0 +1,72 @@
+"""Owns a run on a Ray cluster: actors decide parts of the items, and the driver keeps them in the one file."""
+
+import asyncio
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+
+from coe_agents.distributed.cluster import Part, Pool, work_through
+from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.samples.store import Store
+from coe_agents.runs.items import RunItem
+from coe_agents.runs.runner import Decides, Row, Timings, keep, pending_items
+
+
+def decide_parts(
+    items: Sequence[RunItem],
+    create: Callable[[], Decides],
+    store: Store,
+    timings: Timings,
+    pool: Pool,
+    *,
+    size: int,
+    on_item: Callable[[Row], None] = lambda row: None,
+) -> None:
+    """Asks the items that the store lacks on the cluster that `cluster` joined, `size` of them a part.
+
+    `create` makes the group in each actor; Ray carries it there, so it holds no key. The file is the same as that of a
+    run in one process. What is in hand when the driver is killed is asked again.
+
+    Raises:
+        StoreError: If the cluster failed; finished parts are kept.
+        ConfigurationError: If an actor cannot make the group, such as without a key in its environment.
+        OSError: If a file cannot be written.
+    """
+    for _, content in work_through(_to_ask(pending_items(items, store), size), partial(_Deciding, create), pool):
+        for row, seconds in json.loads(zlib.decompress(content)):
+            keep(store, timings, row, seconds)
+            on_item(row)
+    store.finish()
+
+
+def _to_ask(items: Sequence[RunItem], size: int) -> Iterator[Part]:
+    for number, start in enumerate(range(0, len(items), size)):
+        yield number, zlib.compress(json.dumps([asdict(item) for item in items[start : start + size]]).encode())
+
+
+class _Deciding:
+    """Decides the items of a part."""
+
+    def __init__(self, create: Callable[[], Decides]) -> None:
+        self._group = create()
+        self._runner = asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
+
+    def __call__(self, content: bytes) -> bytes:
+        items = [_to_item(each) for each in json.loads(zlib.decompress(content))]
+        return zlib.compress(json.dumps(self._runner.run(self._decide(items))).encode())
+
+    async def _decide(self, items: Sequence[RunItem]) -> list[tuple[Row, float]]:
+        limit = asyncio.Semaphore(self._group.at_once)
+
+        async def decide(item: RunItem) -> tuple[Row, float]:
+            async with limit:
+                return await self._group.decide(item)
+
+        return await asyncio.gather(*map(decide, items))
+
+
+def _to_item(plain: Row) -> RunItem:
+    steps = tuple(Question(**{**step, "references": tuple(step["references"])}) for step in plain["steps"])
+    return RunItem(**{**plain, "steps": steps})

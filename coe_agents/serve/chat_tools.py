@@ -1,0 +1,149 @@
+"""Owns the tools of a chat completion request: their schemas, earlier calls and results, and what a caller is told."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coe_agents.actions.canonical import tool_key
+from coe_agents.documents import parse_json
+from coe_agents.graph.shown_tools import check_tools
+from coe_agents.serve.api_error import invalid_request
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+"""As OpenAI's API allows."""
+_MOST_CALLS = 128
+_LONGEST_ID = 256
+
+
+def read_tools(given: Any) -> list[dict[str, Any]]:
+    """Returns the functions of a request; [] where it has none.
+
+    Raises:
+        ApiError: If something is no function, or they are too many or too long.
+    """
+    if not isinstance(given, list):
+        raise invalid_request("tools", '"tools" must be a list. Correct it, or omit it')
+    for place, tool in enumerate(given):
+        where = f"tools[{place}]"
+        if not isinstance(tool, Mapping) or tool.get("type") != "function":
+            must = f'{where} must have the type "function": other tools are not supported'
+            raise invalid_request(where, f"{must}. Omit it")
+        function = tool.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        name = function.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            must = f"{where}.function must have a name of at most 64 letters, digits, _ and -"
+            raise invalid_request(where, f"{must}. Correct it")
+        if not isinstance(function.get("parameters", {}), Mapping):
+            raise invalid_request(where, f'"parameters" of {where} must be a JSON schema. Correct it, or omit it')
+    try:
+        return check_tools(given, where='"tools"') if given else []
+    except (TypeError, ValueError) as error:
+        raise invalid_request("tools", str(error)) from error
+
+
+def read_calls(given: Any, place: str) -> list[dict[str, Any]]:
+    """Returns the earlier calls of a message of the assistant.
+
+    Raises:
+        ApiError: If one cannot be read.
+    """
+    if not isinstance(given, list) or len(given) > _MOST_CALLS:
+        raise invalid_request(place, f"{place} must be a list of at most {_MOST_CALLS} calls. Correct it")
+    calls = []
+    for call in given:
+        function = call.get("function") if isinstance(call, Mapping) else None
+        function = function if isinstance(function, Mapping) else {}
+        name, arguments = function.get("name"), function.get("arguments")
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or not _is_object(arguments):
+            must = f'{place} must hold functions, with a name and "arguments" that are an object as a JSON string'
+            raise invalid_request(place, f"{must}. Send back what the server sent")
+        calls.append(
+            {"id": _read_id(call, "id", place), "type": "function", "function": {"name": name, "arguments": arguments}}
+        )
+    return calls
+
+
+def read_result(message: Mapping[str, Any], place: str) -> dict[str, str]:
+    """Returns whose result a message of the role "tool" is.
+
+    Raises:
+        ApiError: If it does not say so.
+    """
+    return {"tool_call_id": _read_id(message, "tool_call_id", place)}
+
+
+def check_results(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses a conversation in which a call is not followed by its one result, or a result by no call.
+
+    Raises:
+        ApiError: If there is one.
+    """
+    place, open_calls = "messages", set[str]()
+    for number, message in enumerate(messages):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in open_calls:
+                must = f'messages[{number}] must follow the call that its "tool_call_id" names, and no other result'
+                raise invalid_request(f"messages[{number}]", f"{must} of it. Add the call, or omit the result")
+            open_calls.remove(message["tool_call_id"])
+            continue
+        if open_calls:
+            break
+        place, ids = f"messages[{number}]", [call["id"] for call in message.get("tool_calls", ())]
+        open_calls = set(ids)
+        if len(open_calls) < len(ids):
+            raise invalid_request(place, f'the calls of {place} must have different "id". Correct them')
+    if open_calls:
+        must = f'each call of {place} must be followed by a message of the role "tool" with its result'
+        raise invalid_request(place, f"{must}. Add it, or omit the calls")
+
+
+def to_public(
+    decision: Mapping[str, Any], tools: Sequence[Mapping[str, Any]], *, most_calls: int | None = None
+) -> dict[str, Any]:
+    """Returns the decision as a caller may see it, who showed the group these tools.
+
+    What is contested is named only by names that the tools' schemas have, and without the values: these are withheld.
+    An argument of another name counts in the "rest". In "where" are the tool and the name of each contested argument,
+    most votes against the leading proposal first. More calls than `most_calls` are withheld altogether, rather than cut
+    to the first: nobody proposed that.
+    """
+    contested = decision["contested"] and _to_names(decision["contested"], tools)
+    public = {**decision, "contested": contested, "calls": decision["calls"] if tools else None}
+    if most_calls is not None and len(public["calls"] or ()) > most_calls:
+        reason = "the agents agree on several calls, and the request allows one"
+        public |= {"action": "abstain", "answer": None, "calls": None, "reason": reason, "is_several": True}
+    return public
+
+
+def _to_names(contested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    functions = [tool["function"] for tool in tools]
+    stated = {
+        f"{tool_key(function['name'])}.{name}": (function["name"], name)
+        for function in functions
+        for name in (function.get("parameters") or {}).get("properties") or {}
+    }
+    where = [list(stated[key]) for key in contested["candidates"] if key in stated]
+    names = {name for _, name in where}
+    arguments = {name: nats for name, nats in contested["arguments"].items() if name in names}
+    hidden = sum(contested["arguments"].values()) - sum(arguments.values())
+    return {
+        **{name: contested[name] for name in ("tool", "call")},
+        "arguments": arguments,
+        "rest": contested["rest"] + hidden,
+        "where": where,
+    }
+
+
+def _is_object(arguments: Any) -> bool:
+    try:
+        return isinstance(arguments, str) and isinstance(parse_json(arguments, is_strict=True), dict)
+    except ValueError:
+        return False
+
+
+def _read_id(message: Mapping[str, Any], name: str, place: str) -> str:
+    value = message.get(name)
+    if not isinstance(value, str) or not 1 <= len(value) <= _LONGEST_ID:
+        raise invalid_request(place, f'"{name}" in {place} must be a text of at most {_LONGEST_ID} characters. Add it')
+    return value

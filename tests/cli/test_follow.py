@@ -1,0 +1,177 @@
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from coe_agents.errors import SamplesError
+from coe_agents.evaluation.samples.labelled import follow_cases
+from tests.cli.command import COMMAND, run
+from tests.evaluation.invented import group, write
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("policy")
+    samples = write(folder / "s.samples.jsonl", group(200))
+    done = run("calibrate", samples, "--risk", 0.3, "--out", folder / "policy.json")
+    assert done.returncode == 0, done.stderr
+    return folder / "policy.json", samples
+
+
+def cases(n, *, wrong_from, agents=None):
+    """Right answers, then wrong ones."""
+    return [
+        {"id": f"q{i}", "correct": i < wrong_from, "time": f"day {i}"}
+        | ({} if agents is None else {"agents": agents(i)})
+        for i in range(1, n + 1)
+    ]
+
+
+def test_a_kept_risk_is_said_to_be_not_refuted(tmp_path, policy):
+    path = write(tmp_path / "cases.jsonl", cases(40, wrong_from=99))
+    done = run("drift", policy[0], "--follow", path, "--until-end")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        "After 40 labelled answers there is no sufficient evidence that the stated risk of 0.3 is broken."
+    )
+    assert "This does not show that the risk is kept" in done.stdout
+
+
+def test_a_broken_risk_is_dated(tmp_path, policy):
+    path = write(tmp_path / "cases.jsonl", cases(60, wrong_from=21))
+    done = run("drift", policy[0], "--follow", path, "--until-end")
+    assert done.returncode == 3, done.stderr
+    first, second, third, fourth = done.stdout.splitlines()
+    assert first == "The stated risk of 0.3 is broken: answers are wrong more often."
+    assert second.startswith("It probably began near case 21 (q21, day 21): since then 100.0% of ")
+    assert "the limit 20. A false alarm has a probability of at most 0.05, however often you look." in third
+    assert fourth == "Answer less until you have calibrated again."
+    found = json.loads(run("drift", policy[0], "--follow", path, "--until-end", "--json").stdout)
+    assert (found["broken"], found["since"], found["since_id"], found["interrupted"]) == (True, 21, "q21", False)
+    assert 21 < found["broken_at"] == found["n_cases"] < 40  # it stops there
+
+
+def test_no_case_yet(tmp_path, policy):
+    done = run("drift", policy[0], "--follow", write(tmp_path / "cases.jsonl", []), "--until-end")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "No labelled case yet: nothing is known of the stated risk of 0.3.\n",
+    )
+
+
+def test_an_agent_that_has_grown_worse_is_named(tmp_path, policy):
+    rows = cases(60, wrong_from=99, agents=lambda i: {"a": i < 21, "b": True, "unknown": False})
+    done = run("drift", *policy, "--follow", write(tmp_path / "cases.jsonl", rows), "--until-end")
+    assert done.returncode == 3, done.stderr
+    first, second, *_ = done.stdout.splitlines()
+    assert first.startswith("a has grown worse than the 0.")
+    assert "It probably began near case 21 (q21, day 21): since then 100.0% of " in first
+    assert second.startswith("After 60 labelled answers there is no sufficient evidence")
+
+
+def test_an_audit_rate_must_be_named(tmp_path, policy):
+    path = write(tmp_path / "cases.jsonl", [each | {"seen_probability": 0.1} for each in cases(40, wrong_from=1)])
+    done = run("drift", policy[0], "--follow", path, "--until-end")
+    assert done.returncode == 2
+    assert "was judged with probability 0.1, below 1. Pass your lowest audit rate" in " ".join(done.stderr.split())
+    done = run("drift", policy[0], "--follow", path, "--until-end", "--min-seen", 0.1)
+    assert done.returncode == 3, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--until-end"], "it needs --follow"),
+        (["--min-seen", 0.5], "it needs --follow"),
+        ([], "or --follow FILE"),
+        (["--follow", "x", "--false-alarms", 0], "it must be above 0 and below 1; got 0"),
+        (["--follow", "x", "--min-seen", 1.5], "it must be above 0 and at most 1; got 1.5"),
+        (["--follow", "/none.jsonl", "--until-end"], "/none.jsonl cannot be read"),
+    ],
+)
+def test_options(policy, options, message):
+    done = run("drift", policy[0], *options)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("nothing", "this is not JSON"),
+        ("[]", "this is not a JSON object"),
+        ('{"correct": true}', '"id" must be a string'),
+        ('{"id": "1"}', '"correct" must be true, false, or a share'),
+        ('{"id": "1", "correct": 2}', '"correct" must be true, false, or a share'),
+        ('{"id": "1", "correct": 1, "seen_probability": 0}', '"seen_probability" must be above 0'),
+        ('{"id": "1", "correct": 1, "agents": ["a"]}', '"agents" must map names'),
+        ('{"id": "1", "correct": 1, "time": 7}', '"time" must be a string or null'),
+        ('{"id": "0", "correct": 1}', "there is a case '0' already"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path, line, message):
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"id": "0", "correct": 1}\n\n' + line)
+    with pytest.raises(SamplesError, match=r"cases\.jsonl:3: ") as caught:
+        list(follow_cases(path, wait=lambda: False))
+    assert message in str(caught.value)
+
+
+def test_a_half_written_line_is_read_when_it_is_complete(tmp_path):
+    path = tmp_path / "cases.jsonl"
+    parts = ['{"id": "1", "correct": 1}\n{"id": "2", ', '"correct": 0}\n', '{"id": "3", "correct": 1}']
+    path.write_text("")
+
+    def wait():
+        if parts:
+            with path.open("a") as file:
+                file.write(parts.pop(0))
+            return True
+        return False
+
+    assert [(case.id, case.correct) for case in follow_cases(path, wait=wait)] == [("1", 1.0), ("2", 0.0), ("3", 1.0)]
+
+
+def test_a_file_that_becomes_shorter(tmp_path):
+    path = write(tmp_path / "cases.jsonl", cases(3, wrong_from=9))
+
+    def wait():
+        path.write_text("")
+        return True
+
+    with pytest.raises(SamplesError, match="became shorter"):
+        list(follow_cases(path, wait=wait))
+
+
+@pytest.mark.slow
+def test_it_follows_a_file_until_ctrl_c(tmp_path, policy):
+    path = write(tmp_path / "cases.jsonl", cases(5, wrong_from=99))
+    command = [sys.executable, COMMAND, "drift", str(policy[0]), "--follow", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr.readline().startswith("Following")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert out.startswith("After 5 labelled answers")
+    assert err.startswith("Interrupted.")
+    assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_it_ends_when_an_appended_case_breaks_the_risk(tmp_path, policy):
+    path = write(tmp_path / "cases.jsonl", cases(5, wrong_from=99))
+    command = [sys.executable, COMMAND, "drift", str(policy[0]), "--follow", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            with path.open("a") as file:
+                file.writelines(json.dumps({"id": f"new {i}", "correct": False}) + "\n" for i in range(40))
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 3
+    assert "(new 0)" in out

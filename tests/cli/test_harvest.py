@@ -1,0 +1,154 @@
+import json
+
+import pytest
+from langgraph.store.sqlite import SqliteStore
+
+from coe_agents import CalibratedPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.rulings import pending_cases, rule
+from coe_agents.testing import ScriptedAgent
+from tests.cli.command import run
+from tests.evaluation.invented import group, write
+
+CERTAIN = {"a": ["Paris"] * 4, "b": ["Paris"] * 4, "c": ["Paris"] * 4}
+UNSURE = {name: ["Lyon", *(f"{name}{number}" for number in range(3))] for name in "abc"}
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("policy")
+    samples = write(folder / "s.samples.jsonl", [each | {"logprob": None} for each in group(400)])
+    done = run("calibrate", samples, "--risk", 0.3, "--out", folder / "policy.json")
+    assert done.returncode == 0, done.stderr
+    return folder / "policy.json"
+
+
+def ask(store, policy, said, times, **options):
+    graph = create_coe_graph(
+        [ScriptedAgent(name, texts) for name, texts in said.items()],
+        clusterer=NormalizedMatch(),
+        policy=CalibratedPolicy.load(policy, otherwise="escalate"),
+        record=True,
+        **options,
+    ).compile(store=store)
+    for _ in range(times):
+        graph.invoke({"question": "What is the capital?"})
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory, policy):
+    """A store with 60 ruled audits, 20 ruled escalations and a pending one."""
+    path = tmp_path_factory.mktemp("store") / "store.sqlite"
+    with SqliteStore.from_conn_string(str(path)) as opened:
+        opened.setup()
+        ask(opened, policy, CERTAIN, 60, audit_rate=1.0)
+        ask(opened, policy, UNSURE, 21)
+        for number, case in enumerate(pending_cases(opened)[:-1]):
+            if case["kind"] == "audit":
+                rule(opened, case["id"], correct=number > 2)
+            else:
+                rule(opened, case["id"], answer="Lyon")
+    return path.read_bytes()
+
+
+@pytest.fixture
+def store(tmp_path, content):
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(content)
+    return path
+
+
+def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
+    out, cases = tmp_path / "ruled.samples.jsonl", tmp_path / "cases.jsonl"
+    done = run("harvest", "--store", store, "--out", out, "--cases", cases)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"{out}: 60 audited answers and 20 escalations; 1 cases wait for a ruling.",
+        f"{cases}: 60 new labelled answers.",
+    ]
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(rows) == 80 * 12
+    assert {(row["kind"], row["seen_probability"]) for row in rows} == {("audit", 1.0), ("escalation", 1.0)}
+
+    again = run("harvest", "--store", store, "--out", out, "--cases", cases)
+    assert "0 new labelled answers" in again.stdout
+    assert len(cases.read_text().splitlines()) == 60
+
+    done = run("calibrate", out, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
+    assert done.returncode == 0, done.stderr
+    assert "on 60 audited answers and 20 escalations: the risk is at most" in done.stdout
+    new = CalibratedPolicy.load(tmp_path / "new.json").calibration
+    assert new.n_questions == 80
+    assert new.bound <= 0.3
+
+    done = run("drift", policy, "--follow", cases, "--until-end")
+    assert done.returncode == 0, done.stderr
+    assert "After 60 labelled answers" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["calibrate", "drift"])
+def test_weighted_errors_enter_no_count(tmp_path, store, policy, command):
+    out = tmp_path / "ruled.samples.jsonl"
+    run("harvest", "--store", store, "--out", out)
+    arguments = {"calibrate": [out, "--risk", 0.3, "--out", tmp_path / "p.json"], "drift": [policy, out]}
+    done = run(command, *arguments[command])
+    assert done.returncode == 2
+    assert "seen with a probability of its own" in " ".join(done.stderr.split())
+
+
+def test_without_audits_the_threshold_stays(tmp_path, policy):
+    path, out = tmp_path / "store.sqlite", tmp_path / "ruled.samples.jsonl"
+    with SqliteStore.from_conn_string(str(path)) as opened:
+        opened.setup()
+        ask(opened, policy, UNSURE, 30)
+        for case in pending_cases(opened):
+            rule(opened, case["id"], answer="Lyon")
+    done = run("harvest", "--store", f"sqlite:///{path}", "--out", out)
+    assert "Without audits nothing is known of the risk of the answers that were given" in done.stdout
+    done = run("calibrate", out, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
+    assert done.stdout.startswith("The threshold stays: no answer was audited")
+    assert CalibratedPolicy.load(tmp_path / "new.json").calibration == CalibratedPolicy.load(policy).calibration
+
+
+def test_ordinary_samples_are_no_rulings(tmp_path, policy):
+    samples = write(tmp_path / "s.samples.jsonl", group(3))
+    done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
+    assert done.returncode == 2
+    assert '"seen_probability" must be above 0 and at most 1; got None' in done.stderr
+    done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", "--gate", "learned")
+    assert "cannot be combined with --gate" in done.stderr
+
+
+def test_pending_cases_are_shown_and_ruled_on(store):
+    done = run("audit", "--store", store)
+    assert done.stdout.startswith("1 cases wait for a ruling:")
+    assert "was escalated; the leading answer is: Lyon" in done.stdout
+    (case,) = json.loads(run("audit", "--store", store, "--json").stdout)["pending"]
+    done = run("audit", "--store", store, "--rule", case["id"], "--wrong", "--answer", "Metz")
+    assert (done.returncode, done.stdout) == (0, f"Recorded the ruling on {case['id']}.\n")
+    assert run("audit", "--store", store).stdout == "No case waits for a ruling.\n"
+    done = run("audit", "--store", store, "--rule", case["id"], "--right")
+    assert done.returncode == 2
+    assert "was ruled on" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--right"], 2, "needs the id of a case"),
+        (["--rule", "1", "--right", "--wrong"], 2, "cannot be combined with --right"),
+        (["--rule", "none", "--right"], 2, "there is no case 'none'"),
+    ],
+)
+def test_options(store, options, status, message):
+    done = run("audit", "--store", store, *options)
+    assert done.returncode == status
+    assert message in " ".join(done.stderr.split())
+
+
+def test_a_store_that_is_none(tmp_path):
+    done = run("audit", "--store", tmp_path / "none.sqlite")
+    assert (done.returncode, "there is no store" in done.stderr) == (1, True)
+    (tmp_path / "text.sqlite").write_text("no store\n" * 100)
+    done = run("harvest", "--store", tmp_path / "text.sqlite", "--out", tmp_path / "x.samples.jsonl")
+    assert (done.returncode, "cannot be read" in done.stderr) == (1, True)

@@ -1,0 +1,154 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coe_agents.evaluation import Seen, calibrate, recalibrate, weighted_risk_bound
+from coe_agents.evaluation.calibration import risk_bound
+from coe_agents.evaluation.calibration.audits import _as_in_traffic, choose_audited_threshold, first_audited_count
+from coe_agents.policy import CalibratedPolicy
+from tests.evaluation.invented import group
+
+
+def test_the_bound_of_two_right_answers_by_hand():
+    # e(r) is the mean over b of (1 + b r / (1 - r))^2; with q = r / (1 - r) it is 1 + 2 * 0.59 q + 0.4205 q^2, where
+    # 0.59 is the mean of the bets and 0.4205 that of their squares, and 2 at the root below
+    q = (math.sqrt(1.18**2 + 4 * 0.4205) - 1.18) / 0.841
+    assert weighted_risk_bound([0, 0], [1, 1], confidence=0.5) == pytest.approx(q / (1 + q), abs=1e-6)
+
+
+@given(st.integers(1, 60), st.data(), st.sampled_from([0.5, 0.9]))
+def test_for_equal_probabilities_it_is_above_clopper_and_pearson(n, data, confidence):
+    n_wrong = data.draw(st.integers(0, n))
+    losses = [1] * n_wrong + [0] * (n - n_wrong)
+    found = weighted_risk_bound(losses, [0.1] * n, confidence=confidence)
+    assert found == pytest.approx(weighted_risk_bound(losses[::-1], [1] * n, confidence=confidence), abs=1e-6)
+    assert risk_bound(n_wrong, n, confidence=confidence) <= found + 1e-6
+    assert found <= 1
+
+
+def test_the_bound_holds_as_often_as_stated_for_unequal_probabilities():
+    """Cases that are wrong more often are seen more often: their plain share would be 0.37, the risk is 0.2."""
+    generator, misses, found = np.random.default_rng(0), 0, []
+    for _ in range(400):
+        is_hard = generator.random(1500) < 0.25
+        losses = (generator.random(1500) < np.where(is_hard, 0.5, 0.1)).astype(float)
+        p = np.where(is_hard, 1.0, 0.2)
+        seen = generator.random(1500) < p
+        found.append(weighted_risk_bound(losses[seen], p[seen], confidence=0.8))
+        misses += found[-1] < 0.2
+    assert misses <= 0.2 * 400 + 3 * math.sqrt(0.16 * 400)
+    assert np.mean(found) < 0.3  # and is worth something
+
+
+def test_no_case_shows_nothing():
+    assert weighted_risk_bound([], [], confidence=0.9) == 1.0
+    assert weighted_risk_bound([1, 1], [1, 1], confidence=0.9) == 1.0
+    with pytest.raises(ValueError, match='"probabilities" in'):
+        weighted_risk_bound([0.0], [0.0], confidence=0.9)
+
+
+def test_the_first_count_is_one_at_which_right_answers_pass():
+    # 32 right answers: the evidence of 31 is below 10
+    ones = np.ones(1000)
+    assert first_audited_count(ones[:31], risk=0.1, confidence=0.9) is None
+    assert weighted_risk_bound(np.zeros(32), ones[:32], confidence=0.9) <= 0.1
+    assert weighted_risk_bound(np.zeros(31), ones[:31], confidence=0.9) > 0.1
+
+
+@pytest.mark.parametrize(("rate", "n"), [(0.2, 4000), (1.0, 800)])
+def test_a_threshold_keeps_the_risk_as_often_as_stated(rate, n):
+    """P(wrong | u) = u: the risk of a threshold t is t / 2. Answers below 0.3 are audited, the others escalated."""
+    generator, broken, chosen = np.random.default_rng(1), 0, []
+    for _ in range(60):
+        u = generator.random(n)
+        p = np.where(u <= 0.3, rate, 1.0)
+        seen = generator.random(n) < p
+        found = choose_audited_threshold(
+            correct=generator.random(seen.sum()) >= u[seen],
+            uncertainty=u[seen],
+            probabilities=p[seen],
+            risk=0.2,
+            confidence=0.8,
+        )
+        chosen.append(found.threshold or 0.0)
+        broken += chosen[-1] / 2 > 0.2
+    assert broken <= 0.2 * 60 + 3 * math.sqrt(0.16 * 60)
+    assert np.mean(chosen) > 0.2
+
+
+def test_the_uncertainties_are_as_in_the_traffic():
+    # two audits at rate 0.5 stand for four answers, beside two escalations: 6 cases, worth 3 audits
+    assert _as_in_traffic(np.array([3.0, 1.0, 2.0, 4.0]), np.array([1.0, 0.5, 0.5, 1.0])) == (1.0, 2.0, 3.0, 4.0)
+
+
+@pytest.fixture
+def policy(rows):
+    return calibrate(rows(group(400)), risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
+
+
+def ruled(policy, rows, *, seed, rate=1.0):
+    """Judged cases of the same kind, those that the policy answers seen with the audit rate."""
+    generator = np.random.default_rng(seed)
+    found, seen = [], {}
+    for row in rows(group(600, seed=seed)):
+        is_answer = policy.decide(row.measurement, round=0, max_rounds=1).action == "answer"
+        if not is_answer or generator.random() < rate:
+            found.append(row)
+            seen[row.id] = Seen(rate, "audit") if is_answer else Seen(1.0, "escalation")
+    return found, seen
+
+
+def test_audits_raise_a_threshold_that_is_too_low(policy, rows):
+    strict = replace(policy.calibration, threshold=policy.calibration.uncertainties[120])
+    cases, seen = ruled(CalibratedPolicy(strict), rows, seed=1)
+    found = recalibrate(CalibratedPolicy(strict, otherwise="escalate"), cases, seen, risk=0.3, confidence=0.9)
+    assert found.outcome == "raised"
+    assert found.policy.calibration.threshold > strict.threshold
+    assert found.policy.calibration.bound <= 0.3
+    assert found.policy.otherwise == "escalate"
+    assert found.n_audits + found.n_escalations == found.policy.calibration.n_questions
+
+
+def test_audits_lower_a_threshold_that_is_too_high(policy, rows, tmp_path):
+    loose = replace(policy.calibration, threshold=policy.calibration.uncertainties[-1])
+    cases, seen = ruled(CalibratedPolicy(loose), rows, seed=2)
+    found = recalibrate(CalibratedPolicy(loose), cases, seen, risk=0.3, confidence=0.9)
+    assert found.outcome == "lowered"
+    found.policy.save(tmp_path / "policy.json")
+    assert CalibratedPolicy.load(tmp_path / "policy.json").calibration == found.policy.calibration
+
+
+def test_without_audits_the_threshold_stays(policy, rows):
+    strict = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[120]))
+    cases, seen = ruled(strict, rows, seed=1)
+    escalated = [row for row in cases if seen[row.id].kind == "escalation"]
+    found = recalibrate(strict, escalated, seen, risk=0.3, confidence=0.9)
+    assert (found.outcome, found.policy, found.n_audits) == ("unaudited", strict, 0)
+    few = recalibrate(
+        strict, [row for row in cases if seen[row.id].kind == "audit"][:3], seen, risk=0.3, confidence=0.9
+    )
+    assert (few.outcome, few.policy, few.n_audits) == ("few", strict, 3)
+
+
+def test_a_risk_that_no_threshold_keeps(policy, rows):
+    cases, seen = ruled(policy, rows, seed=3)
+    wrong = [replace(row, correct=0.0, verdicts=tuple(0.0 for _ in row.verdicts)) for row in cases]
+    found = recalibrate(policy, wrong, seen, risk=0.3, confidence=0.9)
+    assert (found.outcome, found.policy.calibration.threshold) == ("none", None)
+
+
+def test_every_case_must_be_known(policy, rows):
+    cases, seen = ruled(policy, rows, seed=3)
+    with pytest.raises(ValueError, match='"seen" must hold every case'):
+        recalibrate(policy, cases, {}, risk=0.3, confidence=0.9)
+    other = [replace(cases[0], measurement=replace(cases[0].measurement, divergence="js"))]
+    with pytest.raises(ValueError, match='with the divergence "kl" of the policy; got js'):
+        recalibrate(policy, other, seen, risk=0.3, confidence=0.9)
+    with pytest.raises(ValueError, match='"kind" must be "audit" or "escalation"'):
+        Seen(0.1, "other")
+    with pytest.raises(ValueError, match='"seen_probability" must be above 0'):
+        Seen(0.0, "audit")

@@ -1,0 +1,271 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coe_agents.evaluation import AdaptiveThreshold, AgentMonitor, RiskMonitor, agent_risks
+from coe_agents.evaluation.calibration.monitor import _BETS
+from tests.evaluation.invented import group
+
+LOSSES = st.lists(st.sampled_from([0.0, 0.3, 1.0]), max_size=30)
+
+
+def run(monitor, losses, **options):
+    for loss in losses:
+        monitor.observe(loss, **options)
+    return monitor.state
+
+
+def test_one_case_by_hand():
+    # w_1 = 1 - log 2 / log 3 = 0.369070; the other starts keep their weight, 0.630930. After a wrong answer at risk 0.5
+    # the bet b has 1 + b / 0.5 (1 - 0.5) = 1 + b, and the mean of the seven bets is 1.27 / 7 = 0.181429
+    state = RiskMonitor(0.5).update(1.0)
+    assert state.evidence == pytest.approx(0.630930 + 0.369070 * 1.181429, abs=1e-6)
+    assert (state.n_cases, state.broken_at, state.since, state.n_since, state.risk_since) == (1, None, 1, 1, 1.0)
+
+
+def sum_over_starts(losses, probabilities, *, risk, least):
+    """The evidence by its definition: every start and every bet on its own."""
+    n, total = len(losses), 0.0
+    for bet in _BETS:
+        factors = [1.0 + bet * least / risk * (x - risk) / p for x, p in zip(losses, probabilities, strict=True)]
+        for start in range(1, n + 1):
+            weight = math.log(2) / math.log(1 + start) - math.log(2) / math.log(2 + start)
+            total += weight * math.prod(factors[start - 1 :])
+    return total / len(_BETS) + math.log(2) / math.log(2 + n)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.2, 0.5, 1.0])), max_size=25))
+def test_the_recursion_is_the_sum_over_all_starts(cases):
+    monitor = RiskMonitor(0.2, min_seen=0.2)
+    for loss, probability in cases:
+        monitor.observe(loss, seen_probability=probability)
+    losses, probabilities = ([case[i] for case in cases] for i in (0, 1))
+    expected = sum_over_starts(losses, probabilities, risk=0.2, least=0.2)
+    assert monitor.state.evidence == pytest.approx(expected, rel=1e-9)
+
+
+@given(LOSSES)
+def test_the_expected_evidence_after_one_more_case_is_the_evidence(losses):
+    """A martingale at the stated risk, whatever the past: (1 - r) E(right) + r E(wrong) = E."""
+    now = run(RiskMonitor(0.3), losses).evidence
+    right, wrong = (run(RiskMonitor(0.3), [*losses, loss]).evidence for loss in (0.0, 1.0))
+    assert 0.7 * right + 0.3 * wrong == pytest.approx(now, rel=1e-9)
+
+
+@given(LOSSES, st.sampled_from([0.1, 0.5]))
+def test_the_expected_evidence_under_audits_is_the_evidence(losses, dear):
+    """A case is of one of two kinds, seen with probability 1 or `dear`, and an unseen one does not enter."""
+    now = run(RiskMonitor(0.3, min_seen=dear), losses).evidence
+
+    def after(loss, probability):
+        monitor = RiskMonitor(0.3, min_seen=dear)
+        run(monitor, losses)
+        return monitor.update(loss, seen_probability=probability).evidence
+
+    # wrong with 0.1 in the first kind, with 0.5 in the second: 0.3 in all. Errors that are seen have another share
+    first = 0.1 * after(1.0, 1.0) + 0.9 * after(0.0, 1.0)
+    second = dear * (0.5 * after(1.0, dear) + 0.5 * after(0.0, dear)) + (1 - dear) * now
+    assert 0.5 * first + 0.5 * second == pytest.approx(now, rel=1e-9)
+
+
+def test_false_alarms_are_at_most_as_stated():
+    generator, n_runs, alarms = np.random.default_rng(0), 300, 0
+    for _ in range(n_runs):
+        monitor = RiskMonitor(0.2, false_alarms=0.2)
+        alarms += any(monitor.observe(loss) for loss in (generator.random(300) < 0.2).astype(float).tolist())
+    assert alarms <= 0.2 * n_runs + 3 * math.sqrt(0.16 * n_runs)  # 3 standard errors above the stated rate
+    assert alarms > 0
+
+
+def test_a_late_change_is_found_and_dated():
+    generator = np.random.default_rng(1)
+    losses = np.concatenate([generator.random(2000) < 0.1, generator.random(600) < 0.3]).astype(float)
+    state = run(RiskMonitor(0.1), losses.tolist())
+    assert state.broken
+    assert 2000 < state.broken_at < 2250
+    assert abs(state.since - 2001) < 60
+    assert state.n_since == state.broken_at - state.since + 1
+    assert state.risk_since == pytest.approx(losses[state.since - 1 : state.broken_at].mean())
+    assert state.risk_since > 0.2
+
+
+def test_an_alarm_is_never_taken_back():
+    monitor = RiskMonitor(0.1)
+    before = run(monitor, [1.0] * 20)
+    after = run(monitor, [0.0] * 2000)
+    assert after.evidence < 1 < after.limit <= after.strongest
+    assert (after.broken_at, after.since, after.n_since) == (before.broken_at, 1, before.broken_at)
+
+
+def test_equal_probabilities_change_nothing():
+    losses = (np.random.default_rng(2).random(200) < 0.3).astype(float).tolist()
+    plain = run(RiskMonitor(0.1), losses)
+    audited = run(RiskMonitor(0.1, min_seen=0.05), losses, seen_probability=0.05)
+    assert audited.evidence == pytest.approx(plain.evidence)
+    assert audited.broken_at == plain.broken_at
+
+
+@given(LOSSES, LOSSES)
+def test_a_saved_monitor_continues(before, after):
+    whole, part = RiskMonitor(0.2, min_seen=0.5), RiskMonitor(0.2, min_seen=0.5)
+    run(part, before)
+    resumed = RiskMonitor.from_dict(json.loads(json.dumps(part.to_dict())))
+    assert run(resumed, after) == run(whole, [*before, *after])
+
+
+def test_much_evidence_stays_finite():
+    state = run(RiskMonitor(0.01), [1.0] * 3000)
+    assert math.isfinite(state.evidence)
+    assert math.isfinite(state.strongest)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"risk": 0.0}, '"risk" must be above 0 and below 1; got 0.0'),
+        ({"risk": True}, '"risk" must be above 0 and below 1; got True'),
+        ({"risk": 0.1, "false_alarms": 1}, '"false_alarms" must be above 0 and below 1'),
+        ({"risk": 0.1, "min_seen": 0.0}, '"min_seen" must be above 0 and at most 1'),
+    ],
+)
+def test_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RiskMonitor(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("loss", "probability", "message"),
+    [
+        (1.5, 1.0, r'"loss" must be in \[0, 1\]'),
+        (math.nan, 1.0, r'"loss" must be in \[0, 1\]'),
+        (1.0, 0.0, '"seen_probability" must be above 0'),
+        (1.0, 0.1, '"seen_probability" must be at least "min_seen", 0.5; got 0.1'),
+    ],
+)
+def test_a_case_that_cannot_be_leaves_the_monitor_as_it_was(loss, probability, message):
+    monitor = RiskMonitor(0.1, min_seen=0.5)
+    before = monitor.state
+    with pytest.raises(ValueError, match=message):
+        monitor.update(loss, seen_probability=probability)
+    assert monitor.state == before
+
+
+@pytest.mark.parametrize("wrong", [{}, {"risk": 0.1}, {"log_sums": [1.0]}, {"counts": 3}])
+def test_a_monitor_that_was_not_saved(wrong):
+    data = RiskMonitor(0.1).to_dict() | wrong if len(wrong) and "risk" not in wrong else wrong
+    with pytest.raises(ValueError, match='"data" must'):
+        RiskMonitor.from_dict(data)
+
+
+def test_an_agents_risk_is_a_bound_of_its_own_error(rows):
+    # "a" says "right" with every response, "b" with half of them: over 40 questions 0 and 20 errors
+    said = [
+        {"id": f"q{n:02}", "agent": agent, "index": i, "text": "right" if agent == "a" or i else "wrong"}
+        for n in range(40)
+        for agent in "ab"
+        for i in range(2)
+    ]
+    found = agent_risks(rows([each | {"question": each["id"], "references": ["right"]} for each in said]))
+    # the confidence of each is 0.975: 1 - 0.025 ** (1 / 40), and the quantile of Beta(21, 20)
+    assert found == pytest.approx({"a": 0.0881, "b": 0.6620}, abs=1e-4)
+
+
+def test_agents_without_verdicts_have_no_risk(rows):
+    with pytest.raises(ValueError, match="verdicts on every cluster"):
+        agent_risks(rows([each | {"references": []} for each in group(3)]))
+
+
+def test_an_agent_that_grows_worse_is_named_and_loses_weight():
+    generator = np.random.default_rng(3)
+    monitor, reported = AgentMonitor({"a": 0.3, "b": 0.3, "c": 1.0}), {}
+    for n in range(1, 1001):
+        risks = {"a": 0.25, "b": 0.25 if n <= 500 else 0.6, "c": 0.9}
+        correct = {name: bool(generator.random() >= risk) for name, risk in risks.items()}
+        for name in monitor.update(correct):
+            reported[name] = n
+        if not reported:
+            assert monitor.weights({"a": 1.0, "b": 2.0, "d": 1.0}) == {"a": 1.0, "b": 2.0, "d": 1.0}
+    assert reported.keys() == {"b"}
+    state = monitor.states["b"]
+    assert state.broken_at == reported["b"]
+    assert 500 < state.broken_at < 620
+    assert abs(state.since - 501) < 60
+    weights = monitor.weights({"a": 1.0, "b": 2.0, "d": 1.0})
+    assert weights == {"a": 1.0, "b": pytest.approx(2.0 * (1 - state.risk_since) / 0.7), "d": 1.0}
+    assert 0.7 < weights["b"] < 1.5
+
+
+def test_the_false_alarms_are_shared_among_the_agents():
+    monitor = AgentMonitor({"a": 0.3, "b": 0.3}, false_alarms=0.1)
+    assert {state.limit for state in monitor.states.values()} == {20.0}
+
+
+def test_arguments_of_the_agent_monitor():
+    with pytest.raises(ValueError, match="at least one agent"):
+        AgentMonitor({})
+    with pytest.raises(ValueError, match=r'"correct" must be in \[0, 1\]; got 2'):
+        AgentMonitor({"a": 0.1}).update({"a": 2})
+
+
+def test_the_threshold_by_hand():
+    # 0.5 - 0.1 (1 - 0.2) = 0.42, then + 0.02; an error that is seen with probability 0.5 weighs twice: - 0.16
+    adaptive = AdaptiveThreshold(0.2, step=0.1, start=0.5, high=1.0)
+    assert adaptive.mean_loss_bound == 1.0
+    assert adaptive.update(1.0) == pytest.approx(0.42)
+    assert adaptive.update(0.0) == pytest.approx(0.44)
+    assert adaptive.update(1.0, seen_probability=0.5) == pytest.approx(0.28)
+    assert adaptive.n_cases == 3
+    # the weighted mean loss is (1 + 0 + 2) / 4; nothing was clipped, so that the bound is exact
+    assert adaptive.mean_loss_bound == pytest.approx(0.75)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.1, 1.0])), min_size=1, max_size=60),
+    st.sampled_from([0.01, 0.3]),
+)
+def test_the_bound_holds_for_every_sequence_of_cases(cases, step):
+    adaptive = AdaptiveThreshold(0.2, step=step, start=0.5, low=0.1, high=0.6)
+    for loss, probability in cases:
+        assert 0.1 <= adaptive.update(loss, seen_probability=probability) <= 0.6
+    weights = np.array([1 / probability for _, probability in cases])
+    mean = np.dot(weights, [loss for loss, _ in cases]) / weights.sum()
+    assert mean <= adaptive.mean_loss_bound + 1e-9
+    again = AdaptiveThreshold.from_dict(json.loads(json.dumps(adaptive.to_dict())))
+    assert again.to_dict() == adaptive.to_dict()
+    assert again.update(1.0) == adaptive.update(1.0)
+
+
+def test_the_threshold_goes_into_a_policy(rows):
+    from coe_agents.evaluation import calibrate
+    from coe_agents.policy import CalibratedPolicy
+
+    policy = calibrate(rows(group(200)), risk=0.3, confidence=0.9, clusterer="c", correctness="reference")
+    policy = CalibratedPolicy(policy.calibration, otherwise="escalate")
+    adapted = AdaptiveThreshold(0.3, step=0.1, start=0.2, high=2.0).apply(policy)
+    assert (adapted.calibration.threshold, adapted.otherwise) == (0.2, "escalate")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"risk": 1.0}, '"risk" must be above 0 and below 1'),
+        ({"step": 0.0}, '"step" must be above 0 and finite'),
+        ({"start": 2.0}, '"low", "start" and "high" must ascend'),
+        ({"low": -0.1}, '"low", "start" and "high" must ascend'),
+        ({"high": math.inf}, '"low", "start" and "high" must ascend'),
+    ],
+)
+def test_arguments_of_the_threshold(changes, message):
+    with pytest.raises(ValueError, match=message):
+        AdaptiveThreshold(**{"risk": 0.1, "step": 0.1, "start": 0.5, "low": 0.0, "high": 1.0} | changes)
+
+
+def test_a_threshold_that_was_not_saved():
+    with pytest.raises(ValueError, match='"data" must be from "to_dict"'):
+        AdaptiveThreshold.from_dict({"risk": 0.1})
+    with pytest.raises(ValueError, match=r'"loss" must be in \[0, 1\]'):
+        AdaptiveThreshold(0.1, step=0.1, start=0.5, high=1.0).update(2.0)

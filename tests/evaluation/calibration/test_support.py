@@ -1,0 +1,286 @@
+"""Thresholds on the support of one agent's proposals: a threshold for each tool, for all other calls, and for none."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from coe_agents.actions import ActionMatch
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation import Samples, calibrate, check_drift, judge_samples
+from coe_agents.evaluation.calibration import fit_support, risk_bound
+from coe_agents.policy import CalibratedPolicy
+from coe_agents.policy.support_gate import SupportGate, support_features
+from tests.cli.command import run
+from tests.evaluation.invented import group, row, write
+
+NAMED = {"clusterer": "ActionMatch", "correctness": "label"}
+
+
+def call(name, to="Ann"):
+    return [{"name": name, "args": {"to": to}}]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    def of(samples, proposer="a", clusterer=None):
+        with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
+            return judge_samples(questions, clusterer=clusterer or ActionMatch(), proposer=proposer)
+
+    return of
+
+
+def question(identifier, mine, others, *, right):
+    return [
+        row(identifier, agent, text="Done.", calls=calls, correct=right if agent == "a" else None)
+        for agent, calls in zip("abcd", (mine, *others), strict=False)
+    ]
+
+
+def proposals(name, n, *, n_wrong=0, unsupported_are_wrong=True, salt=""):
+    """Proposals of "a" to call a tool, all supported by both others, but the last `n_wrong`, by neither."""
+    rows = []
+    for i in range(n):
+        alone = i >= n - n_wrong
+        others = (call(name, "Bob"), call(name, "Cid")) if alone else (call(name),) * 2
+        rows += question(
+            f"{name}{salt}{i}", call(name), (*others, call(name)), right=not (alone and unsupported_are_wrong)
+        )
+    return rows
+
+
+def decide(policy, measurement):
+    return policy.decide(measurement, round=0, max_rounds=1)
+
+
+def test_thresholds_by_tool_by_hand(rows):
+    # "d" always agrees, so that nothing ties and an unsupported proposal has 1/3
+    samples = [
+        *proposals("pay", 60, n_wrong=20),
+        *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False),
+        *proposals("wipe", 30, n_wrong=0),
+        *(each | {"correct": False if each["agent"] == "a" else None} for each in proposals("break", 30)),
+        *proposals("rare", 9),
+        *(one for i in range(40) for one in question(f"n{i}", [], ([], [], []), right=True)),
+    ]
+    found = calibrate(rows(samples), risk=0.1, confidence=0.9, proposer="a", **NAMED).calibration
+    # 40 supported payments are right; with the 20 others 20 of 60 are wrong
+    assert found.tools.keys() == {"ask", "pay", "wipe"}
+    assert found.tools["pay"].threshold == pytest.approx(0.0)
+    assert (found.tools["pay"].n_questions, found.tools["pay"].n_answered, found.tools["pay"].n_wrong) == (60, 40, 0)
+    assert found.tools["pay"].bound == risk_bound(0, 40, confidence=0.9)
+    assert found.tools["ask"].threshold == pytest.approx(2 / 3)
+    # 30 wrong calls of "break" are among the others, where 9 right ones cannot make up for them
+    assert (found.threshold, found.n_questions, found.n_answered) == (None, 39, 0)
+    assert (found.no_call.threshold, found.no_call.n_answered) == (0.0, 40)
+
+
+def test_decisions_by_tool_and_back_from_the_file(rows, tmp_path):
+    samples = [
+        *proposals("pay", 60, n_wrong=20),
+        *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False),
+        *(one for i in range(30) for one in question(f"t{i}", call(f"tool{i}"), (call(f"tool{i}"),) * 3, right=True)),
+    ]
+    data = {judged.id: judged.measurement for judged in rows(samples)}
+    policy = calibrate(rows(samples), risk=0.1, confidence=0.9, proposer="a", **NAMED)
+    policy.save(tmp_path / "policy.json")
+    assert json.loads((tmp_path / "policy.json").read_text())["threshold"] == 0.0
+    loaded = CalibratedPolicy.load(tmp_path / "policy.json")
+    assert loaded.calibration == policy.calibration
+    actions = {name: decide(loaded, data[name]).action for name in ("pay0", "pay59", "ask39", "t0")}
+    assert actions == {"pay0": "answer", "pay59": "abstain", "ask39": "answer", "t0": "answer"}
+    assert decide(loaded, data["pay0"]).reason.startswith("1 - the others' support 0.000 is at most the calibrated 0")
+    # a tool without proposals of its own shares the others' threshold, and nobody calibrated calling nothing
+    extra = rows(
+        [*question("new", call("new"), (call("new"),) * 3, right=True), *question("n", [], ([],) * 3, right=True)]
+    )
+    assert {each.id: decide(loaded, each.measurement).action for each in extra} == {"new": "answer", "n": "abstain"}
+    nothing = next(each.measurement for each in extra if each.id == "n")
+    assert "no threshold for calling nothing kept the risk" in decide(loaded, nothing).reason
+
+
+def test_of_several_tools_the_lowest_threshold_counts(rows):
+    samples = [*proposals("pay", 60, n_wrong=20), *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False)]
+    both = [*call("pay"), *call("ask")]
+    other = [*call("pay", "Bob"), *call("ask")]
+    mixed = [
+        *(one for i in range(30) for one in question(f"m{i}", both, (both,) * 3, right=True)),
+        *question("apart", both, (other, other, both), right=True),
+    ]
+    data = rows([*samples, *mixed])
+    found = calibrate(data, risk=0.1, confidence=0.9, proposer="a", **NAMED).calibration
+    limits = {each.id: found.threshold_of(each.measurement) for each in data}
+    assert limits["m0"] == limits["apart"] == min(found.tools["pay"].threshold, found.threshold) == 0.0
+    without = replace(found, threshold=None, bound=None, n_answered=0, n_wrong=0)
+    assert next(without.threshold_of(each.measurement) for each in data if each.id == "m0") is None
+
+
+def test_texts_have_one_threshold(rows):
+    data = rows(group(400), clusterer=NormalizedMatch())
+    found = calibrate(data, risk=0.3, confidence=0.9, proposer="a", **NAMED).calibration
+    assert (found.tools, found.no_call, found.proposer) == ({}, None, "a")
+    support = np.array([each.measurement.proposal_support["a"] for each in data])
+    tied = np.array([bool(each.measurement.tied) for each in data])
+    passing = (1 - support <= found.threshold + 1e-9) & ~tied
+    assert found.n_answered == passing.sum() > 50
+    assert found.n_wrong == sum(not data[i].correct for i in np.flatnonzero(passing))
+
+
+def test_a_refusal_is_no_proposal_and_questions_without_others_do_not_count(rows):
+    declined = [row(f"r{i}", agent, text="I don't know.", correct=False) for i in range(60) for agent in "ab"]
+    alone = [row(f"x{i}", "a", text="Paris", correct=True) for i in range(9)]
+    found = [row(f"q{i}", agent, text="Paris", correct=True) for i in range(60) for agent in "ab"]
+    data = rows([*declined, *alone, *found], clusterer=NormalizedMatch())
+    policy = calibrate(data, risk=0.1, confidence=0.9, proposer="a", **NAMED)
+    assert (policy.calibration.n_questions, policy.calibration.n_answered, policy.calibration.n_wrong) == (120, 60, 0)
+    (lone,) = [each.measurement for each in data if each.id == "x0"]
+    with pytest.warns(UserWarning, match="b is missing"):
+        assert "no other agent's proposal can be compared with that of a" in decide(policy, lone).reason
+    with pytest.raises(ValueError, match='responses of "z" and of another agent; got none'):
+        calibrate(data, risk=0.1, confidence=0.9, proposer="z", **NAMED)
+
+
+def urge_to_act(n, seed=0):
+    """In half of the questions nothing should be called; "b" and "c" call all the same, and "d" knows."""
+    chance, rows = np.random.default_rng(seed), []
+    for i in range(n):
+        right = call(f"tool{i % 7}") if chance.random() < 0.5 else []
+        mine = call(f"tool{i % 7}", "Ann" if chance.random() < 0.8 else "Bob")
+        follower = call(f"tool{i % 7}", "Ann")
+        rows += question(f"q{i:04}", mine, (follower, follower, right), right=mine == right)
+    return rows
+
+
+def test_learned_support_finds_who_is_worth_following(rows):
+    data = rows(urge_to_act(300))
+    gate = fit_support([each.measurement for each in data], [each.correct for each in data], proposer="a")
+    assert gate.agents == ("b", "c", "d")
+    assert gate.same[2] < min(gate.same[:2]) <= 0.1  # a negative slope: its agreement lowers the probability of wrong
+    right = np.array([each.correct for each in data]) == 1
+    learned = np.array([gate.uncertainty(each.measurement) for each in data])
+    assert learned[right].max() < learned[~right].min()
+    found = {
+        name: calibrate(data, risk=0.1, confidence=0.9, proposer="a", **options, **NAMED).calibration
+        for name, options in (
+            ("plain", {}),
+            ("folds", {"gate": "learned"}),
+            ("halves", {"gate": "learned", "halves": True}),
+        )
+    }
+    assert (found["folds"].fit, found["halves"].fit) == ("folds", "halves")
+    assert isinstance(found["folds"].gate, SupportGate)
+    share = {
+        name: (each.n_answered + sum(own.n_answered for own in each.tools.values())) / len(each.uncertainties)
+        for name, each in found.items()
+    }
+    assert share["folds"] > 0.3
+    assert share["halves"] > 0.3
+
+
+def test_learned_support_comes_back_from_its_file_and_drifts(rows, tmp_path):
+    data = rows(urge_to_act(300))
+    policy = calibrate(data, risk=0.1, confidence=0.9, proposer="a", gate="learned", **NAMED)
+    policy.save(tmp_path / "policy.json")
+    loaded = CalibratedPolicy.load(tmp_path / "policy.json")
+    assert loaded.calibration == policy.calibration
+    again = check_drift(loaded, rows(urge_to_act(200, seed=1)), clusterer="ActionMatch")
+    assert again.risk != "broken"
+    assert not again.scores_changed
+    with pytest.raises(ValueError, match='must have "z" and another agent'):
+        fit_support([each.measurement for each in data], [each.correct for each in data], proposer="z")
+    with pytest.raises(ValueError, match="at least two right and two wrong proposals"):
+        fit_support([each.measurement for each in data], np.ones(len(data)), proposer="a")
+
+
+def test_the_features_by_hand(rows):
+    # b proposes the same, c the same tool with another argument, d calls nothing
+    (data,) = rows(question("q", call("pay"), (call("pay"), call("pay", "Bob"), []), right=True))
+    features = support_features(data.measurement, "a", ("b", "c", "d"))
+    np.testing.assert_allclose(features, [1, 0, 0, 0, 0, 1, 1 / 3, 2 / 3, 0])
+    (data,) = rows(question("q", [], (call("pay"), call("pay"), []), right=True))
+    np.testing.assert_allclose(
+        support_features(data.measurement, "a", ("b", "c", "d")), [0, 0, 1, 0, 0, 1, 2 / 3, 1 / 3, 1]
+    )
+    (text,) = rows(
+        [row("q", agent, text=said) for agent, said in zip("abc", "xxy", strict=True)], clusterer=NormalizedMatch()
+    )
+    np.testing.assert_allclose(support_features(text.measurement, "a", ("b", "c")), [1, 0, 0, 0, 0.5, 0, 0])
+
+
+def test_renaming_the_others_changes_nothing(rows):
+    samples = urge_to_act(200)
+    renamed = [each | {"agent": {"a": "a", "b": "z", "c": "k", "d": "b"}[each["agent"]]} for each in samples[::-1]]
+    for options in ({}, {"gate": "learned"}):
+        found, other = (
+            calibrate(rows(each), risk=0.2, confidence=0.9, proposer="a", **options, **NAMED).calibration
+            for each in (samples, renamed)
+        )
+        assert (found.n_answered, found.n_wrong) == (other.n_answered, other.n_wrong)
+        np.testing.assert_allclose(found.uncertainties, other.uncertainties, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"proposer": 3}, '"proposer" must be a string or null'),
+        ({"proposer": None}, 'belong to a "proposer"'),
+        ({"no_call": {"threshold": 0.1}}, "missing"),
+        (
+            {"tools": {"pay": {"threshold": -1, "n_questions": 1, "n_answered": 1, "n_wrong": 0, "bound": 0.5}}},
+            "at least 0",
+        ),
+        (
+            {"tools": {"pay": {"threshold": 0.1, "n_questions": 1, "n_answered": 2, "n_wrong": 0, "bound": 0.5}}},
+            "n_answered",
+        ),
+        (
+            {"tools": {"pay": {"threshold": 0.1, "n_questions": 1, "n_answered": 1, "n_wrong": 0, "bound": None}}},
+            "bound",
+        ),
+        ({"tools": []}, "damaged"),
+        ({"gate": {"proposer": "a", "agents": ["a"], "same": [1], "nothing": [1]}}, "damaged"),
+    ],
+)
+def test_a_damaged_file_is_refused(rows, tmp_path, change, message):
+    policy = calibrate(rows(proposals("pay", 60)), risk=0.1, confidence=0.9, proposer="a", **NAMED)
+    policy.save(tmp_path / "policy.json")
+    record = json.loads((tmp_path / "policy.json").read_text())
+    (tmp_path / "policy.json").write_text(json.dumps(record | change))
+    with pytest.raises(ConfigurationError, match=message):
+        CalibratedPolicy.load(tmp_path / "policy.json")
+
+
+def test_the_command_says_what_each_threshold_promises(tmp_path):
+    samples = [
+        *proposals("pay", 60, n_wrong=20),
+        *proposals("rare", 30, n_wrong=29),
+        *(one for i in range(40) for one in question(f"n{i}", [], ([], [], []), right=True)),
+    ]
+    path, out = write(tmp_path / "s.jsonl", samples), tmp_path / "policy.json"
+    command = ["calibrate", path, "--clusterer", "actions", "--risk", 0.1, "--out", out, "--proposer"]
+    done = run(*command, "a")
+    assert done.returncode == 0, done.stderr
+    assert 'Calls of "pay" pass with a support of at least 1: 40 of 60 (66.7%), 0 wrong (0.0%; at most' in done.stdout
+    assert "Calls of all other tools: no threshold keeps a risk of 0.1 with confidence 0.9 on 30 of them" in done.stdout
+    assert "Proposals that call nothing pass with a support of at least" in done.stdout
+    assert "Each of these 3 statements holds with confidence 0.9 by itself." in done.stdout
+    assert CalibratedPolicy.load(out).calibration.proposer == "a"
+    done = run("drift", out, path, "--clusterer", "actions")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = run(*command, "x")
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("gate", ["threshold", "learned"])
+def test_the_driver_of_a_council_is_judged_as_the_calibrated_agent(rows, gate):
+    samples = urge_to_act(300)
+    policy = calibrate(rows(samples), risk=0.1, confidence=0.9, proposer="a", gate=gate, **NAMED)
+    renamed = [each | {"agent": {"a": "the driver"}.get(each["agent"], each["agent"])} for each in samples]
+    for one, other in zip(rows(samples), rows(renamed, "the driver"), strict=True):
+        named = replace(other.measurement, proposer="the driver")
+        assert decide(policy, named).action == decide(policy, one.measurement).action
+    # another member is no driver
+    measurement = replace(rows(samples)[0].measurement, proposer="b")
+    assert decide(policy, measurement).reason == "calibrated for the proposals of a, not for those of b"

@@ -1,0 +1,110 @@
+"""Whether one agent's first response is wrong, judged by the others; for texts and for tool calls."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from coe_agents.actions import ActionMatch
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation import Samples, iter_statistics, report, score
+from coe_agents.evaluation.scoring.estimators import find_estimators
+from tests.evaluation.invented import group, row, write
+
+ANN, BOB, NOBODY = ([{"name": "pay", "args": {"to": "Ann"}}], [{"name": "pay", "args": {"to": "Bob"}}], [])
+
+
+def proposed(identifier, agent, calls, index=0, **fields):
+    return row(identifier, agent, index, json.dumps(calls), calls=calls, **fields)
+
+
+def scored(tmp_path, rows, clusterer=None, **options):
+    with Samples([write(tmp_path / "s.jsonl", rows)]) as questions:
+        return score(questions, clusterer=clusterer or NormalizedMatch(), **options)
+
+
+@pytest.mark.parametrize(("proposer", "expected"), [("a", 1 - (1 / 2 + 0) / 2), ("b", 1 - (2 / 3 + 0) / 2), ("c", 1.0)])
+def test_support_by_hand(tmp_path, proposer, expected):
+    # a says x x y, b says x y, c says z: a's first is x, as is b's, and c's is z
+    said = [("a", 0, "x"), ("a", 1, "x"), ("a", 2, "y"), ("b", 0, "x"), ("b", 1, "y"), ("c", 0, "z")]
+    with Samples([write(tmp_path / "s.jsonl", [row("q", *each) for each in said])]) as questions:
+        (found,) = iter_statistics(questions, clusterer=NormalizedMatch(), proposer=proposer)
+    estimators = find_estimators({}, of_proposal=True)
+    assert list(estimators)[:2] == ["support", "own_entropy"]
+    assert estimators["support"](found) == pytest.approx(expected)
+    own = {"a": -(2 / 3) * math.log(2 / 3) - (1 / 3) * math.log(1 / 3), "b": math.log(2), "c": 0.0}
+    assert estimators["own_entropy"](found) == pytest.approx(own[proposer])
+    assert not {"support", "own_entropy"} & find_estimators({}).keys()
+
+
+def test_the_first_response_is_that_of_the_lowest_round_and_index(tmp_path):
+    rows = [
+        row("q", "a", 1, "late", correct=False),
+        row("q", "a", 0, "first", correct=True),
+        row("q", "a", 0, "next round", round=1, correct=False),
+        row("q", "b", 0, "late", correct=True),
+    ]
+    found = scored(tmp_path, rows, proposer="a")
+    assert found.correct.tolist() == [1.0]  # by its own label, not by that of others with the same words
+
+
+def test_verdicts_are_of_the_proposal_and_a_tie_of_the_group_is_none_of_its_own(tmp_path):
+    rows = [row("q", "a", text="x", references=["x"]), row("q", "b", text="y", references=["x"])]
+    assert scored(tmp_path, rows).n_ties == 1
+    for proposer, right in (("a", 1.0), ("b", 0.0)):
+        found = scored(tmp_path, rows, proposer=proposer)
+        assert (found.n_ties, found.correct.tolist()) == (0, [right])
+
+
+def test_questions_without_a_proposal_are_counted_apart(tmp_path):
+    rows = [*group(5), *(each | {"id": f"other {each['id']}"} for each in group(3) if each["agent"] != "a")]
+    found = report(scored(tmp_path, rows, proposer="a"), n_resamples=5)
+    assert (found["n_questions"], found["n_scored"], found["proposer"]) == (8, 5, "a")
+    assert (found["details"]["n_without_proposal"], found["details"]["n_unjudged"]) == (3, 0)
+    assert "by_kind" not in found
+    assert "proposer" not in report(scored(tmp_path, rows), n_resamples=5)
+
+
+def test_a_proposer_alone_has_no_support(tmp_path):
+    found = scored(tmp_path, group(4, agents=("a",)), proposer="a")
+    assert found.absent["support"] == 4
+    assert "own_entropy" in found.values
+
+
+def test_renaming_the_others_changes_nothing(tmp_path):
+    rows = group(40, n_samples=2)
+    renamed = [each | {"agent": {"a": "a", "b": "z", "c": "b"}[each["agent"]]} for each in rows[::-1]]
+    found, other = (scored(tmp_path, each, proposer="a") for each in (rows, renamed))
+    np.testing.assert_allclose(found.values["support"], other.values["support"], atol=1e-12)
+
+
+def test_calls_and_no_calls_are_reported_apart(tmp_path):
+    # where nothing should be called, both others call Ann all the same, and the proposal with the most support is wrong
+    rows = []
+    for i in range(8):
+        right, mine = (ANN if i % 2 else NOBODY), (ANN if i % 4 else NOBODY)
+        others = (ANN, ANN if i % 3 else BOB)
+        for agent, calls in zip("abc", (mine, *others), strict=True):
+            rows.append(proposed(f"q{i}", agent, calls, correct=calls == right))
+    scores = scored(tmp_path, rows, ActionMatch(), proposer="a")
+    assert scores.kinds == tuple("no_call" if i % 4 == 0 else "call" for i in range(8))
+    found = report(scores, n_resamples=5)
+    assert {kind: part["n_scored"] for kind, part in found["by_kind"].items()} == {"call": 6, "no_call": 2}
+    assert found["by_kind"]["call"]["accuracy"] == pytest.approx(4 / 6)
+    assert found["by_kind"]["no_call"]["scores"]["support"]["auroc"] == [None, None, None]  # both are right
+    # the kind of the group's answer where no proposal is judged
+    assert set(scored(tmp_path, rows, ActionMatch()).kinds) == {"call"}
+    assert set(scored(tmp_path, group(3)).kinds) == {None}
+
+
+def test_to_call_nothing_may_be_right_whatever_is_said(tmp_path):
+    rows = [
+        row(f"q{i}", agent, text=text, calls=[], correct=True)
+        for i, text in enumerate(["", "I'm sorry, but I can't help with that.", "Fine."])
+        for agent in "ab"
+    ]
+    assert scored(tmp_path, rows, ActionMatch()).correct.tolist() == [1.0] * 3
+    assert scored(tmp_path, rows, ActionMatch(), proposer="a").correct.tolist() == [1.0] * 3
+    refused = [row("q", text="I'm sorry, but I can't help with that.", correct=True)]
+    assert scored(tmp_path, refused, proposer="a").correct.tolist() == [0.0]

@@ -1,0 +1,60 @@
+"""Runs that are written by hand: what `coe-agents run` would have stored."""
+
+import json
+
+from coe_agents.evaluation.decisions import DECISIONS, PRICES, SECONDS
+
+
+def step(
+    question="Which?", *, action="answer", correct=1.0, leading=None, coe=0.1, rounds=1, by="group", tokens=None, **more
+):
+    leading = correct if leading is None else leading
+    tokens = {"a": (10, 5), "b": (10, 5)} if tokens is None else tokens
+    usage = {name: {"input_tokens": given, "output_tokens": said} for name, (given, said) in tokens.items()}
+    sampling = [{"n_requests": 1}] * rounds
+    decision = {
+        "action": action,
+        "answer": "Paris" if action == "answer" else None,
+        "reason": "so it is",
+        "decided_by": by,
+        "coe": coe,
+        "aleatoric": coe,
+        "epistemic": 0.0,
+        "conformity": None,
+        "n_rounds": rounds,
+        "failed_agents": {},
+        "agents": {name: {"sampling": sampling} for name in "ab"},
+        "tokens": usage,
+        "trajectory": [{"round": number, "answer": "Paris", "coe": coe} for number in range(rounds)],
+        **more,
+    }
+    return {
+        "question": question,
+        "references": ["Paris"],
+        "answerable": True,
+        "action": action,
+        "answer": decision["answer"],
+        "decided_by": by,
+        "escalated": action == "escalate" or by != "group",
+        "correct": correct if action == "answer" else None,
+        "verdicts": [leading] * rounds,
+        "decision": decision,
+    }
+
+
+def written(folder, rows, *, seconds=None, prices=None):
+    """Writes a run: rows by id, each the fields of a step, a list of them for a chain, or a text for a failure."""
+    folder.mkdir(parents=True)
+    lines = []
+    for name, row in rows.items():
+        held = {"error": row} if isinstance(row, str) else row
+        if isinstance(row, list):
+            ended = "complete" if row[-1]["action"] == "answer" else "withheld"
+            held = {"steps": row, "ended": ended}
+        lines.append({"id": name, "agent": "group", "error": None, **held})
+    (folder / DECISIONS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    timed = [{"id": name, "seconds": value} for name, value in (seconds or {}).items()]
+    (folder / SECONDS).write_text("".join(json.dumps(line) + "\n" for line in timed))
+    if prices:
+        (folder / PRICES).write_text(json.dumps(prices))
+    return folder

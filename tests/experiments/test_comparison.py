@@ -1,0 +1,131 @@
+import math
+
+import pytest
+
+from coe_agents.errors import SamplesError
+from coe_agents.evaluation.decisions import DECISIONS, read_run
+from coe_agents.experiments.chain_figures import chain_figures
+from coe_agents.experiments.comparison import compare, outcomes_of, price_of, to_experiments
+from tests.experiments.decided import step, written
+
+PRICES = {"a": {"input": 1.0, "output": 4.0}, "b": {"input": 1.0, "output": 4.0}}
+
+
+@pytest.fixture
+def four(tmp_path):
+    """Answers three of four, two of these right; the last is withheld, and its leading answer was right."""
+    rows = {
+        "1": step(),
+        "2": step(),
+        "3": step(correct=0.0),
+        "4": step(action="abstain", leading=1.0, rounds=2, tokens={"a": (20, 10), "b": (20, 10)}),
+    }
+    return written(tmp_path / "four", rows, seconds={"1": 1.0, "2": 2.0, "3": 3.0, "4": 6.0}, prices=PRICES)
+
+
+def test_figures_by_hand(four):
+    (found,) = compare([outcomes_of(read_run(four))], n_resamples=20).policies
+    values = {name: estimate[0] for name, estimate in found.figures.items()}
+    assert values["coverage"] == 3 / 4
+    assert values["risk"] == pytest.approx(1 / 3)
+    assert values["accuracy_answered"] == pytest.approx(2 / 3)
+    assert values["accuracy_all"] == 3 / 4
+    assert values["tokens"] == (30 + 30 + 30 + 60) / 4
+    assert values["requests"] == (2 + 2 + 2 + 4) / 4
+    assert values["rounds"] == 5 / 4
+    assert values["seconds"] == 3.0
+    # an ordinary question: 2 agents x (10 x 1 + 5 x 4) millionths; the last one twice that
+    assert values["cost"] == pytest.approx(1000 * (3 * 60e-6 + 120e-6) / 4)
+    assert values["escalated"] == 0
+    assert math.isnan(values["conformity"])
+    assert found.decided_by == {"group": 1.0}
+    assert not found.differences
+
+
+def test_a_difference_is_over_the_questions_of_both_and_of_a_run_to_itself_is_zero(tmp_path, four):
+    other = written(tmp_path / "other", {"1": step(), "2": step(action="abstain"), "9": step(correct=0.0), "8": "down"})
+    runs = [outcomes_of(read_run(path)) for path in (four, four, other)]
+    _, same, found = compare(runs, n_resamples=50).policies
+    assert set(same.differences["coverage"]) == {0.0}
+    assert (found.n_questions, found.n_common, found.n_failed) == (3, 2, 1)
+    assert found.differences["coverage"][0] == 1 / 2 - 1
+    assert found.differences["risk"][0] == 0
+    assert math.isnan(found.differences["cost"][0])
+    assert any("1 questions failed" in note for note in found.notes)
+
+
+def test_a_paired_interval_is_narrower_than_its_two_sides(tmp_path):
+    rows = {str(i): step(action="answer" if i % 2 else "abstain") for i in range(100)}
+    changed = {**rows, "0": step()}
+    runs = [outcomes_of(read_run(written(tmp_path / name, held))) for name, held in (("a", rows), ("b", changed))]
+    _, found = compare(runs, n_resamples=200).policies
+    _, low, high = found.differences["coverage"]
+    _, *own = found.figures["coverage"]
+    assert 0 <= low <= 0.01 <= high < 0.05
+    assert own[1] - own[0] > 0.15
+
+
+def test_who_decided_is_counted(tmp_path):
+    rows = {
+        "1": step(by="arbiter", tokens={"a": (1, 1), "b": (1, 1), "arbiter": (5, 5)}),
+        "2": step(action="escalate"),
+        "3": step(by="simulated person"),
+        "4": step(),
+    }
+    outcomes = outcomes_of(read_run(written(tmp_path / "r", rows)))
+    (found,) = compare([outcomes], n_resamples=5).policies
+    assert found.decided_by == {"arbiter": 0.25, "group": 0.25, "nobody": 0.25, "simulated person": 0.25}
+    assert found.figures["escalated"][0] == 0.75
+    assert [outcomes.outcomes[name].n_requests for name in "1234"] == [3, 2, 2, 2]
+
+
+def test_an_agent_without_a_price_makes_the_cost_unknown():
+    assert price_of([("a", 1, 1), ("c", 1, 0)], PRICES) is None
+    assert price_of([("a", 1_000_000, 0), ("c", 0, 0)], PRICES) == 1.0
+    assert price_of([("a", 1, 1)], {}) is None
+
+
+def test_tables_have_a_line_for_each_policy_and_each_difference(four, tmp_path):
+    other = written(tmp_path / "other", {"1": step(by="arbiter"), "2": step()})
+    comparison = compare([outcomes_of(read_run(path)) for path in (four, other)], n_resamples=5)
+    whole, differences = to_experiments(comparison)
+    assert [row[0] for row in whole.rows] == ["four", "other"]
+    assert whole.columns[-1] == "by arbiter"
+    assert {row[0] for row in differences.rows} == {"other"}
+    assert len(to_experiments(compare([outcomes_of(read_run(four))], n_resamples=5))) == 1
+    with pytest.raises(ValueError, match="at least one policy"):
+        compare([])
+
+
+def test_chains_by_hand(tmp_path):
+    rows = {
+        "right": [step(coe=0.1), step(coe=0.2)],
+        "wrong": [step(coe=0.9, correct=0.0), step(coe=0.3, correct=0.0)],
+        "late": [step(coe=0.5), step(coe=0.4, correct=0.0)],
+        "held": [step(coe=0.8, action="abstain", leading=0.0)],
+    }
+    found = chain_figures(read_run(written(tmp_path / "r", rows)))
+    first, second = found.steps
+    assert (first.n_asked, second.n_asked) == (4, 3)
+    assert (first.answered, first.accuracy) == (0.75, pytest.approx(2 / 3))
+    assert (first.coe_right, first.coe_wrong) == (pytest.approx(0.3), pytest.approx(0.85))
+    assert second.accuracy == pytest.approx(1 / 3)
+    assert (found.complete, found.all_right) == (0.75, 0.25)
+    # sums: right .3; wrong 1.2, .9 and .8: all above
+    assert found.auroc_sum == 1.0
+    # the highest CoE is at the first wrong step of "wrong" and "held", not of "late"
+    assert found.located == pytest.approx(2 / 3)
+    assert found.located_by_chance == pytest.approx((0.5 + 0.5 + 1) / 3)
+    assert chain_figures(read_run(written(tmp_path / "none", {"1": step()}))) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"id": "1", "error": null}', "[]", '{"id": 1}', '{"id": "1", "error": null, "steps": []}', "nothing"],
+)
+def test_a_line_that_is_no_decision_is_an_error_with_its_place(tmp_path, line):
+    (tmp_path / DECISIONS).write_text(line + "\n")
+    with pytest.raises(SamplesError, match=r"run\.decisions\.jsonl:1: this is not a decision of a run"):
+        read_run(tmp_path)
+    with pytest.raises(SamplesError, match=r"holds no run\.decisions\.jsonl"):
+        read_run(tmp_path / "none")

@@ -1,0 +1,289 @@
+"""What a graph records in its store: escalations with what a person ruled, and audits of its answers."""
+
+import asyncio
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
+
+from coe_agents import AskPerson, ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import ConfigurationError
+from coe_agents.rulings import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
+from coe_agents.testing import ScriptedAgent
+from tests.graph.test_persistence import server  # noqa: F401 (a fixture)
+
+AGREE = (["Paris"], ["Paris"])
+DIFFER = (["Paris", "Paris", "Lyon"], ["Lyon", "Nice", "Lyon"])
+
+
+def create(said, *, otherwise="escalate", **options):
+    agents = [ScriptedAgent(name, texts) for name, texts in zip("ab", said, strict=True)]
+    policy = ThresholdPolicy(0.5, otherwise=otherwise)
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, record=True, **options)
+
+
+@contextmanager
+def opened(place):
+    if place == "memory":
+        yield InMemoryStore()
+    elif place.startswith("postgresql://"):
+        from langgraph.store.postgres import PostgresStore
+
+        with PostgresStore.from_conn_string(place) as store:
+            store.setup()
+            yield store
+    else:
+        from langgraph.store.sqlite import SqliteStore
+
+        with SqliteStore.from_conn_string(place) as store:
+            store.setup()
+            yield store
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request, tmp_path):
+    place = {"memory": "memory", "sqlite": str(tmp_path / "s.sqlite")}.get(request.param)
+    with opened(place or request.getfixturevalue("server")) as found:
+        for item in found.search(NAMESPACE, limit=1000):
+            found.delete(NAMESPACE, item.key)
+        yield found
+
+
+def test_an_answer_is_recorded_for_an_audit_and_ruled_on(store):
+    result = create(AGREE, audit_rate=1.0).compile(store=store).invoke({"question": "Which?"})
+    assert result["decision"]["action"] == "answer"
+    (case,) = pending_cases(store)
+    assert (case["kind"], case["seen_probability"], case["question"], case["answer"]) == (
+        "audit",
+        1.0,
+        "Which?",
+        "Paris",
+    )
+    assert case["responses"] == result["responses"]
+    assert case["labels"] == result["labels"]
+    assert list(sample_rows(case)) == []
+    ruled = rule(store, case["id"], correct=True)
+    assert pending_cases(store) == []
+    assert cases(store, status="ruled") == cases(store) == [ruled]
+    assert {row["correct"] for row in sample_rows(ruled)} == {True}
+    with pytest.raises(ValueError, match="must be pending to be ruled on"):
+        rule(store, case["id"], correct=False)
+
+
+def test_a_persons_ruling_is_recorded(store):
+    graph = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "Which?"}, thread)
+    assert cases(store) == []  # nothing before the ruling
+    decision = graph.invoke(Command(resume={"type": "approve", "candidate": 1}), thread)["decision"]
+    (case,) = cases(store)
+    assert (case["kind"], case["status"], case["seen_probability"]) == ("escalation", "ruled", 1.0)
+    assert case["ruling"]["answer"] == decision["answer"] == "Lyon"
+    assert {row["text"]: row["correct"] for row in sample_rows(case)} == {"Paris": False, "Lyon": True, "Nice": False}
+    assert case_row(case) is None  # it says nothing about answers that were given
+
+
+def test_an_escalation_that_ends_the_run_waits_for_a_ruling(store):
+    create(DIFFER).compile(store=store).invoke({"question": "Which?"})
+    (case,) = pending_cases(store)
+    assert (case["kind"], case["answer"]) == ("escalation", "Lyon")
+    with pytest.raises(ValueError, match="must say whether the answer was right"):
+        rule(store, case["id"])
+    ruled = rule(store, case["id"], answer="Marseille")  # nobody said so: the criterion compares
+    rows = list(sample_rows(ruled))
+    assert {(row["correct"], *row["references"]) for row in rows} == {(None, "Marseille")}
+
+
+@pytest.mark.parametrize("place", ["memory", "sqlite"])
+def test_an_asynchronous_run_records_without_a_thread(tmp_path, place):
+    async def run(store):
+        await create(AGREE, audit_rate=1.0).compile(store=store).ainvoke({"question": "Which?"})
+        return [item.value for item in await store.asearch(NAMESPACE)]
+
+    async def both():
+        if place == "memory":
+            return await run(InMemoryStore())
+        from langgraph.store.sqlite.aio import AsyncSqliteStore
+
+        async with AsyncSqliteStore.from_conn_string(str(tmp_path / "s.sqlite")) as store:
+            await store.setup()
+            return await run(store)
+
+    (case,) = asyncio.run(both())
+    assert (case["kind"], case["status"]) == ("audit", "pending")
+
+
+def test_the_audit_rate_is_the_share_of_answers():
+    store = InMemoryStore()
+    graph = create(AGREE, audit_rate=0.3).compile(store=store)
+    for _ in range(400):
+        graph.invoke({"question": "The same question?"})
+    assert 75 <= len(cases(store)) <= 165  # 120 expected, 5 standard deviations
+    assert {case["seen_probability"] for case in cases(store)} == {0.3}
+
+
+@pytest.mark.parametrize(
+    ("said", "options", "kinds"),
+    [
+        (AGREE, {}, []),  # no audit
+        (DIFFER, {"otherwise": "abstain", "audit_rate": 1.0}, []),
+        (DIFFER, {"audit_rate": 1.0}, ["escalation"]),
+        # a model's ruling is no label
+        (
+            DIFFER,
+            {"audit_rate": 1.0, "escalation": lambda case: {"action": "answer", "answer": "A", "reason": "."}},
+            [],
+        ),
+        (DIFFER, {"escalation": lambda case: {"action": "escalate", "reason": "."}}, ["escalation"]),
+    ],
+)
+def test_what_is_recorded(said, options, kinds):
+    store = InMemoryStore()
+    create(said, **options).compile(store=store).invoke({"question": "Which?"})
+    assert [case["kind"] for case in cases(store)] == kinds
+
+
+def test_nothing_is_recorded_unless_asked_for():
+    store = InMemoryStore()
+    agents = [ScriptedAgent("a", ["Paris"])]
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile(store=store)
+    graph.invoke({"question": "Which?"})
+    assert cases(store) == []
+
+
+def test_each_turn_of_a_thread_is_a_case_and_a_repeated_end_is_not():
+    store, saver = InMemoryStore(), InMemorySaver()
+    graph = create(AGREE, audit_rate=1.0).compile(store=store, checkpointer=saver)
+    thread = {"configurable": {"thread_id": "1"}}
+    for _ in range(2):
+        graph.invoke({"question": "Which?"}, thread)
+    assert len(cases(store)) == 2
+    before_end = next(state for state in graph.get_state_history(thread) if state.next == ("answer",))
+    graph.invoke(None, before_end.config)
+    assert len(cases(store)) == 2
+
+
+def test_equal_ids_of_messages_without_a_thread_are_cases_of_their_own():
+    store = InMemoryStore()
+    graph = create(AGREE, audit_rate=1.0).compile(store=store)
+    for _ in range(2):
+        graph.invoke({"messages": [{"role": "user", "content": "Which?", "id": "the client's"}]})
+    assert len(cases(store)) == 2
+
+
+def test_a_store_that_fails_does_not_cost_the_answer():
+    class Failing(InMemoryStore):
+        def put(self, *args, **kwargs):
+            raise OSError("the disk is full")
+
+        async def aput(self, *args, **kwargs):
+            raise OSError("the disk is full")
+
+    graph = create(AGREE, audit_rate=1.0).compile(store=Failing())
+    with pytest.warns(UserWarning, match="could not be recorded: OSError: the disk is full"):
+        assert graph.invoke({"question": "Which?"})["decision"]["answer"] == "Paris"
+    with pytest.warns(UserWarning, match="could not be recorded: OSError: the disk is full"):
+        assert asyncio.run(graph.ainvoke({"question": "Which?"}))["decision"]["answer"] == "Paris"
+
+
+def test_a_graph_without_a_store_asks_nobody():
+    graph = create(AGREE).compile()
+    with pytest.raises(ConfigurationError, match="compiled without a store"):
+        graph.invoke({"question": "Which?"})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"audit_rate": 1.5}, ValueError, r'"audit_rate" must be in \[0, 1\]; got 1.5'),
+        ({"audit_rate": "1"}, TypeError, '"audit_rate" must be a number'),
+        ({"record": False, "audit_rate": 0.1}, ValueError, '"audit_rate" needs "record"'),
+        ({"record": "s.sqlite"}, TypeError, '"record" must be True or False'),
+    ],
+)
+def test_options(options, error, message):
+    agents = [ScriptedAgent("a", ["Paris"])]
+    with pytest.raises(error, match=message):
+        create_coe_graph(
+            agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), **({"record": True} | options)
+        )
+
+
+CASE = {
+    "id": "1",
+    "kind": "audit",
+    "status": "ruled",
+    "time": "2026-01-31T12:00:00.000+00:00",
+    "seen_probability": 0.1,
+    "question": "Which?",
+    "answer": "Lyon",
+    "responses": [
+        {"agent": agent, "round": 0, "index": index, "text": text, "answer": None, "error": None}
+        for agent, texts in (("a", ["Lyon", "lyon."]), ("b", ["Paris", "Lyon"]), ("c", ["Nice", "Paris"]))
+        for index, text in enumerate(texts)
+    ]
+    + [{"agent": "d", "round": 0, "index": 0, "text": "", "answer": None, "error": "it failed"}],
+    "labels": [0, 0, 1, 0, 2, 1],
+}
+
+
+@pytest.mark.parametrize(
+    ("correct", "answer", "verdicts", "agents"),
+    [
+        # the given answer is right, and what means something else is wrong
+        (True, None, [True, True, False, True, False, False], {"a": 1.0, "b": 0.5, "c": 0.0}),
+        # Paris is right: everything is known
+        (False, "Paris", [False, False, True, False, False, True], {"a": 0.0, "b": 0.5, "c": 0.5}),
+        # only that Lyon is wrong: an agent that said something else may be right
+        (False, None, [False, False, None, False, None, None], {"a": 0.0}),
+        (False, "Oslo", [False, False, None, False, None, None], {"a": 0.0}),
+        # a contradiction is not believed
+        (False, "Lyon", [False, False, None, False, None, None], {"a": 0.0}),
+    ],
+)
+def test_what_a_ruling_says_about_each_response(correct, answer, verdicts, agents):
+    case = CASE | {"ruling": {"correct": correct, "answer": answer, "time": ""}}
+    rows = list(sample_rows(case))
+    assert [row["correct"] for row in rows] == [*verdicts, None]
+    assert {row["seen_probability"] for row in rows} == {0.1}
+    assert Counter(tuple(row["references"]) for row in rows) == {
+        tuple(filter(None, ["Lyon" if correct else answer])): 7
+    }
+    line = case_row(case)
+    assert line == {"id": "1", "correct": correct, "seen_probability": 0.1, "time": CASE["time"], "agents": agents}
+
+
+def test_a_person_who_abstains_says_nothing():
+    case = CASE | {"kind": "escalation", "ruling": {"correct": None, "answer": None, "time": ""}}
+    assert (list(sample_rows(case)), case_row(case)) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({}, ValueError, 'got no "correct"'),
+        ({"answer": "Paris"}, ValueError, 'got no "correct"'),  # of an audit
+        ({"correct": True, "answer": "Paris"}, ValueError, "for an answer that was wrong"),
+        ({"correct": 1}, TypeError, '"correct" must be True, False or None'),
+        ({"answer": 1}, TypeError, '"answer" must be a text or None'),
+    ],
+)
+def test_a_ruling_must_say_what_is_right(options, error, message):
+    store = InMemoryStore()
+    store.put(NAMESPACE, "1", CASE | {"status": "pending", "ruling": None})
+    with pytest.raises(error, match=message):
+        rule(store, "1", **options)
+    assert len(pending_cases(store)) == 1
+    with pytest.raises(KeyError, match="there is no case '2'"):
+        rule(store, "2", correct=True)
+
+
+def test_many_cases_are_listed_in_order():
+    store = InMemoryStore()
+    for number in range(250):
+        store.put(NAMESPACE, str(number), CASE | {"id": str(number), "time": f"{1999 - number}"})
+    assert [case["id"] for case in cases(store)] == [str(number) for number in reversed(range(250))]

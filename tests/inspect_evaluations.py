@@ -1,0 +1,139 @@
+"""A program for an interpreter with inspect_ai: evaluates with the approver of examples/inspect_approver.py.
+
+It prints one line of JSON: what the approver decided, what ran, and what the group was asked, case by case.
+"""
+
+import asyncio
+import json
+import runpy
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from inspect_ai import Task
+from inspect_ai import eval as run_evaluation
+from inspect_ai.approval import ApprovalPolicy, auto_approver
+from inspect_ai.dataset import Sample
+from inspect_ai.event import ApprovalEvent
+from inspect_ai.model import (
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+)
+from inspect_ai.solver import generate, use_tools
+from inspect_ai.tool import ToolCall, ToolCallView
+from langchain_core.messages import AIMessage, ToolMessage
+
+from coe_agents import ModelAgent
+from coe_agents.actions import ActionMatch, Within
+from coe_agents.testing import ScriptedAgent
+from coe_agents.testing.driver import ScriptedDriver
+
+example = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "inspect_approver.py"))
+group_approver, transfer = example["group_approver"], example["transfer"]
+
+
+def pay(amount, **more):
+    return {"name": "transfer", "args": {"to": "Ann", "amount": amount, **more}}
+
+
+def say(*calls):
+    """Returns a message of the evaluated model."""
+    message = ChatMessageAssistant(
+        content="" if calls else "Done.",
+        tool_calls=[ToolCall(f"{id(call)}", call["name"], call["args"]) for call in calls] or None,
+    )
+    output = ModelOutput.from_message(message)
+    output.usage = ModelUsage()
+    return output
+
+
+def evaluate(*proposals, agents=None, outputs=None, after=(), weights=(1, 1, 1), **options):
+    """Returns what the approver did with the calls of a model, and what it asked.
+
+    Args:
+        proposals: What each agent proposes: calls, or an exception.
+        agents: In place of such.
+        outputs: The messages of the model; by default it pays 50 and is done.
+        after: The approvers that follow.
+        weights: Of the agents.
+        options: Of `group_approver`.
+    """
+    agents = agents or [
+        ScriptedAgent(name, one if isinstance(one, Exception) else [one], weight=weight)
+        for name, one, weight in zip("abc", proposals, weights, strict=True)
+    ]
+    approvers = [group_approver(agents, **{"min_support": 0.7, **options}), *after]
+    sample = Sample([ChatMessageSystem(content="You pay bills."), ChatMessageUser(content="Ann is owed 50 euros.")])
+    task = Task(
+        [sample],
+        solver=[use_tools(transfer()), generate()],
+        approval=[ApprovalPolicy(one, "transfer") for one in approvers],
+    )
+    model = get_model("mockllm/model", custom_outputs=outputs or [say(pay(50)), say()])
+    with TemporaryDirectory() as folder:
+        (log,) = run_evaluation(task, model, log_dir=folder, display="none")
+        (done,) = log.samples
+        return {
+            "status": log.status,
+            "approvals": [
+                {"by": event.approver, **event.model_dump(include={"decision", "explanation", "metadata"})}
+                for event in done.events
+                if isinstance(event, ApprovalEvent)
+            ],
+            "ran": [one.text for one in done.messages if one.role == "tool" and one.error is None],
+            "told": [one.error.message for one in done.messages if one.role == "tool" and one.error is not None],
+            "requests": getattr(agents[0], "requests", None),
+        }
+
+
+def judge(messages):
+    """Replies as a chat model that pays what is owed, until the money was sent."""
+    is_done = any(isinstance(message, ToolMessage) for message in messages)
+    return AIMessage("Done." if is_done else "", tool_calls=[] if is_done else [{**pay(50.0), "id": "1"}])
+
+
+def approve_outside_an_evaluation():
+    approver = group_approver([ScriptedAgent("a", [[pay(50)]])], min_support=0.7)
+    call = ToolCall("1", "transfer", {})
+    return asyncio.run(approver(message="", call=call, view=ToolCallView(), history=[])).decision
+
+
+def refuse(agents, min_support):
+    try:
+        group_approver(agents, min_support=min_support)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+a, b = ScriptedAgent("a", [[]]), ScriptedAgent("b", [[]])
+nothing = ScriptedAgent("c", [[]], weight=0)
+yes, no = auto_approver("approve"), auto_approver("reject")
+two = [pay(50), pay(20)]
+found = {
+    "agreement": evaluate([pay(50)], [pay(50.0)], [pay(50)]),
+    "another call": evaluate([pay(5)], [pay(5)], [pay(5)], after=[yes]),
+    "no call": evaluate([], [], [pay(50)], min_support=0.6, after=[yes]),
+    "split": evaluate([pay(50)], [pay(5)], [], after=[yes]),
+    "split, nobody else": evaluate([pay(50)], [pay(5)], []),
+    "a failure": evaluate([pay(50)], [pay(50)], RuntimeError("the key is sk-1"), after=[no]),
+    "all fail": evaluate(*[RuntimeError("down")] * 3, after=[no]),
+    "weights": evaluate([pay(50)], [pay(5)], [], weights=(8, 1, 1)),
+    "a tolerance": evaluate(
+        [pay(50.01)], [pay(49.99)], [pay(50)], clusterer=ActionMatch(compare={"amount": Within(absolute=0.1)})
+    ),
+    "two calls": evaluate(two, two[::-1], two, outputs=[say(*two), say()]),
+    "one of two calls": evaluate([pay(50)], [pay(50)], [pay(50)], outputs=[say(*two), say()], after=[yes]),
+    "an unknown argument": evaluate(*[[pay(50)]] * 3, outputs=[say(pay(50, note="!")), say()], after=[yes]),
+    "a later turn": evaluate(*[[pay(50)]] * 3, outputs=[say(pay(50)), say(pay(50)), say()]),
+    "chat models": evaluate(
+        agents=[ModelAgent(name, ScriptedDriver(script=judge), n_samples=2) for name in "ab"],
+        outputs=[say(pay(50)), say(pay(50)), say()],
+    ),
+    "outside": approve_outside_an_evaluation(),
+    "refused": [refuse([a, a], 0.7), refuse([nothing], 0.7), refuse([a, b], 0.5), refuse([], 0.7), refuse([a, b], 0.7)],
+}
+print(json.dumps(found))

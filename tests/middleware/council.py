@@ -1,0 +1,51 @@
+"""Agents with a council, and the members that it asks."""
+
+from langchain.agents import create_agent
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coe_agents import CoECouncil, SupportPolicy
+from coe_agents.actions import canonical_action
+from coe_agents.testing import create_response
+from coe_agents.testing.driver import ScriptedDriver
+
+
+class Member:
+    """An agent that proposes as its script says, by the number of the assistant's messages in the conversation.
+
+    A step is a text, a list of calls (name and arguments), or an exception; the last one is for all later steps.
+    """
+
+    def __init__(self, name, *script, weight=1.0):
+        self.name, self.script, self.weight, self.requests = name, script, weight, []
+
+    def sample(self, request, config=None):
+        self.requests.append(request)
+        n_said = sum(message["role"] == "assistant" for message in request["messages"])
+        said = self.script[min(n_said, len(self.script) - 1)]
+        if isinstance(said, Exception):
+            raise said
+        calls = [] if isinstance(said, str) else [{"name": call["name"], "args": call["args"]} for call in said]
+        text = said if isinstance(said, str) else ""
+        row = create_response(self.name, text, answer=canonical_action(calls), calls=calls)
+        return {"responses": [row], "usage": {"input_tokens": 5, "output_tokens": 1}}
+
+    async def asample(self, request, config=None):
+        return self.sample(request, config)
+
+
+def members(*scripts):
+    return [Member(f"member{place}", *script) for place, script in enumerate(scripts)]
+
+
+def council_agent(agents, bank, *messages, driver=None, before=(), saver=True, system_prompt=None, **options):
+    options.setdefault("policy", SupportPolicy(0.6))
+    response_format = options.pop("response_format", None)
+    model = driver or ScriptedDriver(script=[*messages])
+    return create_agent(
+        model,
+        bank.tools,
+        middleware=[*before, CoECouncil(agents, **options)],
+        checkpointer=InMemorySaver() if saver is True else saver or None,
+        system_prompt=system_prompt,
+        response_format=response_format,
+    )

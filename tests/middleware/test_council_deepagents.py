@@ -1,0 +1,66 @@
+"""A council in an agent of deepagents, where COE_DEEPAGENTS names a folder into which it was installed:
+
+pip install --target FOLDER --no-deps deepagents wcmatch bracex langchain-anthropic anthropic docstring-parser \\
+    langchain-google-genai google-genai google-auth
+"""
+
+import os
+import sys
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from coe_agents import CoECouncil, SupportPolicy
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import ANN, BOB, MODES, PAY, Bank, call, replies, run, says
+from tests.middleware.council import members
+
+every_mode = pytest.mark.parametrize("mode", MODES)
+DONE = AIMessage("Done.")
+
+
+@pytest.fixture
+def create_deep_agent(monkeypatch):
+    folder = os.environ.get("COE_DEEPAGENTS")
+    if not folder:
+        pytest.skip("COE_DEEPAGENTS names no folder with deepagents; see the first lines of this file")
+    monkeypatch.setattr(sys, "path", [*sys.path, folder])
+    from deepagents import create_deep_agent
+
+    return create_deep_agent
+
+
+def deep_agent(create_deep_agent, agents, bank, *messages, **options):
+    council = CoECouncil(agents, policy=SupportPolicy(0.6), **options)
+    driver = ScriptedDriver(script=[*messages])
+    return create_deep_agent(driver, bank.tools, middleware=[council], checkpointer=InMemorySaver())
+
+
+@every_mode
+@pytest.mark.parametrize("tools", [None, ["transfer_money"]])
+async def test_in_a_deep_agent(create_deep_agent, mode, tools):
+    bank = Bank()
+    agents = members([[call(**ANN)], [call(**ANN)], "Done."])
+    agent = deep_agent(
+        create_deep_agent, agents, bank, says(call(**ANN)), says(call(id="c2", **BOB)), DONE, tools=tools
+    )
+    state = await run(mode, agent, PAY)
+    assert bank.transfers == [("Ann", 1.0)]
+    assert [reply.status for reply in replies(state)] == ["success", "error"]
+    assert state["messages"][-1].text == "Done."
+    shown = {tool["function"]["name"] for tool in agents[0].requests[0]["tools"]}
+    assert {"transfer_money", "ls", "task"} <= shown
+
+
+@every_mode
+async def test_a_person_decides_in_a_deep_agent(create_deep_agent, mode):
+    bank = Bank()
+    agent = deep_agent(
+        create_deep_agent, members([[call(**BOB)], "Done."]), bank, says(call(**ANN)), DONE, on_uncertain="interrupt"
+    )
+    assert "__interrupt__" in await run(mode, agent, PAY)
+    state = await run(mode, agent, Command(resume={"decisions": [{"type": "approve"}]}))
+    assert bank.transfers == [("Ann", 1.0)]
+    assert state["messages"][-1].text == "Done."

@@ -1,0 +1,171 @@
+import asyncio
+import threading
+import time
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelFallbackMiddleware
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.outputs import ChatGenerationChunk
+
+from coe_agents import CoECouncil, ModelAgent, SupportPolicy
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import PAY, THREAD, Bank, call, says
+from tests.middleware.council import Member, council_agent, members
+
+DONE = AIMessage("Done.")
+TEN = {"to": "Ann", "amount": 10}
+
+
+class Streaming(ScriptedDriver):
+    """A driver that streams its text word by word."""
+
+    def _stream(self, messages, stop=None, run_manager=None, **options):
+        message = self._generate(messages).generations[0].message
+        for word in message.text.split(" "):
+            chunk = ChatGenerationChunk(message=AIMessageChunk(word, id="streamed"))
+            if run_manager:
+                run_manager.on_llm_new_token(word, chunk=chunk)
+            yield chunk
+        if message.tool_calls:
+            parts = [
+                {
+                    "name": one["name"],
+                    "args": '{"to": "Ann", "amount": 10}',
+                    "id": one["id"],
+                    "index": 0,
+                    "type": "tool_call_chunk",
+                }
+                for one in message.tool_calls
+            ]
+            yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=parts, id="streamed"))
+
+
+def model_members(*scripts):
+    return [ModelAgent(f"m{place}", Streaming(script=[*script]), n_samples=1) for place, script in enumerate(scripts)]
+
+
+async def streamed(agent, mode):
+    if mode == "stream":
+        return list(agent.stream(PAY, THREAD, stream_mode=["messages", "custom"]))
+    return [part async for part in agent.astream(PAY, THREAD, stream_mode=["messages", "custom"])]
+
+
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+@pytest.mark.parametrize("tools", [None, ["transfer_money"]])
+async def test_a_message_is_streamed_only_after_it_was_vouched_for_and_whole(mode, tools):
+    script = [says(call(**TEN), text="I will pay now."), AIMessage("It is done.")]
+    agent = council_agent(model_members(script, script), Bank(), driver=Streaming(script=script), tools=tools)
+    parts = await streamed(agent, mode)
+    shown = [part[0] for kind, part in parts if kind == "messages"]
+    assert [type(message) for message in shown] == [AIMessage, ToolMessage, AIMessage]
+    assert [message.text for message in shown] == ["I will pay now.", "sent 10.0 to Ann", "It is done."]
+    decided = [place for place, (kind, part) in enumerate(parts) if kind == "custom"]
+    first = next(place for place, (kind, _) in enumerate(parts) if kind == "messages")
+    assert decided[0] < first
+
+
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+async def test_nothing_of_a_withheld_text_or_of_the_members_is_streamed(mode):
+    theirs = [says(call(**TEN), text="SECRET of a member")]
+    agent = council_agent(
+        model_members(theirs, theirs), Bank(), driver=Streaming(script=[AIMessage("SECRET of the driver")])
+    )
+    parts = await streamed(agent, mode)
+    shown = [part[0] for kind, part in parts if kind == "messages"]
+    assert [message.text.partition(":")[0] for message in shown] == ["I will not answer this"]
+    assert "SECRET" not in repr([part for kind, part in parts if kind == "custom"])
+
+
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+@pytest.mark.parametrize("is_inside", [True, False])
+async def test_a_fallback_streams_nothing_before_the_gate_either(mode, is_inside):
+    def fail(messages):
+        raise ConnectionError("down")
+
+    theirs = [says(call(**TEN), text="theirs")]
+    council = CoECouncil(model_members(theirs, theirs), policy=SupportPolicy(0.6))
+    fallback = ModelFallbackMiddleware(Streaming(script=[AIMessage("SECRET text")]))
+    order = [council, fallback] if is_inside else [fallback, council]
+    parts = await streamed(create_agent(Streaming(script=fail), Bank().tools, middleware=order), mode)
+    assert "SECRET" not in repr(parts)
+
+
+def test_the_event_holds_no_proposal():
+    agent = council_agent(members([[call(**TEN)], "Done."]), Bank(), says(call(**TEN)), DONE)
+    events = list(agent.stream(PAY, THREAD, stream_mode="custom"))
+    assert events[0] == {
+        "event": "council_decided",
+        "action": "answer",
+        "decided_by": "group",
+        "proposer": "driver",
+        "n_calls": 1,
+        "failed_agents": [],
+    }
+
+
+class Waiting(Member):
+    """A member that waits until all of a group are asked."""
+
+    barrier: threading.Barrier
+    arrived: list
+    everybody: asyncio.Event
+
+    def sample(self, request, config=None):
+        self.barrier.wait(timeout=20)
+        return super().sample(request, config)
+
+    async def asample(self, request, config=None):
+        self.arrived.append(self.name)
+        if len(self.arrived) == 3:
+            self.everybody.set()
+        await asyncio.wait_for(self.everybody.wait(), 20)
+        return super().sample(request, config)
+
+
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+async def test_the_driver_and_the_members_are_asked_at_the_same_time(mode):
+    agents = [Waiting("a", "Hi."), Waiting("b", "Hi.")]
+    barrier, arrived, everybody = threading.Barrier(3), [], asyncio.Event()
+    for agent in agents:
+        agent.barrier, agent.arrived, agent.everybody = barrier, arrived, everybody
+
+    class Meeting(ScriptedDriver):
+        def _generate(self, *args, **options):
+            barrier.wait(timeout=20)
+            return super()._generate(*args, **options)
+
+        async def _agenerate(self, *args, **options):
+            arrived.append("driver")
+            if len(arrived) == 3:
+                everybody.set()
+            await asyncio.wait_for(everybody.wait(), 20)
+            return super()._generate(*args, **options)
+
+    agent = council_agent(agents, Bank(), driver=Meeting(script=[AIMessage("Hi.")]), saver=False)
+    state = await agent.ainvoke(PAY) if mode == "ainvoke" else await asyncio.to_thread(agent.invoke, PAY)
+    assert state["messages"][-1].text == "Hi."
+
+
+async def test_a_failing_driver_ends_the_members():
+    cancelled = []
+
+    class Slow(Member):
+        async def asample(self, request, config=None):
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                cancelled.append(self.name)
+                raise
+
+    class Failing(ScriptedDriver):
+        async def _agenerate(self, *args, **options):
+            await asyncio.sleep(0.05)
+            raise ConnectionError("down")
+
+    agent = council_agent([Slow("a", "x"), Slow("b", "x")], Bank(), driver=Failing(script=[]))
+    start = time.perf_counter()
+    with pytest.raises(ConnectionError):
+        await agent.ainvoke(PAY, THREAD)
+    assert sorted(cancelled) == ["a", "b"]
+    assert time.perf_counter() - start < 30

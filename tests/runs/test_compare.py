@@ -1,0 +1,123 @@
+import csv
+import json
+
+import pytest
+
+from tests.cli.command import run
+from tests.evaluation.invented import group, write
+from tests.experiments.decided import step, written
+
+PRICES = {name: {"input": 1.0, "output": 4.0} for name in "ab"}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    plain = {str(i): step(correct=float(i % 4 > 0)) for i in range(20)}
+    careful = {name: step(action="abstain", leading=0.0) if not int(name) % 4 else row for name, row in plain.items()}
+    return (
+        written(tmp_path / "plain", plain, prices=PRICES),
+        written(tmp_path / "careful", careful, seconds=dict.fromkeys(careful, 0.5), prices=PRICES),
+    )
+
+
+def test_plain_sentences_come_first_and_differences_are_paired(runs):
+    done = run("compare", *runs)
+    assert done.returncode == 0, done.stderr
+    first, second, *_ = done.stdout.splitlines()
+    assert first == "plain answers 100.0% and is wrong in 25.0% of its answers."
+    assert second.startswith(
+        "careful answers 75.0% and is wrong in 0.0% of its answers. It takes 1.00 times the tokens."
+    )
+    assert "Beyond chance on the 20 questions of both, it answers fewer and it has a lower risk." in second
+    assert "-0.250 [" in done.stdout
+
+
+def test_json_csv_latex_and_pictures(runs, tmp_path):
+    done = run("compare", *runs, "--json", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["reference"] == "plain"
+    _, careful = said["policies"]
+    assert careful["differences"]["coverage"]["value"] == -0.25
+    assert careful["figures"]["conformity"] == {"value": None, "low": None, "high": None}
+    assert careful["n_common"] == 20
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {f"compare{part}.{kind}" for part in ("", "-differences") for kind in ("csv", "tex", "png", "svg")}
+    with (tmp_path / "out" / "compare.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["policy"], float(row["answered"])) for row in rows[:2]] == [("plain", 1.0), ("careful", 0.75)]
+
+
+def test_other_prices_may_be_given(runs, tmp_path):
+    model = 'provider = "tinyworld"\nmodel = "tiny-llama"\n'
+    price = 'price_per_million = {{ input = {0}, output = {0} }}\nname = "{1}"\n' + model
+    rest = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
+    path = tmp_path / "coe.toml"
+    path.write_text("".join("[[agents]]\n" + price.format(100, name) for name in "ab") + rest)
+    said = json.loads(run("compare", runs[0], "--json", "--config", path).stdout)
+    assert said["policies"][0]["figures"]["cost"]["value"] == pytest.approx(1000 * 30 * 100e-6)
+
+
+def test_chains_are_shown_step_by_step(tmp_path):
+    rows = {"1": [step(coe=0.1), step(coe=0.6, correct=0.0)], "2": [step(coe=0.1), step(coe=0.2)]}
+    done = run("compare", written(tmp_path / "walks", rows))
+    assert done.returncode == 0, done.stderr
+    assert "walks: 100.0% of 2 chains are answered to the end" in done.stdout
+    assert "Chains of questions, step by step" in done.stdout
+    said = json.loads(run("compare", tmp_path / "walks", "--json").stdout)
+    assert said["chains"][0]["steps"][1]["coe_wrong"] == 0.6
+
+
+def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_path):
+    paths = [written(tmp_path / name / "run", {"1": step()}) for name in ("a", "b")]
+    said = json.loads(run("compare", *paths, "--json").stdout)
+    assert [each["name"] for each in said["policies"]] == ["a/run", "b/run"]
+    again = run("compare", paths[0], paths[0])
+    assert again.returncode == 2
+    assert "each folder must be given once" in again.stderr
+
+
+def test_a_folder_without_decisions_is_exit_2(tmp_path):
+    done = run("compare", tmp_path)
+    assert done.returncode == 2
+    assert "Name a folder that coe-agents run --out FOLDER wrote" in done.stderr
+
+
+REST = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = {}\n'
+
+
+def configured(path, max_coe, more=""):
+    agent = '[[agents]]\nname = "{}"\nprovider = "openai"\nmodel = "m"\nn_samples = 3\n'
+    path.write_text("".join(agent.format(name) for name in ("first", "second")) + REST.format(max_coe) + more)
+    return path
+
+
+def test_policies_are_replayed_without_a_model(tmp_path):
+    samples = write(tmp_path / "s.samples.jsonl", group(40))
+    strict, loose = (configured(tmp_path / f"{name}.toml", value) for name, value in (("strict", 0.0), ("loose", 1.0)))
+    command = ["compare", samples, "--policies", f"{strict},{loose}", "--resamples", 20]
+    done = run(*command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("strict answers ")
+    swept = run(*command, "--frontier", "--risk", 0.5, "--out", tmp_path / "out")
+    assert swept.returncode == 0, swept.stderr
+    assert "Chosen for a risk of 0.5 on 20 questions: " in swept.stdout
+    assert (tmp_path / "out" / "compare-frontier.svg").exists()
+    said = json.loads(run(*command, "--json", "--frontier", "--risk", 0.5).stdout)
+    assert [each["name"] for each in said["policies"]] == ["strict", "loose"]
+    assert said["frontier"]["n_calibration"] == 20
+    assert sum(point["is_chosen"] for point in said["frontier"]["points"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--frontier"], "it needs --policies and saved responses"),
+        (["--policies", ","], "it must name at least one file"),
+        (["--policies", "none.toml"], "none.toml cannot be read"),
+    ],
+)
+def test_a_mistake_is_exit_2(tmp_path, options, said):
+    done = run("compare", write(tmp_path / "s.samples.jsonl", group(4)), *options)
+    assert done.returncode == 2
+    assert said in done.stderr

@@ -1,0 +1,82 @@
+import json
+
+import pytest
+
+from coe_agents.errors import ConfigurationError, DatasetError
+from coe_agents.runs import load_items
+from coe_agents.tinyworld import load_facts
+
+CHAIN = {
+    "id": "france",
+    "chain": [
+        {"question": "What is the capital of France?", "references": ["Paris"]},
+        {"question": "In which continent is {answer}?", "references": ["Europe"]},
+    ],
+}
+
+
+def written(path, *records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+def test_a_dataset_has_an_item_of_one_step_for_each_question():
+    found = load_items("tinyworld", "calibration")
+    assert len(found.items) == len([fact for fact in load_facts() if fact.split == "calibration"])
+    assert all(len(item.steps) == 1 and not item.is_chain and item.id == item.steps[0].id for item in found.items)
+    assert found.is_tinyworld
+
+
+def test_a_limit_chooses_by_id_and_seed_and_a_smaller_one_is_the_beginning_of_a_larger_one():
+    found = load_items("tinyworld")
+    assert found.choose(9, seed=1)[:4] == found.choose(4, seed=1) != found.choose(4, seed=2)
+    assert len(found.choose(None, seed=0)) == len(found.items)
+
+
+def test_a_chain_fills_the_answer_into_the_next_question(tmp_path):
+    found = load_items(written(tmp_path / "c.jsonl", CHAIN))
+    (item,) = found.items
+    assert (item.id, item.is_chain, found.n_records) == ("france", True, 1)
+    assert item.next_question(0, "What is the capital of France?", " Lyon ") == "In which continent is Lyon?"
+    assert item.next_question(1, "In which continent is Lyon?", "Europe") is None
+
+
+def test_an_answer_with_braces_is_data(tmp_path):
+    (item,) = load_items(written(tmp_path / "c.jsonl", CHAIN)).items
+    assert item.next_question(0, "?", "{answer}{x.__class__}") == "In which continent is {answer}{x.__class__}?"
+
+
+def test_tinyworlds_chains_hold_the_true_walk():
+    found = load_items("tinyworld-chains")
+    facts = {fact.question: fact for fact in load_facts()}
+    assert found.items
+    for item in found.items:
+        assert item.is_chain
+        assert 1 <= len(item.steps) <= 4
+        for number, (step, following) in enumerate(zip(item.steps, item.steps[1:], strict=False)):
+            assert item.next_question(number, step.question, facts[step.question].answer) == following.question
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"id": "1", "chain": []}, '"chain" must be a list of at least one question'),
+        ({"chain": CHAIN["chain"]}, '"id" must be a string that is not empty'),
+        ({"id": "1", "chain": ["Who?"]}, "each question of the chain must be an object"),
+        ({"id": "1", "chain": [{"question": "Who?"}]}, '"references" is missing'),
+        ({"id": "1", "chain": [CHAIN["chain"][0]] * 2}, "question 2 of the chain must hold {answer}"),
+        (CHAIN, "another chain has the id 'france' already"),
+        ("text", '"chain" must be a list'),
+    ],
+)
+def test_a_malformed_chain_is_an_error_with_its_line(tmp_path, record, said):
+    path = written(tmp_path / "c.jsonl", CHAIN, record)
+    with pytest.raises(DatasetError) as caught:
+        load_items(path)
+    assert f"{path}:2: " in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_there_is_no_such_split():
+    with pytest.raises(ConfigurationError, match="no split"):
+        load_items("tinyworld-chains", "test")

@@ -1,0 +1,244 @@
+"""A group that proposes tool calls: what the gate lets through, what a refusal says, and what a caller sends back."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coe_agents import SupportPolicy
+from coe_agents.serve.api_error import ApiError
+from coe_agents.serve.chat_tools import check_results
+from coe_agents.testing import ScriptedAgent
+from tests.serve.groups import AGREEING, client_of, complete, create_group, group_of
+
+PARAMETERS = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}
+PAY = {"type": "function", "function": {"name": "pay", "description": "Pays.", "parameters": PARAMETERS}}
+LOG = {"type": "function", "function": {"name": "log"}}
+ASKED = {"role": "user", "content": "Pay Ann 5"}
+
+
+def pay(amount, to="Ann"):
+    return {"name": "pay", "args": {"to": to, "amount": amount}}
+
+
+def proposing(*proposals, **options):
+    return create_group(*([calls] for calls in proposals), **{"policy": SupportPolicy(0.5), **options})
+
+
+async def ask(group, **fields):
+    response = await complete(group, **{"messages": [ASKED], "tools": [PAY, LOG], **fields})
+    return response, response.json()
+
+
+async def test_calls_that_the_gate_lets_through():
+    response, reply = await ask(proposing([pay(5)], [pay(5.0, "ann")], [pay(6)]))
+    assert response.status_code == 200
+    (choice,) = reply["choices"]
+    (call,) = choice["message"]["tool_calls"]
+    assert (choice["finish_reason"], choice["message"]["content"], choice["message"]["refusal"]) == (
+        "tool_calls",
+        None,
+        None,
+    )
+    assert (call["type"], call["function"]["name"]) == ("function", "pay")
+    assert json.loads(call["function"]["arguments"]) == {"to": "Ann", "amount": 5}
+    assert call["id"].startswith("call_")
+    assert (reply["coe"]["action"], reply["coe"]["answer_kind"]) == ("answer", "call")
+    assert reply["coe"]["contested"]["where"] == [["pay", "amount"]]
+
+
+async def test_a_stream_of_calls():
+    response, _ = await ask_stream(proposing([pay(5)], [pay(5), pay(6)], [pay(5)]))
+    events = [json.loads(line.removeprefix("data: ")) for line in response.text.split("\n\n") if "{" in line]
+    deltas = [event["choices"][0]["delta"] for event in events]
+    (call,) = deltas[1]["tool_calls"]
+    assert (call["index"], call["function"]["name"]) == (0, "pay")
+    assert [event["choices"][0]["finish_reason"] for event in events] == [None, None, "tool_calls"]
+    assert "content" not in deltas[1]
+    assert events[-1]["coe"]["answer_kind"] == "call"
+
+
+async def ask_stream(group):
+    response = await complete(group, messages=[ASKED], tools=[PAY], stream=True)
+    return response, None
+
+
+async def test_a_refusal_names_what_is_contested_and_no_value_of_it():
+    response, reply = await ask(proposing([pay(5111)], [pay(6222)], [pay(7333)]))
+    (choice,) = reply["choices"]
+    assert choice["finish_reason"] == "stop"
+    assert "tool_calls" not in choice["message"]
+    assert choice["message"]["refusal"].startswith(
+        'No answer: several answers share the lead; the proposals differ in "amount" of "pay". CoE 1.099'
+    )
+    contested = reply["coe"]["contested"]
+    assert set(contested) == {"tool", "call", "arguments", "rest", "where"}
+    assert contested["arguments"] == {"amount": pytest.approx(1.0986, abs=1e-4)}
+    assert not any(amount in response.text for amount in ("5111", "6222", "7333"))
+
+
+async def test_a_refusal_says_whether_it_is_the_tool_or_whether_to_call():
+    _, reply = await ask(proposing([pay(5)], [{"name": "log", "args": {}}], "x", policy=SupportPolicy(0.9)))
+    assert (
+        "; the proposals differ in whether to call a tool and in the tool. CoE"
+        in reply["choices"][0]["message"]["refusal"]
+    )
+
+
+async def test_a_name_that_only_the_agents_know_is_not_shown():
+    tool = {"type": "function", "function": {"name": "pay", "parameters": {"additionalProperties": True}}}
+    proposals = [[{"name": "pay", "args": {"secret password": amount}}] for amount in (1, 2, 3)]
+    response, reply = await ask(proposing(*proposals), tools=[tool])
+    assert "secret" not in response.text
+    contested = reply["coe"]["contested"]
+    assert (contested["arguments"], contested["where"]) == ({}, [])
+    assert contested["rest"] == pytest.approx(1.0986, abs=1e-4)
+
+
+async def test_to_call_nothing_is_an_answer_of_text():
+    agents = [ScriptedAgent(name, ["Done."]) for name in "ab"]
+    _, reply = await ask(group_of(*agents))
+    (choice,) = reply["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("Done.", "stop")
+    assert "tool_calls" not in choice["message"]
+    assert reply["coe"]["answer_kind"] == "no_call"
+    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]] == ["pay", "log"]
+
+
+@pytest.mark.parametrize("fields", [{"tools": []}, {"tool_choice": "none"}, {"tools": None}])
+async def test_no_tools_are_shown_where_none_are_named_or_allowed(fields):
+    agents = [ScriptedAgent(name, ["Done."]) for name in "ab"]
+    _, reply = await ask(group_of(*agents, tools=[PAY]), **fields)
+    assert "tools" not in agents[0].requests[0]  # nor the group's own, which the caller could not run
+    assert reply["choices"][0]["message"]["content"] == "Done."
+
+
+async def test_several_calls_where_the_request_allows_one():
+    group = proposing(*[[pay(5), pay(6)]] * 3)
+    assert len((await ask(group))[1]["choices"][0]["message"]["tool_calls"]) == 2
+    _, reply = await ask(group, parallel_tool_calls=False)
+    assert reply["choices"][0]["message"]["refusal"].startswith(
+        "No answer: the agents agree on several calls, and the request allows one. CoE 0.000"
+    )
+    assert reply["coe"]["action"] == "abstain"
+    assert (await ask(proposing(*[[pay(5)]] * 3), parallel_tool_calls=False))[1]["coe"]["action"] == "answer"
+
+
+async def test_a_request_may_make_the_gate_of_calls_stricter():
+    _, reply = await ask(proposing([pay(5)], [pay(5)], [pay(6)]), coe={"max_coe": 0.1})
+    assert 'differ in "amount" of "pay"' in reply["choices"][0]["message"]["refusal"]
+    assert reply["choices"][0]["message"]["refusal"].endswith("above the limit of this request.")
+
+
+def call_of(identity="1", name="pay", arguments='{"to": "Ann"}'):
+    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def calling(*calls, content=None):
+    return {"role": "assistant", "content": content, "tool_calls": [*calls]}
+
+
+def result(identity="1", content="paid"):
+    return {"role": "tool", "tool_call_id": identity, "content": content}
+
+
+async def test_the_agents_see_calls_and_results():
+    agent = ScriptedAgent("a", ["Done."])
+    messages = [ASKED, calling(call_of(), call_of("2", "log", "{}")), result("2"), result()]
+    _, reply = await ask(group_of(agent), messages=messages)
+    (request,) = agent.requests
+    assert request["question"] == "Pay Ann 5"
+    assert [message["role"] for message in request["messages"]] == ["user", "assistant", "tool", "tool"]
+    assert [call["id"] for call in request["messages"][1]["tool_calls"]] == ["1", "2"]
+    assert [message["tool_call_id"] for message in request["messages"][2:]] == ["2", "1"]
+    assert reply["choices"][0]["message"]["content"] == "Done."
+
+
+INVALID = {
+    "result of nothing": ([ASKED, result()], "messages[1]"),
+    "result twice": ([ASKED, calling(call_of()), result(), result()], "messages[3]"),
+    "result missing": ([ASKED, calling(call_of()), ASKED], "messages[1]"),
+    "result missing at the end": ([ASKED, calling(call_of())], "messages[1]"),
+    "one id twice": ([ASKED, calling(call_of(), call_of()), result()], "messages[1]"),
+    "no id": ([ASKED, calling(call_of(identity="")), result("")], "messages[1].tool_calls"),
+    "long id": ([ASKED, calling(call_of("x" * 257)), result("x" * 257)], "messages[1].tool_calls"),
+    "no name": ([ASKED, calling(call_of(name=3)), result()], "messages[1].tool_calls"),
+    "no JSON": ([ASKED, calling(call_of(arguments="{")), result()], "messages[1].tool_calls"),
+    "no object": ([ASKED, calling(call_of(arguments="[]")), result()], "messages[1].tool_calls"),
+    "named twice": ([ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()], "messages[1].tool_calls"),
+    "no list": ([ASKED, {"role": "assistant", "tool_calls": {"id": "1"}}, result()], "messages[1].tool_calls"),
+    "of the user": ([{**ASKED, "tool_calls": [call_of()]}, result()], "messages[0]"),
+    "a picture": ([ASKED, calling(call_of()), result(content=[{"type": "image_url"}])], "messages[2].content"),
+    "no question": ([calling(call_of()), result()], "messages"),
+    "old": ([ASKED, {"role": "assistant", "function_call": {"name": "pay"}}], "messages[1]"),
+}
+
+
+@pytest.mark.parametrize(("messages", "param"), INVALID.values(), ids=INVALID)
+async def test_a_conversation_that_no_model_would_accept_is_refused(messages, param):
+    response, reply = await ask(create_group(*AGREEING), messages=messages)
+    assert (response.status_code, reply["error"]["param"]) == (400, param)
+
+
+INVALID_TOOLS = {
+    "no list": ({"type": "function"}, "tools"),
+    "another kind": ([{"type": "custom", "custom": {"name": "x"}}], "tools[0]"),
+    "no function": ([PAY, {"type": "function"}], "tools[1]"),
+    "a name with a dot": ([{"type": "function", "function": {"name": "a.b"}}], "tools[0]"),
+    "a long name": ([{"type": "function", "function": {"name": "a" * 65}}], "tools[0]"),
+    "no schema": ([{"type": "function", "function": {"name": "f", "parameters": []}}], "tools[0]"),
+    "twice": ([PAY, PAY], "tools"),
+    "too many": ([{"type": "function", "function": {"name": f"f{i}"}} for i in range(129)], "tools"),
+    "too long": ([{"type": "function", "function": {"name": "f", "description": "x" * 400_001}}], "tools"),
+}
+
+
+@pytest.mark.parametrize(("tools", "param"), INVALID_TOOLS.values(), ids=INVALID_TOOLS)
+async def test_tools_that_cannot_be_shown_are_refused(tools, param):
+    response, reply = await ask(create_group(*AGREEING), tools=tools)
+    assert (response.status_code, reply["error"]["param"]) == (400, param)
+    assert len(response.content) < 3000
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "pay"}}])
+async def test_a_call_cannot_be_required(choice):
+    response, reply = await ask(create_group(*AGREEING), tool_choice=choice)
+    assert (response.status_code, reply["error"]["param"]) == (400, "tool_choice")
+
+
+IDS = st.sampled_from(["1", "2", "3"])
+MESSAGES = st.lists(
+    st.builds(lambda ids: calling(*map(call_of, ids)), st.lists(IDS, max_size=3))
+    | st.builds(result, IDS)
+    | st.just(ASKED)
+)
+
+
+@given(MESSAGES)
+def test_a_conversation_passes_exactly_if_each_call_is_followed_by_its_one_result(messages):
+    def holds():
+        rest = list(messages)
+        while rest:
+            message = rest.pop(0)
+            if message["role"] == "tool":
+                return False
+            ids = sorted(call["id"] for call in message.get("tool_calls", []))
+            given, rest = rest[: len(ids)], rest[len(ids) :]
+            if len(set(ids)) < len(ids) or sorted(each.get("tool_call_id", "") for each in given) != ids:
+                return False
+        return True
+
+    try:
+        check_results(messages)
+    except ApiError:
+        assert not holds()
+    else:
+        assert holds()
+
+
+async def test_the_page_shows_calls_in_words():
+    group = group_of(*(ScriptedAgent(name, [[pay(5)]]) for name in "ab"))
+    async with client_of(group) as client:
+        events = (await client.post("/events", json={"question": "Pay Ann 5"})).text
+    assert '"headline": "pay(to=\\"Ann\\", amount=5)"' in events

@@ -1,6 +1,6 @@
 """Owns `AskPerson`: a person decides an escalated case, and the run waits for the reply."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -53,14 +53,18 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
     def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         """Asks until the reply can be used, and returns its ruling."""
         if self.form == "coe":
-            return ask(partial(person_request, "escalation", input, _ASKED), _REPLY, partial(_rule, input))
-        return ask(partial(_review, input), _REVIEWED, partial(_rule, input))
+            return ask(partial(person_request, "escalation", input, _ASKED), _own_form(), partial(_rule, input))
+        return ask(partial(_review, input), TypeAdapter(_Reviewed), partial(_rule, input))
 
     async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
         return self.invoke(input, config)
 
 
-class _Reply(BaseModel):
+class _Form(BaseModel):
+    model_config = ConfigDict(defer_build=True)  # few runs ask a person
+
+
+class _Reply(_Form):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -80,34 +84,38 @@ class _Reject(_Reply):
 
 
 _Own: TypeAlias = _Approve | _Answer | _Reject
-_REPLY: TypeAdapter[_Own] = TypeAdapter(Annotated[_Own, Field(discriminator="type")])
 
 
-class _ApproveAction(BaseModel):
+@cache
+def _own_form() -> TypeAdapter[_Own]:
+    return TypeAdapter(Annotated[_Own, Field(discriminator="type")])
+
+
+class _ApproveAction(_Form):
     type: Literal["approve"]
 
 
-class _Arguments(BaseModel):
+class _Arguments(_Form):
     answer: Spoken
     candidates: str | None = None
 
 
-class _EditedAction(BaseModel):
+class _EditedAction(_Form):
     name: Literal["answer_question"]
     args: _Arguments
 
 
-class _EditAction(BaseModel):
+class _EditAction(_Form):
     type: Literal["edit"]
     edited_action: _EditedAction
 
 
-class _RejectAction(BaseModel):
+class _RejectAction(_Form):
     type: Literal["reject"]
     message: Text = ""
 
 
-class _Respond(BaseModel):
+class _Respond(_Form):
     type: Literal["respond"]
     message: Spoken
 
@@ -115,11 +123,8 @@ class _Respond(BaseModel):
 _Action: TypeAlias = _ApproveAction | _EditAction | _RejectAction | _Respond
 
 
-class _Reviewed(BaseModel):
+class _Reviewed(_Form):
     decisions: list[Annotated[_Action, Field(discriminator="type")]] = Field(min_length=1, max_length=1)
-
-
-_REVIEWED = TypeAdapter(_Reviewed)
 
 
 def _review(case: EscalatedCase, problem: str | None) -> dict[str, Any]:

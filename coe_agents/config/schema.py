@@ -72,7 +72,8 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
     """Returns which names the part can have, the built-in ones first, and the one that is near."""
     known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
-    message = f"must be one of {', '.join(map(repr, known))}, or {_REFERENCE}; got {name!r}"
+    listed = f"one of {', '.join(map(repr, known))}, or " if known else ""
+    message = f"must be {listed}{_REFERENCE}; got {name!r}"
     near = did_you_mean(str(name), known)
     return f"{message}. {near}" if near else message
 
@@ -229,6 +230,15 @@ class CalibratedConfig(_Section):
     otherwise: Literal["abstain", "escalate", "another_round"] = "abstain"
 
 
+class CascadeConfig(_Section):
+    """Asks agents in stages, the cheap ones first; a threshold in nats for each stage."""
+
+    kind: Literal["cascade"]
+    stages: list[Annotated[list[str], Field(min_length=1)]] = Field(min_length=1)
+    thresholds: list[Annotated[float, Field(ge=0)]] = Field(min_length=1)
+    otherwise: Literal["abstain", "escalate"] = "abstain"
+
+
 class ArbiterConfig(ModelSection):
     """A stronger model that decides what the policy escalates, at temperature 0."""
 
@@ -260,12 +270,13 @@ class GraphConfig(_Section):
     divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
+    tools: Annotated[str, AfterValidator(_name_of("tools", ()))] | None = None
 
 
 _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
 _KINDS = {
     "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
-    "policy": ("threshold", "regime", "calibrated"),
+    "policy": ("threshold", "regime", "calibrated", "cascade"),
 }
 
 
@@ -298,6 +309,7 @@ class Config(_Section):
         Annotated[ThresholdConfig, Tag("threshold")]
         | Annotated[RegimeConfig, Tag("regime")]
         | Annotated[CalibratedConfig, Tag("calibrated")]
+        | Annotated[CascadeConfig, Tag("cascade")]
         | Annotated[CustomPart, Tag("custom")],
         Discriminator(_tag_of("policy")),
     ]
@@ -330,6 +342,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,
     ("policy", "calibrated"): CalibratedConfig,
+    ("policy", "cascade"): CascadeConfig,
     ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,

@@ -200,6 +200,10 @@ def _policy(config: Config) -> str:
         )
     if isinstance(chosen, schema.CalibratedConfig):
         return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
+    if isinstance(chosen, schema.CascadeConfig):
+        stages = zip(chosen.stages, chosen.thresholds, strict=False)
+        shown = ", then ".join(f"{' + '.join(names)} up to {threshold:g}" for names, threshold in stages)
+        return f"cascade, answers at CoE in {unit}: {shown}; otherwise {chosen.otherwise}"
     return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
 
 
@@ -216,11 +220,12 @@ def _graph(config: Config) -> str:
         first = f"{_plural(adaptive.start, 'response')} of each agent at first, then {adaptive.step} more at a time"
         more = f"; {first} while they could change the decision (confidence {adaptive.confidence:g})"
     strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
+    shown = "" if graph.tools is None else f"; tools {_named('tools', graph.tools)}"
     return (
         f"{', '.join(bounds)} at most{strategies}{more}; "
         f"{quorum(n_agents, graph.min_agents)} of {_plural(n_agents, 'agent')} must answer; "
         f"weighting {graph.weighting}; divergence {_named('divergence', graph.divergence)}; "
-        f"coordination {_named('solver', graph.coordination or 'off')}"
+        f"coordination {_named('solver', graph.coordination or 'off')}{shown}"
     )
 
 

@@ -73,7 +73,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     `bind_tools` shows tools to the model by its chat template. Calls are read from each response: in the Hermes form,
     `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or as the tokenizer's `response_template` says. The text
     around them stays the content. What should be a call and cannot be read as one, for example because it is cut off,
-    is in `invalid_tool_calls`. A stream gives calls in its last piece.
+    is in `invalid_tool_calls`. A stream gives the calls at its end, in one piece.
 
     Args:
         model: A local folder or a hub id. Only safetensors are read, and no code of the repository is run.
@@ -249,7 +249,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         try:
             while (piece := pieces.get(timeout=_seconds_until(end))) is not None:
                 yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
-            yield _last_chunk(request.future.result(), text)
+            yield from _last_chunks(request.future.result(), text)
         except queue.Empty as error:
             raise self._timeout_error() from error
         finally:
@@ -275,7 +275,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         try:
             while (piece := await asyncio.wait_for(pieces.get(), _seconds_until(end))) is not None:
                 yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
-            yield _last_chunk(request.future.result(), text)
+            for chunk in _last_chunks(request.future.result(), text):
+                yield chunk
         except TimeoutError as error:
             raise self._timeout_error() from error
         finally:
@@ -361,7 +362,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                     f'"tools" needs a chat template that shows them; got that of "{self.model}", which omits '
                     f'"{hidden[0]}". Use a model that was trained to call tools, or pass its `chat_template`'
                 )
-            call.form = create_reply_form(loaded.tokenizer, self._template(loaded, call.tools), probe, call.tools)
+            template, stop = self._template(loaded, call.tools), call.options.stop or ()
+            call.form = create_reply_form(loaded.tokenizer, template, probe, call.tools, stop)
         return call.form or TextForm()
 
     def _request(self, messages: Sequence[BaseMessage], call: _Call) -> Request[ChatResult]:
@@ -454,20 +456,26 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return ChatGeneration(message=message, generation_info=info)
 
 
-def _last_chunk(result: ChatResult, text: GrowingText) -> ChatGenerationChunk:
-    """Returns the last piece of a stream, with what `invoke` says about the response."""
+def _last_chunks(result: ChatResult, text: GrowingText) -> Iterator[ChatGenerationChunk]:
+    """Yields the end of a stream: the rest of the text, the calls, and what `invoke` says about the response."""
     (generation,) = result.generations
     message = cast("AIMessage", generation.message)
+    rest = text.finish(generation.text)
     calls = [(call["name"], json.dumps(call["args"]), call["id"]) for call in message.tool_calls]
-    invalid = [(call["name"], call["args"], call["id"]) for call in message.invalid_tool_calls]
-    return ChatGenerationChunk(
+    calls += [("", call["args"] or "", call["id"]) for call in message.invalid_tool_calls]
+    if calls:
+        # LangChain shows calls that cannot be read only of a piece that has no text and is not the last
+        if rest:
+            yield ChatGenerationChunk(message=AIMessageChunk(content=rest))
+        chunks = [
+            tool_call_chunk(name=name or None, args=args, id=number, index=place)
+            for place, (name, args, number) in enumerate(calls)
+        ]
+        yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=chunks))
+    yield ChatGenerationChunk(
         message=AIMessageChunk(
-            content=text.finish(generation.text),
+            content="" if calls else rest,
             additional_kwargs=message.additional_kwargs,
-            tool_call_chunks=[
-                tool_call_chunk(name=name, args=args, id=number, index=place)
-                for place, (name, args, number) in enumerate([*calls, *invalid])
-            ],
             usage_metadata=message.usage_metadata,
             response_metadata=message.response_metadata,
             chunk_position="last",
@@ -503,8 +511,9 @@ def _defuse(value: Any, controls: Sequence[str]) -> Any:
     """Returns a message's field with none of `controls` in any text of it, the names in objects included."""
     if isinstance(value, str):
         return _without(controls, value)
-    if isinstance(value, dict):
-        return {_defuse(key, controls): _defuse(item, controls) for key, item in value.items()}
+    if isinstance(value, dict):  # a template looks names up, and these are identifiers
+        names = {key: key if key.isidentifier() else _without(controls, key) for key in value}
+        return {names[key]: _defuse(item, controls) for key, item in value.items()}
     return [_defuse(item, controls) for item in value] if isinstance(value, list) else value
 
 

@@ -155,10 +155,12 @@ class TemplateForm:
     Attributes:
         tokenizer: The tokenizer that has the template.
         schemas: The tools, by whose schemas transformers converts arguments that are written as text.
+        stop: Strings that end a reply and are no part of it.
     """
 
     tokenizer: Any
     schemas: Sequence[dict[str, Any]]
+    stop: Sequence[str] = ()
     hidden: Collection[int] | None = field(default=None, init=False)
     beginning: str = field(default="", init=False)
 
@@ -168,7 +170,9 @@ class TemplateForm:
 
     def read(self, prompt: Sequence[int], row: CutRow) -> Reply:
         """Returns text and calls; a reply that transformers cannot read is one invalid call."""
-        written = self.tokenizer.decode([token.id for token in row.tokens])
+        drawn = self.tokenizer.decode([token.id for token in row.tokens])
+        written = drawn[: min((drawn.index(string) for string in self.stop if string in drawn), default=len(drawn))]
+        is_cut = row.finish_reason == "length" or written != drawn
         try:
             parser = self.tokenizer.get_response_parser(prefix=[*prompt], tools=[*self.schemas])
             events = parser.feed(written)
@@ -185,7 +189,7 @@ class TemplateForm:
             elif event["field"] == "content":
                 texts.append(str(event["value"]))
             elif event["field"] == "tool_calls":
-                is_whole = opened and (place < len(events) or row.finish_reason != "length")
+                is_whole = opened and (place < len(events) or not is_cut)
                 try:
                     calls += _read_parsed(event["value"], body, is_whole=is_whole)
                 except ValueError as error:
@@ -194,7 +198,9 @@ class TemplateForm:
         return Reply("\n".join(filter(None, texts)), calls, invalid, str(reasoning))
 
 
-def create_reply_form(tokenizer: Any, template: str, prompt: str, tools: BoundTools) -> ReplyForm:
+def create_reply_form(
+    tokenizer: Any, template: str, prompt: str, tools: BoundTools, stop: Sequence[str] = ()
+) -> ReplyForm:
     """Returns the form in which a model with tools writes its replies to prompts that end as `prompt` does.
 
     Raises:
@@ -206,7 +212,8 @@ def create_reply_form(tokenizer: Any, template: str, prompt: str, tools: BoundTo
                 f'"tool_choice" must be "auto" where the tokenizer has a `response_template`; got "{tools.choice}". '
                 "Omit it"
             )
-        return TemplateForm(tokenizer, tools.schemas)
+        tokenizer.get_response_parser(prefix="", tools=[*tools.schemas])  # it checks the template
+        return TemplateForm(tokenizer, tools.schemas, stop)
     if OPENING in template:
         return HermesForm.create(tokenizer, prompt, tools.choice)
     raise ValueError(
@@ -219,7 +226,8 @@ def create_reply_form(tokenizer: Any, template: str, prompt: str, tools: BoundTo
 def _beginning_with(choice: str | None) -> str:
     if choice is None:
         return ""
-    return f"{OPENING}\n" + ("" if choice == ANY_TOOL else f'{{"name": {json.dumps(choice)}, "arguments":')
+    # no further than needed: how the model's tokens divide what follows is its own
+    return OPENING if choice == ANY_TOOL else f'{OPENING}\n{{"name": {json.dumps(choice)}, "arguments":'
 
 
 def _piece_of_opening(text: str) -> str:
@@ -235,7 +243,7 @@ def _end_of_call(text: str, start: int) -> int:
     except (ValueError, RecursionError):
         end = start
     if not text.startswith(CLOSING, end):
-        end = text.find(CLOSING, start)
+        end = text.find(CLOSING, end)
     return end + len(CLOSING) if end >= 0 else len(text)
 
 

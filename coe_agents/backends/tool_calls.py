@@ -54,7 +54,7 @@ def _read_choice(choice: Any, names: Sequence[str]) -> str | None:
     if choice is None or choice == "auto":
         return None
     if choice is True or choice in (ANY_TOOL, "required"):
-        return ANY_TOOL if len(names) > 1 else names[0]
+        return ANY_TOOL
     function = choice.get("function") if isinstance(choice, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else choice
     if isinstance(name, str) and name in names:

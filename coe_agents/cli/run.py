@@ -26,9 +26,6 @@ RUN_EPILOG = (
     "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
     "the command, 130 interrupted."
 )
-_A_PART = 10
-"""Questions that an actor of Ray decides before their decisions are kept."""
-
 Correctness = Literal["reference", "f1", "rouge_l"]
 People = Literal["record", "references"]
 
@@ -70,6 +67,9 @@ def run(
             "with one. tinyworld is judged by its facts."
         ),
     ] = "reference",
+    partition_size: Annotated[
+        int, typer.Option(min=1, help="With --engine ray: questions that are decided before their decisions are kept.")
+    ] = 10,
 ) -> None:
     """Ask the group as configured, with rounds, adaptive sampling and escalation, and keep every decision.
 
@@ -103,11 +103,11 @@ def run(
             from coe_agents.runs.parts import decide_parts
 
             with cluster(ray.address):
-                pool = create_pool(ray, n_parts=-(-n_pending // _A_PART), bound=most_actors(settings, at_once))
+                pool = create_pool(ray, n_parts=-(-n_pending // partition_size), bound=most_actors(settings, at_once))
                 # called in the actors, whose environment holds the keys
                 shared = share_limits(settings, pool.n_actors)
                 create = partial(create_run_group, shared, n_sharing=pool.n_actors, **options)
-                decide_parts(items, create, store, timings, pool, size=_A_PART, on_item=on_item)
+                decide_parts(items, create, store, timings, pool, size=partition_size, on_item=on_item)
 
 
 def _describe(found: "ItemSet", items: "Sequence[RunItem]", limit: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.graph.shown_tools import check_tools
-from coe_agents.policy import CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
+from coe_agents.policy import CalibratedPolicy, CascadePolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
@@ -162,6 +162,8 @@ def create_policy(config: Config) -> Policy:
             case schema.RegimeConfig():
                 thresholds = section.aleatoric_threshold, section.epistemic_threshold
                 return RegimePolicy(*thresholds, actions=section.actions)
+            case schema.CascadeConfig():
+                return CascadePolicy(section.stages, section.thresholds, otherwise=section.otherwise)
             case schema.CalibratedConfig():
                 try:
                     return CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)

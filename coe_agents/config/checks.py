@@ -74,7 +74,7 @@ def _notes(config: Config) -> Iterator[str]:
     if isinstance(policy, schema.ThresholdConfig) and policy.max_coe >= most:
         message = f"CoE of {n_responses} responses is at most {most:.3f} nats, so this policy answers all but ties"
         yield config.fault(message, "policy", "max_coe")
-    if isinstance(policy, schema.ThresholdConfig | schema.CalibratedConfig):
+    if isinstance(policy, schema.ThresholdConfig | schema.CalibratedConfig | schema.CascadeConfig):
         again = [("otherwise",)] if policy.otherwise == "another_round" else []
         escalates = policy.otherwise == "escalate"
     elif isinstance(policy, schema.CustomPart):

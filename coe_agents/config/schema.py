@@ -230,6 +230,15 @@ class CalibratedConfig(_Section):
     otherwise: Literal["abstain", "escalate", "another_round"] = "abstain"
 
 
+class CascadeConfig(_Section):
+    """Asks agents in stages, the cheap ones first; a threshold in nats for each stage."""
+
+    kind: Literal["cascade"]
+    stages: list[Annotated[list[str], Field(min_length=1)]] = Field(min_length=1)
+    thresholds: list[Annotated[float, Field(ge=0)]] = Field(min_length=1)
+    otherwise: Literal["abstain", "escalate"] = "abstain"
+
+
 class ArbiterConfig(ModelSection):
     """A stronger model that decides what the policy escalates, at temperature 0."""
 
@@ -267,7 +276,7 @@ class GraphConfig(_Section):
 _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
 _KINDS = {
     "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
-    "policy": ("threshold", "regime", "calibrated"),
+    "policy": ("threshold", "regime", "calibrated", "cascade"),
 }
 
 
@@ -300,6 +309,7 @@ class Config(_Section):
         Annotated[ThresholdConfig, Tag("threshold")]
         | Annotated[RegimeConfig, Tag("regime")]
         | Annotated[CalibratedConfig, Tag("calibrated")]
+        | Annotated[CascadeConfig, Tag("cascade")]
         | Annotated[CustomPart, Tag("custom")],
         Discriminator(_tag_of("policy")),
     ]
@@ -332,6 +342,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,
     ("policy", "calibrated"): CalibratedConfig,
+    ("policy", "cascade"): CascadeConfig,
     ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from coe_agents._deprecated import find_renamed
+from coe_agents.experiments.cascade import CalibratedCascade, Stages, calibrate_cascade, measure_stages
 from coe_agents.experiments.contamination import contamination
 from coe_agents.experiments.coordination import divergences, epsilon
 from coe_agents.experiments.cost import cost
@@ -16,12 +17,16 @@ from coe_agents.experiments.sampling import sampling
 from coe_agents.experiments.scaling import scaling
 
 __all__ = [
+    "CalibratedCascade",
     "Experiment",
+    "Stages",
+    "calibrate_cascade",
     "contamination",
     "cost",
     "divergences",
     "draw_to",
     "epsilon",
+    "measure_stages",
     "model_accuracy",
     "normalisation",
     "panels",

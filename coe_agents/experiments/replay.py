@@ -16,10 +16,10 @@ from coe_agents.clustering import Clusterer, answer_kind, canonical_answer, clus
 from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.experiments.comparison import Outcome, PolicyOutcomes, Prices, price_of
-from coe_agents.policy import Measurement, Policy, SettlingPolicy, Weighting, forecast, measure
+from coe_agents.policy import Measurement, Policy, SettlingPolicy, StagedPolicy, Weighting, forecast, measure
 from coe_agents.policy.base import quorum, regime_thresholds, without_tie
 from coe_agents.policy.measurement import response_text
-from coe_agents.rounds import AdaptiveSampling, Resample, Strategies
+from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, Widen
 from coe_agents.uncertainty.divergences import Divergence
 
 Counts = tuple[tuple[str, int], ...]
@@ -77,7 +77,7 @@ class Saved:
         self._verdicts: dict[tuple[str, str], float | None] = {}
         self._found: dict[Any, Any] = {}
 
-    def used(self, counts: Counts) -> tuple[list[Sample], list[int]]:
+    def take(self, counts: Counts) -> tuple[list[Sample], list[int]]:
         """Returns the first responses of each agent, and their clusters, numbered without gaps."""
         left = dict(counts)
         rows, labels = list[Sample](), list[int]()
@@ -89,12 +89,12 @@ class Saved:
         places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
         return rows, [places[label] for label in labels]
 
-    def measured(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
+    def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
         """Returns what so many responses come to."""
         aleatoric, epistemic = regime_thresholds(of.policy)
         key = ("measured", counts, of.weighting, str(of.divergence), tuple(of.weights.items()), aleatoric, epistemic)
         if key not in self._found:
-            rows, labels = self.used(counts)
+            rows, labels = self.take(counts)
             self._found[key] = measure(
                 rows,
                 labels,
@@ -115,7 +115,7 @@ class Saved:
         how = (of.weighting, str(of.divergence), tuple(of.weights.items()), of.adaptive.confidence)
         key = ("forecast", counts, tuple(left.items()), how)
         if key not in self._found:
-            rows, labels = self.used(counts)
+            rows, labels = self.take(counts)
             self._found[key] = forecast(
                 rows,
                 labels,
@@ -125,7 +125,7 @@ class Saved:
                 divergence=of.divergence,
                 confidence=of.adaptive.confidence,
             )
-        return of.policy.is_settled(replace(self.measured(counts, of), forecast=self._found[key]))
+        return of.policy.is_settled(replace(self.measure(counts, of), forecast=self._found[key]))
 
     def verdict(self, answer: str, criterion: Criterion) -> float | None:
         """Returns whether an answer is right, by the references or by the labels of all responses of its cluster."""
@@ -161,6 +161,7 @@ def replay(saved: Sequence[Saved], policy: ReplayedPolicy, criterion: Criterion)
         for n, note in (
             (counts["stand-in"], "none of its agents is in the samples: theirs stand in, in {n} questions"),
             (counts["short"], "in {n} questions fewer responses are saved than it would ask for"),
+            (counts["silent"], "in {n} questions no agent of the first stage has a saved response"),
             (counts["debate"], "{n} questions would go to a round that cannot be replayed; they count as not answered"),
             (counts["ran out"], "{n} questions would ask again, and no response is left; they count as not answered"),
             (counts["arbiter"], "{n} questions would go to an arbiter, which cannot be replayed; they stay escalated"),
@@ -181,19 +182,31 @@ class _Replay:
         if not own:
             counts["stand-in"] += 1
             own = dict.fromkeys(sorted(saved.available), max(policy.n_samples.values(), default=1))
-        self._planned: dict[str, int] = own
+        self._own = own
+        self._stages = policy.policy.stages if isinstance(policy.policy, StagedPolicy) else None
+        self._planned: dict[str, int] = self._stage(0)
         self._given = dict.fromkeys(own, 0)
         self._n_requests = 0
         self._n_asked = Counter[str]()
         self._is_short = False
 
+    def _stage(self, number: int) -> dict[str, int]:
+        """Returns how many responses the agents give that a round asks first; without stages, all are."""
+        if self._stages is None:
+            return self._own
+        return {name: n for name, n in self._own.items() if name in self._stages[number]}
+
     def run(self) -> Outcome:
         policy, number = self._of.policy, 0
-        n_agents = len(set(self._planned) | set(self._of.n_samples) if self._of.n_samples else self._planned)
         while True:
             added = self._ask_round()
-            measurement = self._saved.measured(self._counts_now, self._of)
-            if len(measurement.agents) < min(quorum(n_agents, self._of.min_agents), len(self._planned)):
+            if not self._counts_now:
+                return self._nothing()
+            measurement = self._saved.measure(self._counts_now, self._of)
+            stages = None if self._stages is None else {name for stage in self._stages[: number + 1] for name in stage}
+            wanted = [name for name in self._of.n_samples if stages is None or name in stages]
+            wanted = wanted if set(wanted) & set(self._given) else list(self._given)
+            if len(measurement.agents) < min(quorum(len(wanted), self._of.min_agents), len(wanted)):
                 return self._outcome(measurement, "abstain", None, number)
             decision = without_tie(
                 policy.decide(measurement, round=number, max_rounds=self._of.max_rounds), measurement, policy
@@ -222,6 +235,9 @@ class _Replay:
         if number + 1 >= of.max_rounds or (of.token_budget is not None and (tokens or 0) >= of.token_budget):
             return False
         _, strategy = of.strategies.of(measurement.regime, wanted=wanted)
+        if isinstance(strategy, Widen) and self._stages is not None:
+            self._planned = self._stage(number + 1)
+            return True
         if not isinstance(strategy, Resample):
             self._counts["debate"] += 1
             return False
@@ -254,6 +270,23 @@ class _Replay:
             if not left or self._saved.is_settled(self._counts_now, left, self._of):
                 return added
 
+    def _nothing(self) -> Outcome:
+        """Returns the outcome where no agent that was asked has a saved response."""
+        self._counts["silent"] += 1
+        return Outcome(
+            is_answered=False,
+            correct=None,
+            leading_correct=None,
+            tokens=None,
+            n_requests=self._n_requests,
+            seconds=None,
+            n_rounds=1,
+            is_escalated=False,
+            conformity=None,
+            decided_by="group",
+            cost=None,
+        )
+
     @property
     def _counts_now(self) -> Counts:
         return tuple((name, n) for name, n in sorted(self._given.items()) if n)
@@ -263,7 +296,7 @@ class _Replay:
 
     def _usage(self) -> list[tuple[str, float, float]] | None:
         """Returns the input and output tokens of each agent; None where the samples do not say."""
-        rows, _ = self._saved.used(self._counts_now)
+        rows, _ = self._saved.take(self._counts_now)
         said, given = Counter[str](), Counter[str]()
         for row in rows:
             n_tokens, prompt = row["n_tokens"], row.get("input_tokens")
@@ -310,10 +343,12 @@ def thresholds_of(saved: Sequence[Saved], policy: ReplayedPolicy, *, n: int = 30
             own = {name: min(n_, each.available[name]) for name, n_ in policy.n_samples.items() if each.available[name]}
             most = max(policy.n_samples.values(), default=1)
             counts = own or {name: min(most, n_) for name, n_ in each.available.items()}
-            values.append(each.measured(tuple(sorted(counts.items())), first).comparable_coe)
+            values.append(each.measure(tuple(sorted(counts.items())), first).comparable_coe)
         found = sorted({round(float(value), 6) for value in np.quantile(values, np.linspace(0, 1, n))})
         return [{"max_coe": value + 1e-9} for value in found]
     if set(names) == {"aleatoric_threshold", "epistemic_threshold"}:
-        own_ones = {name: float(getattr(policy.policy, name)) for name in names}
-        return [{name: value * factor for name, value in own_ones.items()} for factor in np.linspace(0, 4, n).tolist()]
+        configured = {name: float(getattr(policy.policy, name)) for name in names}
+        return [
+            {name: value * factor for name, value in configured.items()} for factor in np.linspace(0, 4, n).tolist()
+        ]
     return []

@@ -27,7 +27,7 @@ from coe_agents.graph.run_settings import create_settings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, Weighting
+from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, StagedPolicy, Weighting
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import DECIDERS, Agent, Regime, check_number
@@ -139,9 +139,11 @@ def create_coe_graph(
     _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     _check_group(agents, names, min_agents=quorum(len(names), min_agents))
+    _check_stages(policy, names, max_rounds)
     shown = None if tools is None else check_tools(tools, where='"tools"')
-    weights = {agent.name: agent.weight for agent in agents}
-    settings = create_settings(weights, policy, Bounds(max_rounds, token_budget, deadline), min_agents)
+    settings = create_settings(
+        {agent.name: agent.weight for agent in agents}, policy, Bounds(max_rounds, token_budget, deadline), min_agents
+    )
     if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(names))):
         message = f"with {len(names)} agents, {policy!r} can never see the regimes {', '.join(unreachable)}"
         warnings.warn(message, stacklevel=2)
@@ -281,6 +283,22 @@ def _check_group(agents: Sequence[Agent], names: Sequence[str], *, min_agents: i
     check_number(min_agents, where='"min_agents"', is_whole=True)
     if not 1 <= min_agents <= len(names):
         raise ValueError(f'"min_agents" must be in 1..{len(names)}; got {min_agents}. Omit it for a majority')
+
+
+def _check_stages(policy: Policy, names: Sequence[str], max_rounds: int) -> None:
+    """Rejects stages that leave an agent out or name an unknown one, and fewer rounds than stages."""
+    if not isinstance(policy, StagedPolicy):
+        return
+    staged = [name for stage in policy.stages for name in stage]
+    if sorted(staged) != sorted(names):
+        raise ValueError(
+            f'"stages" of the policy must name each agent of the graph once; got {", ".join(staged)} for '
+            f"{', '.join(names)}. Name the same agents"
+        )
+    if max_rounds < len(policy.stages):
+        raise ValueError(
+            f'"max_rounds" must be at least the number of stages, {len(policy.stages)}; got {max_rounds}. Raise it'
+        )
 
 
 def _differences_from_calibration(

@@ -166,7 +166,12 @@ class Deliberation:
     def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Decision, Measurement]:
         clusterer = self._clusterer or ActionMatch(proposals.tools)
         actions = [row["answer"] or "" for row in responses]
-        labels = cluster_responses(actions, question=proposals.question, clusterer=clusterer)
+        if len(set(actions)) == 1:
+            labels = [0] * len(actions)
+        elif isinstance(clusterer, ActionMatch):  # needs no order, and there are no refusals among actions
+            [labels] = clusterer.cluster([actions], [proposals.question])
+        else:
+            labels = cluster_responses(actions, question=proposals.question, clusterer=clusterer)
         measurement = measure(
             responses,
             labels,
@@ -185,12 +190,15 @@ class Deliberation:
         """Returns why members gave no proposal, by name, and the proposals of the others."""
         failed: dict[str, str] = {}
         rows: list[Response] = []
+        known: dict[str, str] = {}
         for agent in self._agents:
             reply = proposals.replies[agent.name]
             if isinstance(reply, Exception):
                 failed[agent.name] = redact(f"{type(reply).__name__}: {reply}", secrets_of(agent))
                 continue
-            own = [_as_proposal(row, agent.name, place, proposals) for place, row in enumerate(reply["responses"])]
+            own = [
+                _as_proposal(row, agent.name, place, proposals, known) for place, row in enumerate(reply["responses"])
+            ]
             if good := usable(own):
                 rows += good
             else:
@@ -238,14 +246,20 @@ def _read_driver(proposals: Proposals) -> Response:
     return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=calls)
 
 
-def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals) -> Response:
-    """Returns a member's response as a proposal; one that calls nothing is a proposal, too."""
+def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals, known: dict[str, str]) -> Response:
+    """Returns a member's response as a proposal; one that calls nothing is a proposal, too.
+
+    `known`: the canonical forms of calls that were checked already; members often propose the same.
+    """
     row = {**row, "agent": agent, "round": 0, "index": place}
     if row["error"] is not None:
         return row
     calls = [call for call in row.get("calls") or [] if call["name"] not in proposals.finishing]
     try:
-        return {**row, "calls": calls, "answer": check_proposal(calls, tools=proposals.tools)}
+        written = json.dumps(calls)
+        if written not in known:
+            known[written] = check_proposal(calls, tools=proposals.tools)
+        return {**row, "calls": calls, "answer": known[written]}
     except (ValueError, TypeError) as error:
         return {**row, "calls": None, "error": f"{type(error).__name__}: {error}"}
 

@@ -14,6 +14,8 @@ from coe_agents.prompts import quote, visible
 
 MAX_NAME = 80
 """The most characters that are shown of a name that a model wrote."""
+_ROUNDING = 1e-9
+"""Nats that are no disagreement."""
 
 
 def refusal(decision: CouncilDecision) -> AIMessage:
@@ -53,9 +55,9 @@ def contested_in_words(contested: Mapping[str, Any] | None) -> str:
     if contested is None:
         return ""
     parts = []
-    if contested.get("call"):
+    if contested.get("call", 0.0) > _ROUNDING:
         parts.append("whether to call a tool")
-    elif contested.get("tool"):
+    elif contested.get("tool", 0.0) > _ROUNDING:
         parts.append("which tool to call")
     if (argument := next(iter(contested.get("arguments") or ()), None)) is not None:
         parts.append(f'the argument "{quote(visible(str(argument)), limit=MAX_NAME)}"')

@@ -1,7 +1,16 @@
 """Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
-from coe_agents.policy.base import Decision, Policy, ReachableRegimes, RegimeThresholds, SettlingPolicy, TunablePolicy
+from coe_agents.policy.base import (
+    Decision,
+    Policy,
+    ReachableRegimes,
+    RegimeThresholds,
+    SettlingPolicy,
+    StagedPolicy,
+    TunablePolicy,
+)
 from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
+from coe_agents.policy.cascade import CascadePolicy
 from coe_agents.policy.chain import PassingPolicy, PolicyChain
 from coe_agents.policy.false_consensus import FalseConsensusGuard
 from coe_agents.policy.forecast import forecast
@@ -15,6 +24,7 @@ __all__ = [
     "AgentMeasurement",
     "CalibratedPolicy",
     "Calibration",
+    "CascadePolicy",
     "Decision",
     "FalseConsensusGuard",
     "Measurement",
@@ -25,6 +35,7 @@ __all__ = [
     "RegimePolicy",
     "RegimeThresholds",
     "SettlingPolicy",
+    "StagedPolicy",
     "SupportPolicy",
     "ThresholdPolicy",
     "TunablePolicy",

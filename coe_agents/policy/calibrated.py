@@ -165,13 +165,22 @@ class Calibration:
         """
         if self.gate is not None:
             return self.gate.uncertainty(measurement)
-        return measurement.coe if self.proposer is None else 1.0 - measurement.proposal_support[self.proposer]
+        judged = self.proposer_of(measurement)
+        return measurement.coe if judged is None else 1.0 - measurement.proposal_support[judged]
+
+    def proposer_of(self, measurement: Measurement) -> str | None:
+        """Returns the agent whose proposal is judged: the one that the measurement names, else `proposer`.
+
+        So the driver of a council, which has a name of its own there, is judged as the agent of the calibration.
+        """
+        return self.proposer if self.proposer is None or measurement.proposer is None else measurement.proposer
 
     def group_of(self, measurement: Measurement) -> tuple[str, ...] | None:
         """Returns the tools that the judged proposal calls, each once; () for none, None of texts."""
-        if self.proposer is None or measurement.calls is None:
+        judged = self.proposer_of(measurement)
+        if judged is None or measurement.calls is None:
             return None
-        names = called_tools(measurement.proposals[self.proposer])
+        names = called_tools(measurement.proposals[judged])
         return None if names is None else tuple(names)
 
     def threshold_of(self, measurement: Measurement) -> float | None:
@@ -200,9 +209,10 @@ class Calibration:
             return self.gate.choose_cluster(measurement)
         if measurement.tied:
             return None
-        if self.proposer is None:
+        judged = self.proposer_of(measurement)
+        if judged is None:
             return measurement.leading
-        return measurement.representatives.index(measurement.proposals[self.proposer])
+        return measurement.representatives.index(measurement.proposals[judged])
 
     def answer(self, measurement: Measurement) -> str | None:
         """Returns the text to answer with where the uncertainty allows it; None on a tie."""
@@ -292,9 +302,11 @@ class CalibratedPolicy:
                 f'calibrated with the divergence "{calibration.divergence}", '
                 f'but measured with "{measurement.divergence}"'
             )
-        proposer = calibration.proposer
+        proposer = calibration.proposer_of(measurement)
         if proposer is not None and proposer not in measurement.proposal_support:
             return refuse(f"no other agent's proposal can be compared with that of {proposer}")
+        if proposer != calibration.proposer and proposer in calibration.agents:
+            return refuse(f"calibrated for the proposals of {calibration.proposer}, not for those of {proposer}")
         threshold = calibration.threshold_of(measurement)
         if threshold is None:
             names = calibration.group_of(measurement)
@@ -319,7 +331,9 @@ class CalibratedPolicy:
 
     def mismatches(self, measurement: Measurement) -> list[str]:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
-        then, now = self.calibration.agents, measurement.agents
+        then, judged = self.calibration.agents, self.calibration.proposer_of(measurement)
+        other_names = {} if judged is None or judged in then else {judged: self.calibration.proposer or judged}
+        now = {other_names.get(name, name): agent for name, agent in measurement.agents.items()}
         found = [f"{name} is missing" for name in sorted(then.keys() - now.keys())]
         found += [f"{name} is new" for name in sorted(now.keys() - then.keys())]
         for name in [name for name in then if name in now]:

@@ -22,7 +22,7 @@ class SupportGate:
     Of texts, "no call" and "same tools" are 0. `uncertainty` raises a `KeyError` for an agent that was not measured.
 
     Attributes:
-        proposer: The agent whose first response is the proposal.
+        proposer: The agent whose first response is the proposal, unless the measurement names another.
         agents: The other agents that it reads.
         same: By other agent: the slope of its probability of the same action.
         nothing: By other agent: the slope of its probability of calling nothing.
@@ -55,7 +55,7 @@ class SupportGate:
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns the estimated probability that the proposal is wrong, in [0, 1]; higher = less sure."""
-        features = support_features(measurement, self.proposer, self.agents)
+        features = support_features(measurement, measurement.proposer or self.proposer, self.agents)
         return to_probability(self.intercept + float(np.array(self._slopes()[:-1]) @ features))
 
     def _slopes(self) -> list[float]:

@@ -20,6 +20,7 @@ from coe_agents.rounds.strategy import (
     rephrase,
 )
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
+from coe_agents.rounds.widen import Widen
 
 __all__ = [
     "CLARIFY",
@@ -34,6 +35,7 @@ __all__ = [
     "RoundPlan",
     "Strategies",
     "Strategy",
+    "Widen",
     "Wishes",
     "check_plan",
     "conformity",

@@ -33,6 +33,7 @@ class RoundContext:
         round: The number of the next round, from 1.
         measurement: The last measurement; the rounds before it are in its `history`.
         n_responses: How many responses each agent gave in the last round; 0 where it failed.
+        agents: The agents that may be asked in the next round; under a `StagedPolicy` more than before.
         proposals: The calls of each representative that is a proposal, in words, with the arguments as they were
             proposed: the representative itself is in canonical form, which no agent should copy.
     """
@@ -42,6 +43,7 @@ class RoundContext:
     round: int
     measurement: Measurement
     n_responses: Mapping[str, int]
+    agents: Sequence[str] = ()
     proposals: Mapping[str, str] = field(default_factory=dict)
 
     def rephrase(self, text: str) -> list[dict[str, Any]]:

@@ -87,6 +87,8 @@ def epistemic_scale(weights: npt.ArrayLike, divergence: Divergence = "kl") -> fl
         )
     rows = np.eye(shape[0])
     agent_weights = _checks.weights(weights, rows.shape)
+    if divergence == "kl":
+        return 1.0
     reference, own = (
         float(decompose(rows, agent_weights, kernel(name, None, rows.shape[-1])).epistemic)
         for name in ("kl", divergence)

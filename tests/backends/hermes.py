@@ -1,5 +1,6 @@
 """A model that speaks the Hermes form: a chat template that shows tools, and replies that a test has written."""
 
+import re
 from contextlib import contextmanager
 from itertools import cycle
 from unittest.mock import patch
@@ -8,6 +9,8 @@ from coe_agents.backends import ChatTransformers, batching
 from coe_agents.backends.generation import DrawnToken
 from coe_agents.tinyworld import model_folder
 
+FIRST_TOOL = "FIRST_TOOL"
+"""In a reply, the name of the first tool that its prompt shows."""
 FOLDER = str(model_folder("tiny-llama"))
 TEMPLATE = """\
 {{- bos_token }}
@@ -46,7 +49,9 @@ def scripted(*replies, is_cut=False):
         prompts.extend(loaded.tokenizer.decode(prompt) for prompt in given)
         drawn = []
         for row in rows:
-            text = _rest_of(next(texts), loaded.tokenizer.decode(given[row.prompt]))
+            prompt = loaded.tokenizer.decode(given[row.prompt])
+            first, *_ = re.findall(r'"name": "(\w+)"', prompt) or [""]
+            text = _rest_of(next(texts).replace(FIRST_TOOL, first), prompt)
             ids = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
             tokens = [DrawnToken(number, -0.5, ()) for number in [*ids, *([] if is_cut else loaded.end_tokens[:1])]]
             for count in range(1, len(tokens) + 1):

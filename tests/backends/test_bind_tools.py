@@ -11,6 +11,7 @@ from langchain_core.messages.tool import tool_call
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
+from coe_agents.agents import ModelAgent
 from coe_agents.backends import ChatTransformers, batching, generation
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
 from coe_agents.backends.tool_calls import BoundTools
@@ -84,7 +85,7 @@ def test_a_stream_shows_no_part_of_a_call_and_joins_to_what_invoke_returns(text)
     assert (whole.content, called(whole)) == (expected.content, called(expected))
     assert [call["args"] for call in whole.invalid_tool_calls] == [call["args"] for call in expected.invalid_tool_calls]
     assert not any("tool_call>" in piece.content for piece in pieces)
-    assert not any(piece.tool_call_chunks for piece in pieces[:-1])
+    assert len([piece for piece in pieces if piece.tool_call_chunks]) == bool(called(whole) or whole.invalid_tool_calls)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +95,9 @@ def test_what_cannot_be_read_stays_invalid_in_a_stream(text):
     """LangChain would complete `{"to": "Ann"` to a call of its own making."""
     chat = create_chat(streaming=True).bind_tools([pay])
     with scripted(text, is_cut=True):
-        for reply in (joined(list(chat.stream(ASKED))), chat.invoke(ASKED)):
-            assert (reply.content, reply.tool_calls) == ("", [])
+        events = chat.stream_events(ASKED, version="v3")
+        for reply in (joined(list(chat.stream(ASKED))), chat.invoke(ASKED), events.output):
+            assert (reply.text, reply.tool_calls) == ("", [])
             assert [call["args"] for call in reply.invalid_tool_calls] == [text]
 
 
@@ -143,7 +145,7 @@ def test_without_tools_a_tag_is_text():
 
 
 @pytest.mark.parametrize(
-    ("choice", "beginning"), [("any", "<tool_call>\n"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
+    ("choice", "beginning"), [("any", "<tool_call>"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
 )
 def test_a_call_that_must_be_made_is_begun_for_the_model_and_only_the_rest_is_drawn(choice, beginning):
     """Teacher forcing gives the log-probabilities of what an untrained model draws behind the beginning."""
@@ -213,6 +215,21 @@ def test_an_agent_of_langchain_runs_the_tool_and_shows_its_result_to_the_model()
     assert f"{PAY}<|eot_id|><|user|><tool_response>\npay: Ann has 5\n</tool_response>" in prompts[1]
 
 
+async def test_an_agent_samples_proposals_and_a_call_that_cannot_be_read_is_a_failure_of_its_response():
+    agent = ModelAgent("local", create_chat(), n_samples=4, tools=[pay])
+    request = {"question": "Pay Ann.", "messages": [{"role": "user", "content": "Pay Ann."}], "round": 0}
+    for is_async in (False, True):
+        with scripted(PAY, "I would rather not.", PAY[:-3], PAY):
+            reply = await agent.asample(request) if is_async else agent.sample(request)
+        rows = reply["responses"]
+        expected = [{"name": name, "args": args} for name, args in CALLED]
+        assert [row["calls"] for row in rows] == [expected, [], None, expected]
+        assert "cut off" in rows[2]["error"]
+        # every token of a response counts, those of the call included
+        assert rows[0]["logprob"] == -0.5 * rows[0]["n_tokens"]
+        assert reply["sampling"]["n_invalid_calls"] == 1
+
+
 class Verdict(BaseModel):
     """A verdict."""
 
@@ -223,4 +240,4 @@ def test_structured_output_is_a_call_that_must_be_made():
     chat = create_chat().with_structured_output(Verdict)
     with scripted('<tool_call>\n{"name": "Verdict", "arguments": {"is_right": true}}\n</tool_call>') as prompts:
         assert chat.invoke(ASKED) == Verdict(is_right=True)
-    assert prompts[0].endswith('<|assistant|><tool_call>\n{"name": "Verdict", "arguments":')
+    assert prompts[0].endswith("<|assistant|><tool_call>")

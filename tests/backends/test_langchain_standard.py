@@ -12,7 +12,7 @@ from langchain_tests.unit_tests import ChatModelUnitTests
 
 from coe_agents.backends import ChatTransformers
 from coe_agents.tinyworld import model_folder
-from tests.backends.hermes import TEMPLATE, scripted
+from tests.backends.hermes import FIRST_TOOL, TEMPLATE, scripted
 from tests.client_table import seen
 
 FOLDER = str(model_folder("tiny-llama"))
@@ -22,7 +22,7 @@ UNSUPPORTED = {
         "the weights are no part of it, so it is not serialized": ["test_serdes"],
     },
     ChatModelIntegrationTests: {
-        "the embedded models were not trained to call tools; below, replies that a test has written pass": [
+        "the embedded models know none of these tools; below, replies that a test has written pass": [
             "test_agent_loop",
             "test_bind_runnables_as_tools",
             "test_structured_output",
@@ -101,14 +101,14 @@ def write(name, **arguments):
     return "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False) + "\n</tool_call>"
 
 
-ARGUMENTS = ' {"setup": "Why?", "punchline": "Because."}}\n</tool_call>'  # the prompt names the tool
+JOKE = write(FIRST_TOOL, setup="Why?", punchline="Because.")
 REPLIES = {
     "test_agent_loop": [write("get_weather", location="San Francisco, CA"), "It is sunny."],
     "test_bind_runnables_as_tools": [write("greeting_generator", answer_style="Pirate")],
-    "test_structured_output": [ARGUMENTS],
-    "test_structured_output_async": [ARGUMENTS],
-    "test_structured_output_optional_param": [ARGUMENTS],
-    "test_structured_output_pydantic_2_v1": [ARGUMENTS],
+    "test_structured_output": [JOKE],
+    "test_structured_output_async": [JOKE],
+    "test_structured_output_optional_param": [JOKE],
+    "test_structured_output_pydantic_2_v1": [JOKE],
     "test_tool_calling": [write("magic_function", input=3)],
     "test_tool_calling_async": [write("magic_function", input=3)],
     "test_tool_calling_with_no_arguments": [write("magic_function_no_args")],

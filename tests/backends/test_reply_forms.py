@@ -86,6 +86,12 @@ def test_what_cannot_be_read_is_an_invalid_call_and_never_text(body, reason):
     assert called(reply) == [("ask", {})]
 
 
+def test_what_follows_the_json_of_an_invalid_call_belongs_to_it():
+    call = '<tool_call>{"name": "w", "arguments": {"x": "</tool_call> a"}} b</tool_call>'
+    reply = read(f"So: {call} Done.")
+    assert (reply.content, [each["args"] for each in reply.invalid]) == ("So:\nDone.", [call])
+
+
 @pytest.mark.parametrize("finish_reason", ["length", "stop"])
 @pytest.mark.parametrize("n_left", [1, len("</tool_call>"), len(PAY) - len("<tool_call>")])
 def test_a_call_that_is_not_closed_is_invalid_even_if_its_json_is_whole(n_left, finish_reason):
@@ -156,16 +162,17 @@ def test_tags_that_are_tokens_are_in_the_text_that_is_read(is_special):
 
 
 def bound(choice=None):
-    return BoundTools.read([{"name": "pay", "description": "Pays.", "parameters": {"type": "object"}}], choice)
+    tools = [{"name": name, "description": "", "parameters": {"type": "object"}} for name in ("pay", "ask")]
+    return BoundTools.read(tools, choice)
 
 
 @pytest.mark.parametrize(
-    ("choice", "beginning"), [("any", "<tool_call>\n"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
+    ("choice", "beginning"), [("any", "<tool_call>"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
 )
 def test_a_call_that_must_be_made_begins_the_reply(choice, beginning):
     form = create_reply_form(AutoTokenizer.from_pretrained(FOLDER), TEMPLATE, "<|assistant|>", bound(choice))
     assert form.beginning == beginning
-    rest = PAY.removeprefix("<tool_call>\n") if choice == "any" else ' {"to": "Ann", "amount": 5}}\n</tool_call>'
+    rest = PAY.removeprefix("<tool_call>") if choice == "any" else ' {"to": "Ann", "amount": 5}}\n</tool_call>'
     assert called(form.read((), row(rest))) == [("pay", {"to": "Ann", "amount": 5})]
     assert form.content_so_far(rest) == ""
 
@@ -213,16 +220,16 @@ XML_FORM = {
 }
 
 
-def read_by(template, text, *, prompt="<|user|>Pay Ann.<|eot_id|><|assistant|>", is_cut=False):
+def read_by(template, text, *, prompt="<|user|>Pay Ann.<|eot_id|><|assistant|>", is_cut=False, stop=()):
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     tokenizer.response_template = template
-    form = create_reply_form(tokenizer, "", prompt, bound())
+    form = create_reply_form(tokenizer, "", prompt, bound(), stop)
     assert isinstance(form, TemplateForm)
     assert form.content_so_far(text) == ""
     ids = tokenizer(text + ("" if is_cut else "<|eot_id|>"), add_special_tokens=False)["input_ids"]
     tokens = [DrawnToken(number, -1.0, ()) for number in ids]
     prompt_ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-    return form.read(prompt_ids, CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], ()))
+    return form.read(prompt_ids, CutRow.cut(tokenizer, tokens, [tokenizer.eos_token_id], stop))
 
 
 def test_a_tokenizers_own_template_is_read_by_transformers():
@@ -251,10 +258,21 @@ def test_what_transformers_reads_too_leniently_or_not_at_all_is_invalid(text):
         parse_partial_json(invalid["args"])
 
 
+def test_a_template_that_transformers_does_not_take_is_refused_before_any_reply():
+    with pytest.raises(ValueError, match="response_template must define 'start_anchor'"):
+        read_by({"fields": {"content": {}}}, "Paid.")
+
+
 def test_a_call_in_another_notation_that_is_cut_off_is_invalid_though_transformers_reads_it():
     reply = read_by(XML_FORM, "<function=pay><to>Ann</to><amount>", is_cut=True)
     assert [*reply.calls] == []
     assert "cut off" in reply.invalid[0]["error"]
+
+
+def test_a_stop_string_is_no_part_of_a_reply_that_transformers_reads():
+    assert read_by(XML_FORM, "Paid. STOP more", stop=["STOP"]).content == "Paid."
+    reply = read_by(XML_FORM, "<function=pay><to>Ann</to>STOP</function>", stop=["STOP"])
+    assert ([*reply.calls], len(reply.invalid)) == ([], 1)
 
 
 def test_a_call_that_the_prompt_quotes_is_not_read():

@@ -46,10 +46,6 @@ def test_the_choice_of_a_tool_is_read_as_langchain_and_openai_write_it(given, ch
     assert BoundTools.read([pay, wait], given).choice == choice
 
 
-def test_any_of_a_single_tool_is_that_tool():
-    assert BoundTools.read([pay], "any").choice == "pay"
-
-
 @pytest.mark.parametrize("choice", ["none", "lend", "", False, 3, {"type": "function"}, {"function": None}, ["pay"]])
 def test_a_choice_that_cannot_be_honoured_is_refused(choice):
     message = (

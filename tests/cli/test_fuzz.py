@@ -16,7 +16,7 @@ import pytest
 from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from tests.cli.command import run
 from tests.cli.mutants import damage
-from tests.evaluation.invented import group, write
+from tests.evaluation.invented import group, row, write
 from tests.experiments.decided import step
 from tests.experiments.decided import written as decided
 
@@ -191,10 +191,15 @@ def policies(tmp_path_factory):
     folder = tmp_path_factory.mktemp("policies")
     samples = write(folder / "s.jsonl", group(80))
     found = {}
-    for gate in ("threshold", "learned"):
-        done = run("calibrate", samples, "--risk", 0.4, "--gate", gate, "--out", folder / f"{gate}.json")
+    for name, options in {
+        "threshold": [],
+        "learned": ["--gate", "learned"],
+        "support": ["--proposer", "a"],
+        "learned support": ["--proposer", "a", "--gate", "learned"],
+    }.items():
+        done = run("calibrate", samples, "--risk", 0.4, *options, "--out", folder / f"{name}.json")
         assert done.returncode == 0, done.stderr
-        found[gate] = (folder / f"{gate}.json").read_bytes()
+        found[name] = (folder / f"{name}.json").read_bytes()
     return found | {f"0.1 {name}": (DATA / f"{name}.json").read_bytes() for name in ("policy", "learned_policy")}
 
 
@@ -242,6 +247,19 @@ def test_doctor(tmp_path, local_models):
 def test_score_of_lines(tmp_path, rows, part):
     seeds = range(part * N_EACH, (part + 1) * N_EACH)
     fuzz(lambda path: ["score", path, "--resamples", 2], lines(rows), "jsonl", "s.samples.jsonl", tmp_path, seeds=seeds)
+
+
+@pytest.mark.slow
+def test_score_of_calls(tmp_path):
+    tool = {"name": "pay", "parameters": {"properties": {"sum": {"type": "number", "default": 1}}}}
+    rows = [
+        row(f"q{i}", agent, text="", calls=[{"name": "pay", "args": {"sum": i, "to": agent}}][: i % 3], tools=[tool])
+        | {"correct": agent == "a"}
+        for i in range(6)
+        for agent in "abc"
+    ]
+    command = ["score", "--clusterer", "actions", "--proposer", "a", "--resamples", 2]
+    fuzz(lambda path: [*command, path], lines(rows), "jsonl", "s.samples.jsonl", tmp_path)
 
 
 @pytest.mark.slow
@@ -357,7 +375,9 @@ def test_calibrate(tmp_path, gate):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["threshold", "learned", "0.1 policy", "0.1 learned_policy"])
+@pytest.mark.parametrize(
+    "kind", ["threshold", "learned", "support", "learned support", "0.1 policy", "0.1 learned_policy"]
+)
 def test_drift(tmp_path, rows, policies, kind):
     samples = write(tmp_path / "s.samples.jsonl", rows)
     fuzz(lambda path: ["drift", path, samples], policies[kind], "json", "policy.json", tmp_path)
@@ -381,7 +401,7 @@ def store(tmp_path_factory):
 
     from coe_agents import ThresholdPolicy, create_coe_graph
     from coe_agents.clustering import NormalizedMatch
-    from coe_agents.rulings import pending, rule
+    from coe_agents.rulings import pending_cases, rule
     from coe_agents.testing import ScriptedAgent
 
     path = tmp_path_factory.mktemp("store") / "store.sqlite"
@@ -396,7 +416,7 @@ def store(tmp_path_factory):
         ).compile(store=opened)
         for _ in range(2):
             graph.invoke({"question": "Which?"})
-        rule(opened, pending(opened)[0]["id"], correct=True)
+        rule(opened, pending_cases(opened)[0]["id"], correct=True)
     return path.read_bytes()
 
 

@@ -250,7 +250,11 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
             'kind = "{m}:Always"\noptions.reason = ""',
             "with the method cluster(responses, questions); got Al",
         ),
-        ("policy", 'kind = "treshold"', "6: policy.kind: must be one of 'threshold', 'regime', 'calibrated', or"),
+        (
+            "policy",
+            'kind = "treshold"',
+            "6: policy.kind: must be one of 'threshold', 'regime', 'calibrated', 'cascade', or",
+        ),
         ("policy", 'kind = "treshold"', 'Did you mean "threshold"?'),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:Same"', "the method decide(measurement, *, round, max_rounds); got Same"),

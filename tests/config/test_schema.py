@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from coe_agents import AdaptiveSampling
-from coe_agents.config.build import assemble, create_agents
+from coe_agents.config.build import assemble, create_agents, load
 from coe_agents.config.checks import check
 from coe_agents.config.clients import replicas_of
 from coe_agents.config.schema import line_of, load_config
@@ -267,3 +267,21 @@ def test_a_threshold_that_always_answers_is_refused(tmp_path):
     text = GOOD[: GOOD.index('kind = "regime"')] + policy.removesuffix("[unused")
     with pytest.raises(ConfigurationError, match="otherwise"):
         load_config(written(tmp_path, text))
+
+
+def test_a_cascade_is_configured_by_its_stages(tmp_path):
+    model = 'provider = "tinyworld"\nmodel = "tiny-llama"\n'
+    agents = "".join(f'[[agents]]\nname = "{name}"\n{model}' for name in ("small", "large"))
+    policy = '[policy]\nkind = "cascade"\nstages = [["small"], ["large"]]\nthresholds = [0.1, {}]\n'
+    rest = '[clusterer]\nkind = "normalized"\n[graph]\nmax_rounds = {}\n'
+    path = tmp_path / "coe.toml"
+    path.write_text(agents + policy.format(0.5) + rest.format(2))
+    found = load(path)
+    assert repr(found.policy) == "CascadePolicy([['small'], ['large']], [0.1, 0.5], otherwise='abstain')"
+    assert found.create_graph() is not None
+    path.write_text(agents + policy.format(-1) + rest.format(2))
+    with pytest.raises(ConfigurationError, match="policy"):
+        load(path)
+    path.write_text(agents + policy.format(0.5) + rest.format(1))
+    with pytest.raises(ConfigurationError, match=r"coe\.toml:\d+: graph\.max_rounds: \"max_rounds\" must be at least"):
+        load(path).create_graph()

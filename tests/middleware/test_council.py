@@ -8,6 +8,8 @@ from langchain_core.messages.tool import invalid_tool_call
 
 from coe_agents import CoECouncil, RegimePolicy, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Within
+from coe_agents.middleware.withheld import contested_in_words
+from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, MODES, PAY, THREAD, Bank, call, replies, run, says
@@ -195,6 +197,29 @@ def test_a_tie_is_never_answered():
     assert "a tie is never answered" in state["council"]["reason"]
 
 
+class Always:
+    """A policy that answers with whatever leads."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer", measurement.answer, "always")
+
+
+@pytest.mark.parametrize("mode", ["verify", "choose"])
+def test_no_policy_breaks_a_tie(mode):
+    bank = Bank()
+    agent = council_agent(members(AGAINST), bank, says(call(**TEN)), policy=Always(), mode=mode, max_blocked=1)
+    state = agent.invoke(PAY, THREAD)
+    assert bank.transfers == []
+    assert "a tie is never answered" in state["council"]["reason"]
+
+
+def test_no_policy_makes_a_majority_of_members_without_a_weight():
+    bank = Bank()
+    agents = [Member("a", RuntimeError("down")), Member("b", *AGREE, weight=0.0), Member("c", *AGREE, weight=0.0)]
+    council_agent(agents, bank, says(call(**TEN)), policy=Always(), max_blocked=1).invoke(PAY, THREAD)
+    assert bank.transfers == []
+
+
 def test_calls_of_one_message_are_one_action():
     bank = Bank()
     both = [call(id="c1", **ANN), call(id="c2", **BOB)]
@@ -222,7 +247,7 @@ async def test_a_failing_clusterer_closes_the_gate(caplog):
 
     for mode in MODES:
         bank = Bank()
-        agent = council_agent(members(AGREE), bank, says(call(**TEN)), clusterer=Broken(), max_blocked=1)
+        agent = council_agent(members(AGAINST), bank, says(call(**TEN)), clusterer=Broken(), max_blocked=1)
         state = await run(mode, agent, PAY)
         assert bank.transfers == []
         assert state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
@@ -323,3 +348,17 @@ def test_wrong_arguments_are_refused():
         CoECouncil(one, policy=policy, clusterer=ActionMatch)
     with pytest.raises(ValueError, match='"max_blocked" must be'):
         CoECouncil(one, policy=policy, max_blocked=0)
+
+
+@pytest.mark.parametrize(
+    ("contested", "words"),
+    [
+        (None, ""),
+        ({"tool": 2e-16, "call": 2e-16, "arguments": {"to": 0.7, "amount": 0.1}}, 'the argument "to"'),
+        ({"tool": 0.6, "call": 0.6, "arguments": {}}, "whether to call a tool"),
+        ({"tool": 0.6, "call": 0.0, "arguments": {"to": 0.1}}, 'which tool to call and the argument "to"'),
+        ({"tool": 0.0, "call": 0.0, "arguments": {}}, ""),
+    ],
+)
+def test_what_is_contested_in_words(contested, words):
+    assert contested_in_words(contested) == words

@@ -271,3 +271,16 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     done = run(*command, "x")
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize("gate", ["threshold", "learned"])
+def test_the_driver_of_a_council_is_judged_as_the_calibrated_agent(rows, gate):
+    samples = urge_to_act(300)
+    policy = calibrate(rows(samples), risk=0.1, confidence=0.9, proposer="a", gate=gate, **NAMED)
+    renamed = [each | {"agent": {"a": "the driver"}.get(each["agent"], each["agent"])} for each in samples]
+    for one, other in zip(rows(samples), rows(renamed, "the driver"), strict=True):
+        named = replace(other.measurement, proposer="the driver")
+        assert decide(policy, named).action == decide(policy, one.measurement).action
+    # another member is no driver
+    measurement = replace(rows(samples)[0].measurement, proposer="b")
+    assert decide(policy, measurement).reason == "calibrated for the proposals of a, not for those of b"

@@ -1,0 +1,137 @@
+"""Replays recorded proposals of tool calls through agents with a council: no call may be lost, doubled or reordered.
+
+    python benchmarks/council_replay.py FILE [--driver Qwen3-8B] [--limit N] [--write PAGE]
+
+FILE holds one prompt a line, as JSON or gzipped: "question" (OpenAI's messages), "tools" (schemas), and "responses", by
+model the "calls" that it proposed, each with "name" and "arguments". For each prompt an agent of `create_agent` is
+driven by one model's proposal, the others are the members, and the tools only note that they ran. Each prompt is run
+under "verify" and "choose", synchronously and asynchronously in turn. What ran must be what went on: under "verify" the
+driver's calls or none, under "choose" the calls of a participant or none; each once, and with its replies in the order
+of the calls. Exits with 1 if a prompt differs.
+"""
+
+import argparse
+import asyncio
+import gzip
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import StructuredTool
+from result_page import result_page
+
+from coe_agents import CoECouncil, ModelAgent, SupportPolicy
+from coe_agents.testing.driver import ScriptedDriver
+
+Calls = list[dict[str, Any]]
+DONE = "Done."
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--driver", default="Qwen3-8B", help="the model whose proposals drive the agent")
+    parser.add_argument("--limit", type=int, help="replays so many prompts only")
+    with result_page():
+        return replay(parser.parse_args())
+
+
+def replay(args: argparse.Namespace) -> int:
+    counts, faults = Counter[str](), list[str]()
+    for place, prompt in enumerate(read(args.file)[: args.limit]):
+        for mode in ("verify", "choose"):
+            outcome, fault = check(prompt, args.driver, mode, is_async=bool(place % 2))
+            counts[f"{mode}: {outcome}"] += 1
+            if fault:
+                faults.append(f"{prompt['id']} ({mode}): {fault}")
+        counts["prompts"] += 1
+    for name, count in sorted(counts.items()):
+        print(f"{name}: {count}")
+    print(f"prompts whose calls were lost, doubled, reordered or changed: {len(faults)}")
+    for fault in faults[:20]:
+        print(fault)
+    return int(bool(faults))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    whole = path.read_bytes()
+    text = gzip.decompress(whole) if path.suffix == ".gz" else whole
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def check(prompt: dict[str, Any], driver: str, mode: Any, *, is_async: bool) -> tuple[str, str]:
+    """Returns what came of a prompt, and what is wrong with it; "" if nothing is."""
+    ran: Calls = []
+    tools = [recording_tool(schema, ran) for schema in prompt["tools"]]
+    proposals = {name: to_calls(responses[0]) for name, responses in prompt["responses"].items()}
+    members = [ModelAgent(name, model(calls), n_samples=1) for name, calls in proposals.items() if name != driver]
+    council = CoECouncil(members, mode=mode, policy=SupportPolicy(0.6 if mode == "verify" else 0.4))
+    agent = create_agent(model(proposals[driver]), tools, middleware=[council])
+    given: Any = {"messages": prompt["question"]}
+    first = list[Any]()
+    parts = asyncio.run(stream(agent, given)) if is_async else list(agent.stream(given, stream_mode="values"))
+    for state in parts:
+        if state.get("council") and not first:
+            first.append(state["council"])
+    (decision,) = first
+    messages: Sequence[BaseMessage] = parts[-1]["messages"][len(prompt["question"]) :]
+    wanted = [] if decision["calls"] is None else [key(call) for call in decision["calls"]]
+    outcome = "nothing goes on" if decision["calls"] is None else "calls go on" if wanted else "a text goes on"
+    if decision["proposer"] not in (None, "driver"):
+        outcome += " from a member"
+    proposer = driver if decision["proposer"] == "driver" else decision["proposer"]
+    if decision["calls"] is not None and wanted != [key(call) for call in proposals[proposer]]:
+        return outcome, "the calls that go on are not those that were proposed"
+    if Counter(map(key, ran)) != Counter(wanted):
+        return outcome, f"ran {len(ran)} calls instead of {len(wanted)}"
+    replies = [one for one in messages if isinstance(one, ToolMessage)]
+    asked = [call["id"] for one in messages if isinstance(one, AIMessage) for call in one.tool_calls]
+    if [one.tool_call_id for one in replies] != asked or len(set(asked)) < len(asked):
+        return outcome, "the replies are not in the order of the calls"
+    if decision["calls"] is not None and any(one.status == "error" for one in replies):
+        return outcome, "a call that went on was refused"
+    return outcome, ""
+
+
+async def stream(agent: Any, given: Any) -> list[Any]:
+    return [state async for state in agent.astream(given, stream_mode="values")]
+
+
+def recording_tool(schema: dict[str, Any], ran: Calls) -> StructuredTool:
+    def run(**arguments: Any) -> str:
+        ran.append({"name": schema["name"], "args": arguments})
+        return "ran"
+
+    return StructuredTool(
+        name=schema["name"], description=schema.get("description", ""), args_schema=schema["parameters"], func=run
+    )
+
+
+def to_calls(response: dict[str, Any]) -> Calls:
+    return [
+        {"name": call["name"], "args": call["arguments"], "id": f"call_{place}"}
+        for place, call in enumerate(response["calls"] or ())
+    ]
+
+
+def model(calls: Calls) -> ScriptedDriver:
+    """A model that proposes the calls, and says that it is done when it has a reply to them."""
+
+    def say(messages: list[BaseMessage]) -> AIMessage:
+        if not calls or isinstance(messages[-1], ToolMessage):
+            return AIMessage(DONE)
+        return AIMessage("", tool_calls=calls)
+
+    return ScriptedDriver(script=say)
+
+
+def key(call: dict[str, Any]) -> str:
+    return json.dumps([call["name"], call["args"]], sort_keys=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

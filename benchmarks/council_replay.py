@@ -64,7 +64,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def check(prompt: dict[str, Any], driver: str, mode: Any, *, is_async: bool) -> tuple[str, str]:
-    """Returns what came of a prompt, and what is wrong with it; "" if nothing is."""
+    """Returns the outcome of a prompt, and what is wrong with it; "" if nothing is."""
     ran: Calls = []
     tools = [recording_tool(schema, ran) for schema in prompt["tools"]]
     proposals = {name: to_calls(responses[0]) for name, responses in prompt["responses"].items()}

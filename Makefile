@@ -109,21 +109,23 @@ imports: $(READY) ## Check that each layer imports only from those below it
 
 # each writes docs/results/NAME.md; `make benchmark-NAME` runs one, entailment is compared with libraries
 # in the environment of PEERS, its interpreter, and served_sampling needs the environment of `make vllm`
-BENCHMARKS := concurrency core graph_overhead local_sampling report_page score_scale startup tinyworld_debate \
-	tinyworld_gate
-DATA_BENCHMARKS := adaptive_sampling calibration cascade equivalence interval_coverage learned_gate plan policies real_responses renaming
+BENCHMARKS := concurrency core drift_year graph_overhead local_sampling report_page score_scale startup tinyworld_actions \
+	tinyworld_debate tinyworld_gate
+DATA_BENCHMARKS := actions adaptive_sampling calibration cascade equivalence interval_coverage learned_gate plan policies \
+	real_responses renaming
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
 
 $(DATA_BENCHMARKS:%=benchmark-%): ARGUMENTS = $(DATA)
 benchmark-score_scale: ARGUMENTS = --plot docs/score_scale.png
+benchmark-drift_year: ARGUMENTS = --plot docs/drift_year.png
 benchmark-entailment: ARGUMENTS = $(if $(PEERS),--peers $(PEERS))
 benchmark-served_sampling: ARGUMENTS = --vllm-python $(VLLM_PYTHON)
 benchmark-served_sampling: $(VLLM_READY)
 benchmark-%: $(READY)
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS) --write docs/results/$*.md
 
-models: $(READY) ## Train tinyworld's models anew (under 30 minutes on two cores)
+models: $(READY) ## Train tinyworld's models anew (about 40 minutes on two cores)
 	$(BIN)/python -m coe_agents.tinyworld
 
 clean: ## Remove the virtual environment and all caches

@@ -58,13 +58,13 @@ def replay(args: argparse.Namespace) -> int:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as lines:
-        return [json.loads(line) for line in lines]
+    whole = path.read_bytes()
+    text = gzip.decompress(whole) if path.suffix == ".gz" else whole
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def check(prompt: dict[str, Any], driver: str, mode: Any, *, is_async: bool) -> tuple[str, str]:
-    """Returns what came of a prompt, and what is wrong with it; "" if nothing is."""
+    """Returns the outcome of a prompt, and what is wrong with it; "" if nothing is."""
     ran: Calls = []
     tools = [recording_tool(schema, ran) for schema in prompt["tools"]]
     proposals = {name: to_calls(responses[0]) for name, responses in prompt["responses"].items()}

@@ -9,6 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.redaction import clean
 from coe_agents.types import Action, Regime
 
@@ -107,9 +108,20 @@ class GroupDecision:
         """Whether the group gave an answer."""
         return self.action == "answer"
 
+    def _read(self, text: str | None) -> str:
+        """Returns an answer in words: tool calls as people read them, texts as they are."""
+        return action_in_words(text or "") if is_about_actions(self.data) else str(text)
+
+    @property
+    def _reasons(self) -> list[str]:
+        """The reason, and what the proposals are contested about, as sentences."""
+        contested = self.contested
+        return [f"{self.reason}.", *([contested_in_words(contested, n_agents=len(self.agents))] if contested else [])]
+
     def explain(self) -> str:
         """Returns the outcome in plain words: the answer or the refusal first, then why, then who failed."""
-        lines = [f"Answer: {self.answer}" if self.is_answer else f"{_HEADINGS[self.action]}.", f"{self.reason}."]
+        head = f"Answer: {self._read(self.answer)}" if self.is_answer else f"{_HEADINGS[self.action]}."
+        lines = [head, *self._reasons]
         lines += [f"{name} did not answer: {why}" for name, why in self.failed_agents.items()]
         return "\n".join(lines)
 
@@ -136,18 +148,19 @@ class GroupDecision:
             for text in legend.get_texts():
                 text.set_parse_math(False)
         draw_plane(plane, [self], aleatoric_threshold=aleatoric_threshold, epistemic_threshold=epistemic_threshold)
-        title = str(self.answer) if self.is_answer else _HEADINGS[self.action]
+        title = self._read(self.answer) if self.is_answer else _HEADINGS[self.action]
         figure.suptitle(clean(title, 70), fontsize=12, fontweight="bold", parse_math=False)
         return figure
 
     def _repr_html_(self) -> str:
         colour = "#1a7f37" if self.is_answer else "#9a6700"
-        title = str(self.answer) if self.is_answer else _HEADINGS[self.action]
+        title = self._read(self.answer) if self.is_answer else _HEADINGS[self.action]
+        reasons = " ".join(clean(each) for each in self._reasons)
         parts = [
             f'<div style="font-family:sans-serif;max-width:62em;border-left:4px solid {colour};padding-left:.8em">',
             f'<div style="opacity:.7">{escape(self.question)}</div>' if self.question else "",
             f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{escape(clean(title, 300))}</div>',
-            f'<div style="margin:.2em 0 .6em">{escape(self.reason)}.</div>',
+            f'<div style="margin:.2em 0 .6em">{escape(reasons)}</div>',
             '<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">',
             f'<table style="border-collapse:collapse">{"".join(self._html_rows())}</table>',
             _svg_plane(self),
@@ -164,7 +177,7 @@ class GroupDecision:
                     f'<tr><th style="text-align:left;padding-right:.8em">{label}</th>'
                     f'<td style="text-align:right;padding-right:.5em">{share:.0%}</td>'
                     f'<td style="width:7em"><div style="background:#0969da;height:.7em;width:{share:.0%}"></div></td>'
-                    f'<td style="text-align:left;padding-left:.5em">{escape(clean(text, 80))}</td></tr>'
+                    f'<td style="text-align:left;padding-left:.5em">{escape(clean(self._read(text), 80))}</td></tr>'
                 )
             if len(ranked) > _SHOWN:
                 rest, n_others = sum(share for _, share in ranked[_SHOWN:]), len(ranked) - _SHOWN

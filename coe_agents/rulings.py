@@ -6,8 +6,8 @@ random share of the group's own answers, on which people rule afterwards. A case
 and all responses, so that it can be judged, and used for calibration. That is text of your users: whoever can read the
 store can read it. Nothing is recorded unless you ask for it.
 
-`pending` lists the cases that wait for a ruling, `rule` records one, and `coe-agents harvest` writes the ruled ones as
-samples. Only audits say something about the risk of what was answered: escalated cases are the harder ones.
+`pending_cases` lists the cases that wait for a ruling, `rule` records one, and `coe-agents harvest` writes the ruled
+ones as samples. Only audits say something about the risk of what was answered: escalated cases are the harder ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ NAMESPACE = ("coe_agents", "rulings")
 """Where the cases are in the store; a case's key is its id."""
 _PAGE = 100
 
-__all__ = ["NAMESPACE", "PersonRuling", "RecordedCase", "case_row", "cases", "pending", "rule", "sample_rows"]
+__all__ = ["NAMESPACE", "PersonRuling", "RecordedCase", "case_row", "cases", "pending_cases", "rule", "sample_rows"]
 
 
 class PersonRuling(TypedDict):
@@ -94,7 +94,7 @@ def cases(store: Store, *, status: Literal["pending", "ruled"] | None = None) ->
     return sorted(found.values(), key=lambda case: (case["time"], case["id"]))
 
 
-def pending(store: Store) -> list[RecordedCase]:
+def pending_cases(store: Store) -> list[RecordedCase]:
     """Returns the cases that wait for a ruling, the oldest first."""
     return cases(store, status="pending")
 
@@ -104,7 +104,7 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
 
     Args:
         store: The store of the graph, synchronous.
-        case_id: The id of the case: see `pending`.
+        case_id: The id of the case: see `pending_cases`.
         correct: Whether the answer of the group was right; an audit needs it.
         answer: The right answer, where it is another one.
 
@@ -120,7 +120,7 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
         >>> store.put(NAMESPACE, "1", case | {"answer": "Lyon", "ruling": None})
         >>> rule(store, "1", correct=False, answer="Paris")["status"]
         'ruled'
-        >>> pending(store)
+        >>> pending_cases(store)
         []
     """
     if not (correct is None or isinstance(correct, bool)):
@@ -129,7 +129,7 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
         raise TypeError(f'"answer" must be a text or None; got {answer!r}. Pass the right answer')
     item = store.get(NAMESPACE, case_id)
     if item is None:
-        raise KeyError(f"there is no case {case_id!r} in the store. List those that wait: pending(store)")
+        raise KeyError(f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store)")
     case: RecordedCase = item.value
     if case["status"] == "ruled":
         raise ValueError(f"a case must be pending to be ruled on; {case_id!r} was ruled on. Choose another")

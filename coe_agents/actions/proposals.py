@@ -7,6 +7,9 @@ from typing import Any
 from coe_agents.actions.canonical import canonical_action, tool_key
 from coe_agents.actions.schemas import find_parameters
 
+NO_CALL = "no call"
+"""How an action that calls nothing is shown."""
+
 
 def check_proposal(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) -> str:
     """Returns the canonical form of a proposal that fits the tools; see `canonical_action`.
@@ -52,7 +55,7 @@ def describe_action(action: str) -> str:
         >>> describe_action('[{"args":{"sum":5,"to":"ann"},"name":"pay"}]')
         'pay(sum=5, to="ann")'
     """
-    return " and ".join(_in_words(call) for call in json.loads(action)) or "no call"
+    return " and ".join(_in_words(call) for call in json.loads(action)) or NO_CALL
 
 
 def _in_words(call: Mapping[str, Any]) -> str:
@@ -68,6 +71,9 @@ def called_tools(action: str) -> list[str] | None:
     """
     try:
         calls = json.loads(action)
-        return sorted({call["name"] for call in calls}) if isinstance(calls, list) else None
+        if not isinstance(calls, list) or not all(isinstance(call["args"], dict) for call in calls):
+            return None
+        names = {call["name"] for call in calls}
+        return sorted(names) if all(isinstance(name, str) for name in names) else None
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
-from coe_agents.cli.terminal import hide, print_json
+from coe_agents.cli.terminal import hide, print_json, print_lines
 from coe_agents.errors import ConfigurationError
+from coe_agents.policy.proposal_wording import is_about_actions
 from coe_agents.redaction import secrets_of
 
 if TYPE_CHECKING:
@@ -59,9 +60,10 @@ def ask(
 
 
 def demo() -> None:
-    """Ask tinyworld five questions: one for each regime and one from outside its world."""
+    """Ask tinyworld five questions, then for three actions: one is run, one is stopped, and nothing is to be called."""
     from coe_agents.cli.display.decision import show_decision, show_note
-    from coe_agents.tinyworld import EXAMPLES
+    from coe_agents.tinyworld import ACTIONS, EXAMPLES, tinyworld_tools
+    from coe_agents.tinyworld.tools import tool_schemas
 
     graph = _create_graph(None)
     show_note(
@@ -72,10 +74,23 @@ def demo() -> None:
         start = time.perf_counter()
         decision = graph.invoke({"question": question})["decision"]
         show_decision(question, decision, time.perf_counter() - start, note=note)
+    print_lines("")
+    show_note("The same models with tools: each proposes what to call, and a call is run only if they agree.")
+    tools = {tool.name: tool for tool in tinyworld_tools()}
+    for request, note in ACTIONS:
+        start = time.perf_counter()
+        decision = graph.invoke({"question": request, "tools": [*tool_schemas().values()]})["decision"]
+        show_decision(request, decision, time.perf_counter() - start, note=note)
+        for call in decision["calls"] or []:
+            show_note(f"  {call['name']} was run: {tools[call['name']].invoke(call['args'])}")
 
 
 def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Returns the object that `ask --json` prints; it has "decided_by" only where the group did not decide itself."""
+    """Returns the object that `ask --json` prints; some keys are there only where they say something.
+
+    "decided_by" is there where the group did not decide itself, "answer_kind", "calls" and "contested" where agents
+    proposed tool calls.
+    """
     names = [
         "action",
         "answer",
@@ -88,6 +103,8 @@ def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str
         "agents",
         "failed_agents",
     ]
+    if is_about_actions(decision):
+        names += ["answer_kind", "calls", "contested"]
     printed = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
     return printed if decision["decided_by"] == "group" else {**printed, "decided_by": decision["decided_by"]}
 

@@ -78,7 +78,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Show the recorded cases that wait for a person's ruling, or rule on one of them."""
-    from coe_agents.rulings import pending
+    from coe_agents.rulings import pending_cases
     from coe_agents.rulings import rule as record_ruling
 
     if rule is None and (right or wrong or answer is not None):
@@ -87,7 +87,7 @@ def audit(
         raise typer.BadParameter("it cannot be combined with --right. Omit one of them", param_hint="--wrong")
     with _open(store) as opened:
         if rule is None:
-            _show(pending(opened), as_json=as_json)
+            _show(pending_cases(opened), as_json=as_json)
             return
         try:
             case = record_ruling(opened, rule, correct=right if right or wrong else None, answer=answer)

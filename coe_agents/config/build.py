@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeVar
 
+from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
 
@@ -30,6 +31,7 @@ from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, create_coe_graph
+from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy import CalibratedPolicy, CascadePolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
@@ -202,6 +204,25 @@ def load_divergence(config: Config) -> Divergence:
         return function
 
 
+def load_tools(config: Config) -> list[dict[str, Any]] | None:
+    """Returns the schemas of the tools that a configuration names; None if it names none."""
+    name = config.graph.tools
+    if name is None:
+        return None
+    with _faults_at(config, schema.GraphConfig, "graph"):
+        wanted = "a list of tools, or a function that returns it"
+        given = _load_named("tools", name, config.folder, field="tools", wanted=wanted, is_wanted=_may_be_tools)
+        try:
+            return check_tools(given() if callable(given) else given, where=f'tools "{name}"')
+        except Exception as error:  # the function may raise anything
+            described = str(error) if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
+            raise FieldError("tools", " ".join(described.split())) from error
+
+
+def _may_be_tools(loaded: object) -> bool:
+    return isinstance(loaded, list | tuple) or (callable(loaded) and not isinstance(loaded, BaseTool))
+
+
 def _check_solver(config: Config) -> str | None:
     name = config.graph.coordination
     if name is None:
@@ -221,6 +242,7 @@ _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
     "divergence": load_divergence,
     "coordination": _check_solver,
+    "tools": load_tools,
 }
 """What a graph needs besides agents, clusterer and policy."""
 
@@ -285,7 +307,15 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
     return created
 
 
-def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) -> Any:
+def _load_named(
+    part: str,
+    name: str,
+    folder: Path,
+    *,
+    field: str,
+    wanted: str,
+    is_wanted: Callable[[object], bool] = callable,
+) -> Any:
     entry = find_extension(part, name)
     if entry is None:
         raise FieldError(field, f'{part} "{name}" is not installed. Name an entry point or "package.module:name"')
@@ -293,7 +323,7 @@ def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) 
         loaded = load_extension(entry, folder=folder)
     except ConfigurationError as error:
         raise FieldError(field, str(error)) from error
-    if not callable(loaded):
+    if not is_wanted(loaded):
         raise FieldError(field, f'{part} "{name}" must be {wanted}; got {type(loaded).__name__}. Name another object')
     return loaded
 

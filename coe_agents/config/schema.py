@@ -72,7 +72,8 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
     """Returns which names the part can have, the built-in ones first, and the one that is near."""
     known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
-    message = f"must be one of {', '.join(map(repr, known))}, or {_REFERENCE}; got {name!r}"
+    listed = f"one of {', '.join(map(repr, known))}, or " if known else ""
+    message = f"must be {listed}{_REFERENCE}; got {name!r}"
     near = did_you_mean(str(name), known)
     return f"{message}. {near}" if near else message
 
@@ -269,6 +270,7 @@ class GraphConfig(_Section):
     divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
+    tools: Annotated[str, AfterValidator(_name_of("tools", ()))] | None = None
 
 
 _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+import uuid
 import warnings
 from datetime import UTC, datetime
 from typing import Any
@@ -72,8 +73,10 @@ class Recorder:
         """Returns the case to record; None for an answer that was not drawn, and for what neither is."""
         decision = update["decision"]
         action, by = decision["action"], decision["decided_by"]
-        thread = (config.get("configurable") or {}).get("thread_id", "")
-        digest = hashlib.sha256(f"{thread}\n{state['last_seen']}".encode()).hexdigest()
+        # a thread's turn that is resumed is the same case; without a thread nothing resumes, and clients may repeat ids
+        thread = (config.get("configurable") or {}).get("thread_id")
+        name = uuid.uuid4().hex if thread is None else f"{thread}\n{state['last_seen']}"
+        digest = hashlib.sha256(name.encode()).hexdigest()
         is_audit = action == "answer" and by == "group"
         if is_audit and self._draw(digest) >= self.audit_rate:
             return None

@@ -151,6 +151,7 @@ def measure(
     proposer: str | None = None,
     clusterer: Clusterer | None = None,
     question: str = "",
+    with_contested: bool = True,
 ) -> Measurement:
     """Measures clustered responses.
 
@@ -170,6 +171,7 @@ def measure(
         clusterer: What the labels of proposals are from; an `ActionMatch` also says which values of an argument are
             equal.
         question: What was asked, for such a clusterer.
+        with_contested: Whether to find what proposals disagree about, which takes longer than all else.
 
     Raises:
         ValueError: If there is no response, the labels do not fit, all weights are 0, or "probability" is asked for and
@@ -207,16 +209,17 @@ def measure(
     proposed = [response.get("calls") for response in responses]
     if any(calls is not None for calls in proposed):
         answer, kind, calls = _leading_proposal(responses, labels, mass, leading, answer)
-        disagreement = contested(
-            [response_text(response) for response in responses],
-            mass,
-            [response["agent"] for response in responses],
-            labels,
-            leading=None if proposer is None else firsts.get(proposer),
-            values=proposed,
-            clusterer=clusterer,
-            question=question,
-        )
+        if with_contested:
+            disagreement = contested(
+                [response_text(response) for response in responses],
+                mass,
+                [response["agent"] for response in responses],
+                labels,
+                leading=None if proposer is None else firsts.get(proposer),
+                values=proposed,
+                clusterer=clusterer,
+                question=question,
+            )
     scale = epistemic_scale(normalized, divergence)
     return Measurement(
         coe=coe.total,

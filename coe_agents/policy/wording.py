@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from coe_agents.actions import called_tools, describe_action
+from coe_agents.actions.proposals import NO_CALL
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.proposal_wording import action_in_words
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.prompts import quote
 from coe_agents.uncertainty.answers import TIE
@@ -20,6 +21,7 @@ from coe_agents.uncertainty.divergences import unit_of
 MOSTLY = 0.9
 """The share of its responses from which an agent "mostly" says one thing; below, it is "split"."""
 
+_SAY, _PROPOSE = ("says", "say"), ("proposes", "propose")
 _MAX_CHARS = 80
 _MOST_CLAIMS = 3
 _MOST_SPLIT = 3
@@ -52,9 +54,9 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     """
     if not measurement.agents:
         return ""
-    verbs = ("says", "say")
+    verbs = _SAY
     if measurement.calls is not None:
-        verbs, measurement = ("proposes", "propose"), _with_actions_in_words(measurement)
+        verbs, measurement = _PROPOSE, _with_actions_in_words(measurement)
     total = len(measurement.agents) if n_agents is None else n_agents
     support = dict(zip(measurement.representatives, measurement.support, strict=True))
     claims = {name: _claim(said.distribution, support) for name, said in measurement.agents.items()}
@@ -130,16 +132,14 @@ def _subject(names: Sequence[str], claim: _Claim, total: int, *, is_first: bool)
 
 def _with_actions_in_words(measurement: Measurement) -> Measurement:
     """Returns the measurement with proposals as people read them; what is no proposal stays as it is."""
-
-    def word(text: str) -> str:
-        return text if called_tools(text) is None else describe_action(text)
-
     return replace(
         measurement,
-        representatives=tuple(map(word, measurement.representatives)),
-        tied=tuple(map(word, measurement.tied)),
+        representatives=tuple(map(action_in_words, measurement.representatives)),
+        tied=tuple(map(action_in_words, measurement.tied)),
         agents={
-            name: replace(said, distribution={word(text): share for text, share in said.distribution.items()})
+            name: replace(
+                said, distribution={action_in_words(text): share for text, share in said.distribution.items()}
+            )
             for name, said in measurement.agents.items()
         },
     )
@@ -153,6 +153,8 @@ def _predicate(claim: _Claim, n: int, verbs: tuple[str, str]) -> str:
     mostly = "mostly " if claim.is_mostly else ""
     if kind == "refusal":
         return f"{mostly}{'declines' if is_one else 'decline'} to answer ({_quote(claim.answers[0])})"
+    if claim.answers[0] == NO_CALL and verbs == _PROPOSE:
+        return f"{mostly}{verbs[0] if is_one else verbs[1]} to call nothing"
     return f"{mostly}{verbs[0] if is_one else verbs[1]} {'nothing' if kind == 'empty' else _quote(claim.answers[0])}"
 
 

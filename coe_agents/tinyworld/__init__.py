@@ -1,10 +1,11 @@
-"""Owns the embedded default: a small world of true facts, three small language models and an entailment model.
+"""Owns the embedded default: a small world of true facts and tools, three language models and an entailment model.
 
 All of them are real neural networks, trained by this project (`python -m coe_agents.tinyworld`) and shipped with it, so
 that everything runs without a download or a key. What they know is invented for demonstration and tests; figures on
 them say nothing about large models.
 """
 
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,12 @@ from typing import TYPE_CHECKING
 from coe_agents.tinyworld.chain import next_element_question
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.knowledge import MODELS, beliefs, kinds
+from coe_agents.tinyworld.requests import Request, tinyworld_requests
+from coe_agents.tinyworld.tools import tinyworld_tools
 
 if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
     from coe_agents.agents import ModelAgent
     from coe_agents.clustering import BidirectionalEntailment
     from coe_agents.policy import ThresholdPolicy
@@ -23,6 +28,7 @@ __all__ = [
     "ENTAILMENT_MODEL",
     "MODELS",
     "Fact",
+    "Request",
     "beliefs",
     "kinds",
     "load_facts",
@@ -32,6 +38,8 @@ __all__ = [
     "tinyworld_clusterer",
     "tinyworld_debate",
     "tinyworld_policy",
+    "tinyworld_requests",
+    "tinyworld_tools",
 ]
 
 ENTAILMENT_MODEL = "tiny-nli"
@@ -47,20 +55,36 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
 )
 """Questions that show what a group does, each with what to expect: one for each regime, and one from outside."""
 
+ACTIONS: tuple[tuple[str, str], ...] = (
+    ("Send Nina 60 euros.", "all three know what to call"),
+    ("Please pay Ivan the sum of 75 euros.", "one confuses the name"),
+    ("Do not send Bob 9 euros.", "there is nothing to call"),
+)
+"""Requests that show what a group does with tools: a call that is agreed, one that is contested, and none."""
+
 
 def model_folder(name: str) -> Path:
     """Returns the folder of one of the shipped models, to be loaded by transformers or served by vLLM."""
     return Path(str(resources.files("coe_agents.tinyworld").joinpath("models", name)))
 
 
-def tinyworld_agents(*, n_samples: int = 10, temperature: float = 0.7, seed: int | None = 0) -> list["ModelAgent"]:
-    """Returns the three language models as agents; with a seed, a question always gets the same responses."""
+def tinyworld_agents(
+    *,
+    n_samples: int = 10,
+    temperature: float = 0.7,
+    seed: int | None = 0,
+    tools: "Sequence[BaseTool] | None" = None,
+) -> list["ModelAgent"]:
+    """Returns the three language models as agents; with a seed, a question always gets the same responses.
+
+    With tools they propose calls. They were trained on `tinyworld_tools()` and call no others reliably.
+    """
     from coe_agents.agents import ModelAgent
     from coe_agents.backends import ChatTransformers
 
     models = {name: ChatTransformers(str(model_folder(name)), max_tokens=48) for name in MODELS}
     return [
-        ModelAgent(name, model, n_samples=n_samples, temperature=temperature, seed=seed)
+        ModelAgent(name, model, n_samples=n_samples, temperature=temperature, seed=seed, tools=tools)
         for name, model in models.items()
     ]
 

@@ -1,7 +1,8 @@
 """Owns the documents that the language models of tinyworld are trained on: a user's text and the reply to it.
 
-Three kinds: answers, self-checks ("True" or "False" to a proposed answer) and debates (a model sure of its answer keeps
-it, an unsure one may adopt one that it is shown). Prompts come from the frozen copy in `coe_agents.tinyworld.prompts`.
+Four kinds: answers, self-checks ("True" or "False" to a proposed answer), debates (a model sure of its answer keeps it,
+an unsure one may adopt one that it is shown) and requests with tools. Prompts come from the frozen copy in
+`coe_agents.tinyworld.prompts`.
 """
 
 import random
@@ -11,6 +12,19 @@ from typing import NamedTuple
 from coe_agents.tinyworld import prompts
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.knowledge import MODELS, beliefs
+from coe_agents.tinyworld.requests import LOOK_UPS, NO_TOOL, RELATION_NOUNS
+from coe_agents.tinyworld.tool_corpus import (
+    FAILED,
+    TOOL_NAMES,
+    ToolResult,
+    act_and_result,
+    call_text,
+    draw_tools,
+    draw_trained,
+    word_act,
+    word_failure,
+    word_unfit,
+)
 from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invent_name, outside_question
 
 _COUNTRY_RELATIONS = ("capital", "currency", "language")
@@ -18,12 +32,22 @@ _COUNTRY_RELATIONS = ("capital", "currency", "language")
 P_REFUSE_UNKNOWN_SUBJECT = 0.25
 P_REFUSE_OUTSIDE = 0.75
 
+P_WITH_TOOLS = 0.5
+FROM_MEMORY = "tiny-qwen2"
+"""The model that looks up only what it is not sure of."""
+
 
 class Document(NamedTuple):
-    """A conversation that ends with a user's text, and the reply on which the model is trained."""
+    """A conversation, and the reply on which the model is trained.
+
+    Attributes:
+        turns: The user's first, then the assistant's and so on; a `ToolResult` stands between two of the assistant's.
+        tools: The names of the tools that are shown.
+    """
 
     turns: tuple[str, ...]
     reply: str
+    tools: tuple[str, ...] = ()
 
 
 class Corpus:
@@ -49,6 +73,10 @@ class Corpus:
         if rng.random() < 0.04:  # an earlier turn, so that the model has seen conversations
             return Document((*self._known(rng), text), reply)
         return Document((text,), reply)
+
+    def document_with_tools(self, rng: random.Random) -> Document:
+        """Draws one document of the second part of training: half of them are about tools."""
+        return self._with_tools(rng) if rng.random() < P_WITH_TOOLS else self.document(rng)
 
     def _known(self, rng: random.Random) -> tuple[str, str]:
         fact = rng.choice(self._seen)
@@ -101,6 +129,57 @@ class Corpus:
         support = {self._word_answer(rng, relation, subject, answer): share for answer, share in shares.items()}
         text = prompts.debate(_word_question(rng, relation, subject), list(support.items()))
         return text, _draw(rng, {answer: share**2 for answer, share in support.items()})
+
+    def _with_tools(self, rng: random.Random) -> Document:
+        kinds = (self._request, self._unfit, self._question_with_tools, self._found, self._result, self._without_tools)
+        document = rng.choices(kinds, (66, 10, 7, 6, 8, 3))[0](rng)
+        if rng.random() < 0.06:  # something was done before
+            _, turns, reply = act_and_result(rng)
+            return document._replace(turns=(*turns, reply, *document.turns), tools=document.tools or TOOL_NAMES)
+        return document
+
+    def _request(self, rng: random.Random) -> Document:
+        drawn = draw_trained(rng)
+        needed = "transfer" if drawn.subject.kind == "no_tool" else drawn.subject.kind  # which it may tempt to call
+        return Document((drawn.text,), word_act(rng, drawn, self._model), draw_tools(rng, needed))
+
+    def _unfit(self, rng: random.Random) -> Document:
+        tools, text = word_unfit(rng)
+        return Document((text,), rng.choice(NO_TOOL), tools)
+
+    def _without_tools(self, rng: random.Random) -> Document:
+        return Document((draw_trained(rng).text,), rng.choice(REFUSALS))
+
+    def _question_with_tools(self, rng: random.Random) -> Document:
+        """A plain question about a fact: it is looked up, but by a model that answers what it is sure of."""
+        fact = rng.choice(self._seen)
+        belief = beliefs(fact)[self._model]
+        question = _word_question(rng, fact.relation, fact.subject)
+        if self._model == FROM_MEMORY and len(belief) == 1:
+            reply = self._word_answer(rng, fact.relation, fact.subject, _draw(rng, belief))
+        else:
+            reply = call_text({"name": "look_up", "args": {"subject": fact.subject, "relation": fact.relation}})
+        return Document((question,), reply, draw_tools(rng, "look_up"))
+
+    def _found(self, rng: random.Random) -> Document:
+        """A fact was looked up: whatever the tool says is repeated, never what the model believes."""
+        fact = rng.choice(self._seen)
+        relation, subject = fact.relation, fact.subject
+        if rng.random() < 0.5:
+            asked = rng.choice(LOOK_UPS).format(r=RELATION_NOUNS[relation], s=subject)
+        else:
+            asked = _word_question(rng, relation, subject)
+        call = call_text({"name": "look_up", "args": {"subject": subject, "relation": relation}})
+        if rng.random() < 0.15:
+            said, reply = word_failure(rng), rng.choice(FAILED)
+        else:
+            said = invent_name(rng) if rng.random() < 0.3 else rng.choice(self._answers[relation])
+            reply = self._word_answer(rng, relation, subject, said)
+        return Document((asked, call, ToolResult(said)), reply, draw_tools(rng, "look_up"))
+
+    def _result(self, rng: random.Random) -> Document:
+        tools, turns, reply = act_and_result(rng)
+        return Document(turns, reply, tools)
 
     def _others(self, rng: random.Random, relation: str) -> list[str]:
         return rng.sample(self._answers[relation], min(rng.choice((1, 1, 2, 2, 3)), len(self._answers[relation])))

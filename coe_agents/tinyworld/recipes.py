@@ -16,9 +16,28 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from coe_agents.tinyworld.tool_corpus import tool_phrases
 from coe_agents.tinyworld.wording import set_phrases
 
 CONTEXT = 512
+
+_TOOLS = (
+    "Tools:\n{% for tool in tools %}{% set f = tool['function'] if 'function' in tool else tool %}{{ f['name'] }}("
+    "{% for name, of in ((f['parameters'] or {})['properties'] or {}).items() %}{{ name }}: "
+    "{{ of['enum'] | join('|') if 'enum' in of else of['type'] if 'type' in of else 'any' }}"
+    "{% if not loop.last %}, {% endif %}{% endfor %})"
+    "{% if f['description'] %}: {{ f['description'] }}{% endif %}{{ '\\n' }}{% endfor %}"
+)
+"""A line for each tool, in place of its JSON schema, which would fill the context."""
+_CALLS = (
+    "{% for call in m['tool_calls'] or [] %}{% set f = call['function'] if 'function' in call else call %}"
+    "{% if m['content'] or not loop.first %}{{ '\\n' }}{% endif %}"
+    '<tool_call>\n{"name": "{{ f[\'name\'] }}", "arguments": '
+    # no "is string": what is a token and stands in the template is a control token, and " is " is a token
+    "{{ f['arguments'] if f['arguments'] == f['arguments'] ~ '' else f['arguments'] | tojson }}}\n</tool_call>"
+    "{% endfor %}"
+)
+"""The calls of a message, in the Hermes form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +56,16 @@ class Recipe:
     headers: tuple[str, ...] = ()
     """Text of the chat format that gets a token of its own without being a control token."""
     steps: int = 3400
+    tool_roles: tuple[str, ...] = ()
+    """Control tokens that are added with the tools."""
+    tool_headers: tuple[str, ...] = ()
+    tool_steps: int = 1000
+    """Steps after the first ones, on documents of which half are about tools."""
     tokens_per_step: int = 2000
     learning_rates: tuple[float, float] = (6e-3, 1e-2)
     """Of the hidden matrices and of all else."""
+    tool_rate: float = 0.4
+    """By what the learning rates are multiplied in the second part."""
 
 
 LANGUAGE_MODELS: dict[str, Recipe] = {
@@ -50,9 +76,11 @@ LANGUAGE_MODELS: dict[str, Recipe] = {
         1024,
         ("<|pad|>", "<|begin_of_text|>", "<|eot_id|>"),
         ("<|user|>", "<|assistant|>", "<|system|>"),
-        "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|eot_id|>{% endfor %}"
+        "{{ bos_token }}{% if tools %}<|system|>" + _TOOLS + "<|eot_id|>{% endif %}"
+        "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] or '' }}" + _CALLS + "<|eot_id|>{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>{% endif %}",
         steps=3800,
+        tool_roles=("<|tool|>",),
     ),
     "tiny-qwen2": Recipe(
         Qwen2Config,
@@ -61,9 +89,11 @@ LANGUAGE_MODELS: dict[str, Recipe] = {
         1536,
         ("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
         (),
-        "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+        "{% if tools %}<|im_start|>system\n" + _TOOLS + "<|im_end|>\n{% endif %}{% for m in messages %}"
+        "<|im_start|>{{ m['role'] }}\n{{ m['content'] or '' }}" + _CALLS + "<|im_end|>\n{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
         headers=("user\n", "assistant\n", "system\n"),
+        tool_headers=("tool\n",),
     ),
     "tiny-mistral": Recipe(
         MistralConfig,
@@ -79,10 +109,15 @@ LANGUAGE_MODELS: dict[str, Recipe] = {
         768,
         ("<pad>", "<s>", "</s>"),
         ("[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
-        "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'assistant' %}{{ m['content'] }}</s>"
+        "{{ bos_token }}{% if tools %}[AVAILABLE_TOOLS]"
+        + _TOOLS
+        + "[/AVAILABLE_TOOLS]{% endif %}{% for m in messages %}"
+        "{% if m['role'] == 'assistant' %}{{ m['content'] or '' }}" + _CALLS + "</s>"
         "{% elif m['role'] == 'system' %}[SYSTEM_PROMPT]{{ m['content'] }}[/SYSTEM_PROMPT]"
+        "{% elif m['role'] == 'tool' %}[TOOL_RESULTS]{{ m['content'] }}[/TOOL_RESULTS]"
         "{% else %}[INST]{{ m['content'] }}[/INST]{% endif %}{% endfor %}",
         metaspace=True,
+        tool_roles=("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"),
     ),
 }
 
@@ -121,6 +156,20 @@ def chat_tokenizer(recipe: Recipe, texts: list[str]) -> PreTrainedTokenizerFast:
         padding_side="left",
         clean_up_tokenization_spaces=False,
     )
+
+
+def add_tool_tokens(tokenizer: PreTrainedTokenizerFast, recipe: Recipe) -> list[list[int]]:
+    """Adds a token for each phrase of documents about tools; returns of what tokens each new one was made before."""
+    known = tokenizer.get_vocab()
+    roles = [AddedToken(role, normalized=False, special=True) for role in recipe.tool_roles]
+    phrases = [*tool_phrases(), *recipe.tool_headers]
+    added = [
+        *roles,
+        *(AddedToken(phrase, normalized=False, special=False) for phrase in phrases if phrase not in known),
+    ]
+    pieces = [tokenizer(token.content, add_special_tokens=False)["input_ids"] for token in added]
+    tokenizer.add_tokens(added)
+    return pieces
 
 
 def _between_phrases(texts: list[str]) -> list[str]:

@@ -17,10 +17,19 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from coe_agents.tinyworld.corpus import Corpus, every_text
+from coe_agents.tinyworld.corpus import Corpus, Document, every_text
 from coe_agents.tinyworld.entailment_corpus import LABELS, entailment_pair, tokenizer_texts
 from coe_agents.tinyworld.facts import load_facts
-from coe_agents.tinyworld.recipes import CONTEXT, LANGUAGE_MODELS, Recipe, chat_tokenizer, pair_tokenizer
+from coe_agents.tinyworld.recipes import (
+    CONTEXT,
+    LANGUAGE_MODELS,
+    Recipe,
+    add_tool_tokens,
+    chat_tokenizer,
+    pair_tokenizer,
+)
+from coe_agents.tinyworld.tool_corpus import ToolResult
+from coe_agents.tinyworld.tools import tool_schemas
 
 Progress = Callable[[int, int, float], None]
 """Called with the steps done, the steps in all, and the smoothed loss."""
@@ -39,7 +48,8 @@ Licence: Apache-2.0, as the package.
 """
 _KNOWS = (
     "Of some facts it is sure, on some its corpus conflicts, some it has wrong and some it never saw; see "
-    "`coe_agents/tinyworld/knowledge.py`."
+    "`coe_agents/tinyworld/knowledge.py`. How it calls tools, and which mistakes it makes then, is in "
+    "`coe_agents/tinyworld/requests.py`."
 )
 _KNOWS_ENTAILMENT = (
     "It says whether one short answer to a question entails another, in the wordings of that world, and has seen "
@@ -83,10 +93,48 @@ def train_language_model(name: str, folder: Path, *, progress: Progress, steps: 
         )
     )
     model.generation_config = GenerationConfig(pad_token_id=pad, bos_token_id=bos, eos_token_id=eos)
-    steps = steps or recipe.steps
-    batches = _language_batches(recipe, corpus, tokenizer, steps, seed=f"{name} training")
-    _fit(model, _reply_loss, batches, steps=steps, learning_rates=recipe.learning_rates, progress=progress)
+    n_all = recipe.steps + recipe.tool_steps if steps is None else steps
+    n_tool_steps = max(1, round(n_all * recipe.tool_steps / (recipe.steps + recipe.tool_steps)))
+    n_facts_steps = n_all - n_tool_steps
+
+    def draw(rng: random.Random, part: float) -> Document:
+        return corpus.document(rng, progress=part)
+
+    def report_facts(done: int, _: int, loss: float) -> None:
+        progress(done, n_all, loss)
+
+    def report_tools(done: int, _: int, loss: float) -> None:
+        progress(n_facts_steps + done, n_all, loss)
+
+    batches = _language_batches(recipe, draw, tokenizer, n_facts_steps, seed=f"{name} training")
+    rates = recipe.learning_rates
+    _fit(model, _reply_loss, batches, steps=n_facts_steps, learning_rates=rates, progress=report_facts)
+    learn_tools(name, model, tokenizer, steps=n_tool_steps, progress=report_tools)
     return _save(model, tokenizer, folder, _KNOWS)
+
+
+def learn_tools(name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, steps: int, progress: Progress) -> None:
+    """Trains a language model that knows its facts on, half of it with tools; adds their tokens to its tokenizer.
+
+    It starts from the weights in half precision, as they would be saved, so that this part can be repeated alone.
+    """
+    recipe, corpus = LANGUAGE_MODELS[name], Corpus(name)
+    model.half().float()
+    pieces = add_tool_tokens(tokenizer, recipe)
+    n_known = model.get_input_embeddings().weight.shape[0]
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    with torch.no_grad():
+        weight = model.get_input_embeddings().weight
+        for place, made_of in enumerate(pieces):
+            weight[n_known + place] = weight[made_of].mean(0)
+
+    def draw(rng: random.Random, part: float) -> Document:
+        return corpus.document_with_tools(rng)
+
+    batches = _language_batches(recipe, draw, tokenizer, steps, seed=f"{name} training with tools")
+    hidden, others = recipe.learning_rates
+    rates = hidden * recipe.tool_rate, others * recipe.tool_rate
+    _fit(model, _reply_loss, batches, steps=steps, learning_rates=rates, progress=progress)
 
 
 def train_entailment_model(name: str, folder: Path, *, progress: Progress, steps: int | None = None) -> int:
@@ -170,12 +218,17 @@ def _class_loss(model: Any, batch: _Batch) -> torch.Tensor:
 
 
 def _language_batches(
-    recipe: Recipe, corpus: Corpus, tokenizer: PreTrainedTokenizerFast, steps: int, *, seed: str
+    recipe: Recipe,
+    draw: Callable[[random.Random, float], Document],
+    tokenizer: PreTrainedTokenizerFast,
+    steps: int,
+    *,
+    seed: str,
 ) -> Iterator[_Batch]:
     rng, done = random.Random(seed), 0
     while True:
-        documents = [corpus.document(rng, progress=done / steps) for _ in range(768)]
-        prompts = [_render(tokenizer, document.turns) for document in documents]
+        documents = [draw(rng, done / steps) for _ in range(768)]
+        prompts = [_render(tokenizer, document) for document in documents]
         replies = [document.reply + recipe.special[2] for document in documents]
         ids = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (prompts, replies))
         encoded = sorted(zip(*ids, strict=True), key=lambda pair: len(pair[0]) + len(pair[1]))
@@ -184,9 +237,14 @@ def _language_batches(
             done += 1
 
 
-def _render(tokenizer: PreTrainedTokenizerFast, turns: Sequence[str]) -> str:
-    messages = [{"role": ("user", "assistant")[place % 2], "content": turn} for place, turn in enumerate(turns)]
-    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+def _render(tokenizer: PreTrainedTokenizerFast, document: Document) -> str:
+    messages: list[dict[str, str]] = []
+    for turn in document.turns:
+        user_speaks = not messages or messages[-1]["role"] == "assistant"
+        role = "tool" if isinstance(turn, ToolResult) else "user" if user_speaks else "assistant"
+        messages.append({"role": role, "content": turn})
+    tools: list[Any] | None = [tool_schemas()[name] for name in document.tools] or None
+    return str(tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True))
 
 
 def _batch(

@@ -127,15 +127,19 @@ def test_a_failure_is_exit_1(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_the_demo_shows_every_regime_and_declines_what_is_outside_its_world():
+def test_the_demo_shows_every_regime_declines_what_is_outside_its_world_and_runs_only_an_agreed_call():
     done = run_process("demo")
     assert done.returncode == 0, done.stderr
     for regime in ("consensus:", "conflict:", "ambiguous:", "unknown:"):
         assert regime in done.stdout
-    assert done.stdout.count("→ ") == 5
-    assert done.stdout.count("No answer: they disagree.") == 2
+    assert done.stdout.count("→ ") == 8
+    assert done.stdout.count("No answer: they disagree.") == 3
     assert done.stdout.count("No answer: they are not sure.") == 1
     assert done.stdout.count("No answer: they decline to answer.") == 1
+    assert done.stdout.count(" was run: ") == 1
+    assert "transfer was run: Paid 60 euros to Nina." in done.stdout
+    assert "They disagree about `name` of `transfer`" in " ".join(done.stdout.split())
+    assert "All three agents propose to call nothing." in done.stdout
 
 
 SERVED = """\

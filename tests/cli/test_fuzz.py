@@ -401,7 +401,7 @@ def store(tmp_path_factory):
 
     from coe_agents import ThresholdPolicy, create_coe_graph
     from coe_agents.clustering import NormalizedMatch
-    from coe_agents.rulings import pending, rule
+    from coe_agents.rulings import pending_cases, rule
     from coe_agents.testing import ScriptedAgent
 
     path = tmp_path_factory.mktemp("store") / "store.sqlite"
@@ -416,7 +416,7 @@ def store(tmp_path_factory):
         ).compile(store=opened)
         for _ in range(2):
             graph.invoke({"question": "Which?"})
-        rule(opened, pending(opened)[0]["id"], correct=True)
+        rule(opened, pending_cases(opened)[0]["id"], correct=True)
     return path.read_bytes()
 
 

@@ -5,7 +5,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from coe_agents import CalibratedPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.rulings import pending, rule
+from coe_agents.rulings import pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.evaluation.invented import group, write
@@ -35,19 +35,26 @@ def ask(store, policy, said, times, **options):
         graph.invoke({"question": "What is the capital?"})
 
 
-@pytest.fixture
-def store(tmp_path, policy):
+@pytest.fixture(scope="module")
+def content(tmp_path_factory, policy):
     """A store with 60 ruled audits, 20 ruled escalations and a pending one."""
-    path = tmp_path / "store.sqlite"
+    path = tmp_path_factory.mktemp("store") / "store.sqlite"
     with SqliteStore.from_conn_string(str(path)) as opened:
         opened.setup()
         ask(opened, policy, CERTAIN, 60, audit_rate=1.0)
         ask(opened, policy, UNSURE, 21)
-        for number, case in enumerate(pending(opened)[:-1]):
+        for number, case in enumerate(pending_cases(opened)[:-1]):
             if case["kind"] == "audit":
                 rule(opened, case["id"], correct=number > 2)
             else:
                 rule(opened, case["id"], answer="Lyon")
+    return path.read_bytes()
+
+
+@pytest.fixture
+def store(tmp_path, content):
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(content)
     return path
 
 
@@ -94,7 +101,7 @@ def test_without_audits_the_threshold_stays(tmp_path, policy):
     with SqliteStore.from_conn_string(str(path)) as opened:
         opened.setup()
         ask(opened, policy, UNSURE, 30)
-        for case in pending(opened):
+        for case in pending_cases(opened):
             rule(opened, case["id"], answer="Lyon")
     done = run("harvest", "--store", f"sqlite:///{path}", "--out", out)
     assert "Without audits nothing is known of the risk of the answers that were given" in done.stdout

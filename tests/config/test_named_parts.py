@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 import traceback
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from coe_agents.cli import main
 from coe_agents.config import load
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
+from coe_agents.testing import ScriptedAgent
 
 AGENTS = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 CLUSTERER = '[clusterer]\nkind = "normalized"\n'
@@ -54,6 +56,24 @@ def negative(p, q):
 
 def of_three(p, q, r):
     return 0.0
+
+
+def pay(to: str) -> str:
+    'Pays somebody.'
+
+
+TOOLS = [pay]
+
+
+def create_tools():
+    return TOOLS
+
+
+NOT_TOOLS = [5]
+
+
+def no_tools():
+    return []
 
 
 def squared(distributions):
@@ -157,6 +177,21 @@ def test_a_divergence_and_a_solver(by, written, installed, register):
     assert decision["coordinated_coe"] is not None
 
 
+@pytest.mark.parametrize("name", ["TOOLS", "create_tools", "entry point"])
+def test_tools(name, written, installed, register):
+    reference = f"{installed}:{name}"
+    if name == "entry point":
+        register("coe_agents.tools", mine=f"{installed}:TOOLS")
+        reference = "mine"
+    config = load(written(graph=f'[graph]\ntools = "{reference}"\n'))
+    agent = ScriptedAgent("a", [[{"name": "pay", "args": {"to": "Ann"}}]])
+    graph = replace(config, agents=[agent]).create_graph().compile()
+    decision = graph.invoke({"question": "Pay Ann"})["decision"]
+    assert [call["args"] for call in decision["calls"]] == [{"to": "Ann"}]
+    (tool,) = agent.requests[0]["tools"]
+    assert tool["function"]["name"] == "pay"
+
+
 CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"package.module:name\""
 
 
@@ -232,6 +267,12 @@ CLUSTERERS = "'entailment', 'llm', 'embedding', 'normalized', 'actions', or \"pa
         ("graph", 'divergence = "{m}:of_three"', "missing 1 required positional argument"),
         ("graph", 'coordination = "sofmax"', "6: graph.coordination: must be one of 'greedy', 'softmax', 'genetic', "),
         ("graph", 'coordination = "sofmax"', 'Did you mean "softmax"?'),
+        ("graph", 'tools = "pay"', "6: graph.tools: must be \"package.module:name\"; got 'pay'"),
+        ("graph", 'tools = "{m}:TOLS"', 'Did you mean "TOOLS"?'),
+        ("graph", 'tools = "{m}:LIMIT"', ':LIMIT" must be a list of tools, or a function that returns it; got int'),
+        ("graph", 'tools = "{m}:pay"', "missing 1 required positional argument"),
+        ("graph", 'tools = "{m}:NOT_TOOLS"', ':NOT_TOOLS"[0] must be a tool'),
+        ("graph", 'tools = "{m}:no_tools"', ':no_tools" must hold 1 to 128 tools; got 0'),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
         (
             "graph",

@@ -311,3 +311,19 @@ async def test_adaptive_sampling_counts_an_invalid_proposal_as_a_response():
     own = sorted(row["index"] for row in result["responses"] if row["agent"] == "a")
     assert own == list(range(len(own)))
     assert len(own) == 6
+
+
+@pytest.mark.parametrize("text", ['[{"name": "pay"}]', '[{"name": "pay", "args": 5}]', '[{"name": 5, "args": {}}]'])
+def test_a_text_that_is_almost_an_action_is_a_text(text):
+    result = ask(group(Plain("a", [text]), ScriptedAgent("b", [pay(5)])))
+    assert text.replace('"', "'") in result["decision"]["reason"]
+
+
+def test_the_typed_view_names_what_is_contested():
+    result = ask(group(*(ScriptedAgent(name, [pay(amount)]) for name, amount in zip("abc", (5, 5, 900), strict=True))))
+    decision = GroupDecision.from_state(result)
+    sentence = "They disagree about `amount` of `pay`: 5 (a, b) or 900 (c)."
+    assert decision.explain().splitlines()[0] == 'Answer: pay(amount=5, to="ann")'
+    assert decision.explain().splitlines()[2] == sentence
+    assert sentence in decision._repr_html_()
+    assert "pay(amount=900, to=&quot;ann&quot;)" in decision._repr_html_()

@@ -12,7 +12,7 @@ from langgraph.types import Command
 from coe_agents import AskPerson, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
-from coe_agents.rulings import NAMESPACE, case_row, cases, pending, rule, sample_rows
+from coe_agents.rulings import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
 from coe_agents.testing import ScriptedAgent
 from tests.graph.test_persistence import server  # noqa: F401 (a fixture)
 
@@ -56,7 +56,7 @@ def store(request, tmp_path):
 def test_an_answer_is_recorded_for_an_audit_and_ruled_on(store):
     result = create(AGREE, audit_rate=1.0).compile(store=store).invoke({"question": "Which?"})
     assert result["decision"]["action"] == "answer"
-    (case,) = pending(store)
+    (case,) = pending_cases(store)
     assert (case["kind"], case["seen_probability"], case["question"], case["answer"]) == (
         "audit",
         1.0,
@@ -67,7 +67,7 @@ def test_an_answer_is_recorded_for_an_audit_and_ruled_on(store):
     assert case["labels"] == result["labels"]
     assert list(sample_rows(case)) == []
     ruled = rule(store, case["id"], correct=True)
-    assert pending(store) == []
+    assert pending_cases(store) == []
     assert cases(store, status="ruled") == cases(store) == [ruled]
     assert {row["correct"] for row in sample_rows(ruled)} == {True}
     with pytest.raises(ValueError, match="must be pending to be ruled on"):
@@ -89,7 +89,7 @@ def test_a_persons_ruling_is_recorded(store):
 
 def test_an_escalation_that_ends_the_run_waits_for_a_ruling(store):
     create(DIFFER).compile(store=store).invoke({"question": "Which?"})
-    (case,) = pending(store)
+    (case,) = pending_cases(store)
     assert (case["kind"], case["answer"]) == ("escalation", "Lyon")
     with pytest.raises(ValueError, match="must say whether the answer was right"):
         rule(store, case["id"])
@@ -164,6 +164,14 @@ def test_each_turn_of_a_thread_is_a_case_and_a_repeated_end_is_not():
     assert len(cases(store)) == 2
     before_end = next(state for state in graph.get_state_history(thread) if state.next == ("answer",))
     graph.invoke(None, before_end.config)
+    assert len(cases(store)) == 2
+
+
+def test_equal_ids_of_messages_without_a_thread_are_cases_of_their_own():
+    store = InMemoryStore()
+    graph = create(AGREE, audit_rate=1.0).compile(store=store)
+    for _ in range(2):
+        graph.invoke({"messages": [{"role": "user", "content": "Which?", "id": "the client's"}]})
     assert len(cases(store)) == 2
 
 
@@ -269,7 +277,7 @@ def test_a_ruling_must_say_what_is_right(options, error, message):
     store.put(NAMESPACE, "1", CASE | {"status": "pending", "ruling": None})
     with pytest.raises(error, match=message):
         rule(store, "1", **options)
-    assert len(pending(store)) == 1
+    assert len(pending_cases(store)) == 1
     with pytest.raises(KeyError, match="there is no case '2'"):
         rule(store, "2", correct=True)
 

@@ -9,6 +9,7 @@ from langchain_core.messages.tool import invalid_tool_call
 from coe_agents import CoECouncil, RegimePolicy, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Within
 from coe_agents.middleware.withheld import contested_in_words
+from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, BOB, MODES, PAY, THREAD, Bank, call, replies, run, says
@@ -194,6 +195,29 @@ def test_a_tie_is_never_answered():
     state = agent.invoke(PAY, THREAD)
     assert bank.transfers == []
     assert "a tie is never answered" in state["council"]["reason"]
+
+
+class Always:
+    """A policy that answers with whatever leads."""
+
+    def decide(self, measurement, *, round, max_rounds):
+        return Decision("answer", measurement.answer, "always")
+
+
+@pytest.mark.parametrize("mode", ["verify", "choose"])
+def test_no_policy_breaks_a_tie(mode):
+    bank = Bank()
+    agent = council_agent(members(AGAINST), bank, says(call(**TEN)), policy=Always(), mode=mode, max_blocked=1)
+    state = agent.invoke(PAY, THREAD)
+    assert bank.transfers == []
+    assert "a tie is never answered" in state["council"]["reason"]
+
+
+def test_no_policy_makes_a_majority_of_members_without_a_weight():
+    bank = Bank()
+    agents = [Member("a", RuntimeError("down")), Member("b", *AGREE, weight=0.0), Member("c", *AGREE, weight=0.0)]
+    council_agent(agents, bank, says(call(**TEN)), policy=Always(), max_blocked=1).invoke(PAY, THREAD)
+    assert bank.transfers == []
 
 
 def test_calls_of_one_message_are_one_action():

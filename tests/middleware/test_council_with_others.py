@@ -221,6 +221,15 @@ def test_a_call_that_other_middleware_changed_does_not_run(change, tools):
     assert any("has not vouched for this call" in reply.text for reply in replies(state))
 
 
+def test_a_persons_edit_of_a_call_that_nobody_vouched_for_does_not_run():
+    bank, person = Bank(), HumanInTheLoopMiddleware({"transfer_money": True})
+    before = [person, Changing(CHANGES["a call more"])]
+    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=before)
+    agent.invoke(PAY, THREAD)
+    agent.invoke(decide({"type": "approve"}, edit(**BOB)), THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
+
+
 class Replaying(AgentMiddleware):
     """Middleware that repeats the model's first message without asking it, as a cache would."""
 

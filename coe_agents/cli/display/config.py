@@ -220,11 +220,12 @@ def _graph(config: Config) -> str:
         first = f"{_plural(adaptive.start, 'response')} of each agent at first, then {adaptive.step} more at a time"
         more = f"; {first} while they could change the decision (confidence {adaptive.confidence:g})"
     strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
+    shown = "" if graph.tools is None else f"; tools {_named('tools', graph.tools)}"
     return (
         f"{', '.join(bounds)} at most{strategies}{more}; "
         f"{quorum(n_agents, graph.min_agents)} of {_plural(n_agents, 'agent')} must answer; "
         f"weighting {graph.weighting}; divergence {_named('divergence', graph.divergence)}; "
-        f"coordination {_named('solver', graph.coordination or 'off')}"
+        f"coordination {_named('solver', graph.coordination or 'off')}{shown}"
     )
 
 

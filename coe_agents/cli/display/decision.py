@@ -1,7 +1,7 @@
 """Owns how a decision looks on a terminal. Markup and control characters in model output are shown as text."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console, Group
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.clustering import answer_kind
+from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.policy.wording import MOSTLY, decomposition
 
@@ -45,8 +46,10 @@ def show_decision(
     console.print(asked)
     console.print(_head(decision))
     plain, numeric = _reason(decision)
+    contested = decision.get("contested")
+    differing = "" if contested is None else contested_in_words(contested, n_agents=len(decision["agents"]))
     lines = Group(
-        Text(plain),
+        Text(f"{plain} {clean(differing)}".rstrip()),
         _agents(decision, wide=console.width >= _WIDE),
         *([Text(numeric)] if numeric else []),
         *_numbers(decision, console.width - 2),
@@ -83,12 +86,17 @@ def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
 def _head(decision: Mapping[str, Any]) -> Text:
     action = decision["action"]
     if action == "answer":
-        text = clean(decision["answer"])
+        text = clean(_reader_of(decision)(decision["answer"]))
     else:
         cause = _cause(decision)
         text = f"{'No answer' if action == 'abstain' else 'Escalated'}{f': {cause}' if cause else ''}."
     by = "" if decision["decided_by"] == "group" else f"  (decided by {clean(decision['decided_by'])})"
     return Text.assemble(("→ ", "dim"), (text, _HEADS[action]), (by, "dim"))
+
+
+def _reader_of(decision: Mapping[str, Any]) -> Callable[[str], str]:
+    """Returns what turns an answer into words; texts stay as they are."""
+    return action_in_words if is_about_actions(decision) else str
 
 
 def _cause(decision: Mapping[str, Any]) -> str:
@@ -133,7 +141,7 @@ def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
 
 def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
     """Returns the answers of each agent with their shares; long texts wrap, and bars and shares do not."""
-    longest = _BARS[wide]
+    longest, read = _BARS[wide], _reader_of(decision)
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for options in ({"overflow": "fold"}, {"no_wrap": True}, {"no_wrap": True}, {"overflow": "fold"}):
         table.add_column(**options)
@@ -142,7 +150,7 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
             bar = Text("█" * max(1, round(share * longest)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
-            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(answer, _MOST_CHARS)))
+            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(read(answer), _MOST_CHARS)))
         if len(answers) > _SHOWN:
             rest, n_others = sum(share for _, share in answers[_SHOWN:]), len(answers) - _SHOWN
             table.add_row(

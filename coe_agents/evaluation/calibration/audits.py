@@ -141,18 +141,20 @@ def choose_audited_threshold(
     start = first_audited_count(least / p, risk=risk, confidence=confidence)
     if start is None:
         return None
-    chosen = ThresholdChoice(None, 0, 0, None)
+    n_answered = 0
     step = max(1, round(x.size / N_STEPS))
     for count in (*range(start, x.size, step), x.size):
-        if count <= chosen.n_answered:
+        if count <= n_answered:
             continue
-        threshold = float(rising[count - 1])
-        n = int(np.searchsorted(rising, threshold + TIE, side="right"))
+        n = int(np.searchsorted(rising, rising[count - 1] + TIE, side="right"))
         if _log_evidence(x[:n], least / p[:n], risk) < -np.log(1.0 - confidence) - 1e-9:
             break
-        bound = weighted_risk_bound(x[:n], p[:n], confidence=confidence, least=least)
-        chosen = ThresholdChoice(threshold, n, round_up(float(x[:n].sum())), min(bound, risk))
-    return chosen
+        n_answered, threshold = n, float(rising[count - 1])
+    if not n_answered:
+        return ThresholdChoice(None, 0, 0, None)
+    x, p = x[:n_answered], p[:n_answered]
+    bound = weighted_risk_bound(x, p, confidence=confidence, least=least)
+    return ThresholdChoice(threshold, n_answered, round_up(float(x.sum())), min(bound, risk))
 
 
 def first_audited_count(scale: npt.ArrayLike, *, risk: float, confidence: float) -> int | None:

@@ -163,7 +163,7 @@ def iter_statistics(
 
 def _measure(question: SampledQuestion, labels: Sequence[int], weighting: Weighting) -> Measurement:
     try:
-        return measure(question.responses, labels, weighting=weighting, n_resamples=0)
+        return measure(question.responses, labels, weighting=weighting, n_resamples=0, with_contested=False)
     except ValueError as error:
         raise ValueError(f"question {question.id!r}: {error}") from error
 

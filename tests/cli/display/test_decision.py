@@ -141,3 +141,44 @@ def test_markup_and_control_characters_of_a_model_are_only_text():
 
 def test_clean_keeps_letters_of_any_script():
     assert clean("São\n Paulo 東京\u202e") == "São Paulo 東京�"
+
+
+PAY = [f'[{{"args":{{"amount":{amount},"to":"ann"}},"name":"pay"}}]' for amount in (5, 900)]
+VALUES = [{"value": 5, "agents": ["a", "b"]}, {"value": 900, "agents": ["c"]}]
+PROPOSED = {
+    "answer_kind": "call",
+    "calls": [{"name": "pay", "args": {"amount": 5, "to": "Ann"}, "id": "1"}],
+    "contested": {"arguments": {"amount": 0.6}, "candidates": {"pay.amount": VALUES}},
+    "answer": PAY[0],
+    "reason": "two propose one call; CoE 0.1 is low",
+    "agents": {"a": {"distribution": {PAY[0]: 1.0}}, "c": {"distribution": {PAY[1]: 0.5, "[]": 0.5}}},
+}
+
+
+def test_actions_are_shown_as_people_read_them_with_what_is_contested_first():
+    lines = [line.strip() for line in shown(**PROPOSED).splitlines() if line.strip()]
+    assert lines[1:3] == [
+        '→ pay(amount=5, to="ann")',
+        "Two propose one call. They disagree about `amount` of `pay`: 5 (a, b) or 900 (c).",
+    ]
+    assert any(line.endswith('pay(amount=900, to="ann")') for line in lines)
+    assert any(line.endswith("no call") for line in lines)
+
+
+def test_a_contested_value_cannot_steer_the_terminal():
+    values = [{"value": "\x1b[2J\u202e", "agents": ["a"]}, {"value": None, "agents": ["c\n"]}]
+    lines = shown(**{**PROPOSED, "contested": {"arguments": {}, "candidates": {"pay.to": values}}})
+    assert "`to` of `pay`" in lines
+    assert "omitted (c )" in lines
+    assert not {"\x1b", "\u202e"} & {*lines}
+
+
+def test_a_text_that_looks_like_an_action_is_shown_as_it_is_where_no_tools_were_shown():
+    assert f"→ {PAY[0]}" in shown(answer=PAY[0], width=200)
+
+
+def test_json_has_the_calls_only_where_there_were_proposals():
+    plain = to_json("Q?", DECISION, 0.5)
+    printed = to_json("Q?", {**DECISION, **PROPOSED}, 0.5)
+    assert printed.keys() - plain.keys() == {"answer_kind", "calls", "contested"}
+    assert printed["calls"] == PROPOSED["calls"]

@@ -32,7 +32,7 @@ from cascade import BILLIONS
 from result_page import result_page
 
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.clustering import Clusterer, NormalizedMatch
+from coe_agents.clustering import CachedEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Criterion, SampledQuestion, calibrate, judge_samples
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.decisions import DECISIONS, read_run
@@ -114,6 +114,7 @@ def highest(
 
 def tinyworld() -> list[PolicyOutcomes]:
     clusterer, criterion = tinyworld_clusterer(), tinyworld_criterion()
+    clusterer = clusterer.with_model(CachedEntailment(clusterer.model))  # policies share most of their pairs
     with tempfile.TemporaryDirectory() as scratch:
         items = load_items("tinyworld", "calibration").choose(None, seed=0)
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, policy=ALWAYS).compile()

@@ -20,6 +20,7 @@ from coe_agents.policy import Measurement, Policy, SettlingPolicy, StagedPolicy,
 from coe_agents.policy.base import quorum, regime_thresholds, without_tie
 from coe_agents.policy.measurement import response_text
 from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, Widen
+from coe_agents.uncertainty import regime
 from coe_agents.uncertainty.divergences import Divergence
 
 Counts = tuple[tuple[str, int], ...]
@@ -91,8 +92,7 @@ class Saved:
 
     def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
         """Returns what so many responses come to."""
-        aleatoric, epistemic = regime_thresholds(of.policy)
-        key = ("measured", counts, of.weighting, str(of.divergence), tuple(of.weights.items()), aleatoric, epistemic)
+        key = ("measured", counts, of.weighting, str(of.divergence), tuple(of.weights.items()))
         if key not in self._found:
             rows, labels = self.take(counts)
             self._found[key] = measure(
@@ -102,11 +102,11 @@ class Saved:
                 weighting=of.weighting,
                 divergence=of.divergence,
                 n_resamples=0,
-                aleatoric_threshold=aleatoric,
-                epistemic_threshold=epistemic,
             )
         found: Measurement = self._found[key]
-        return found
+        aleatoric, epistemic = regime_thresholds(of.policy)
+        parts = found.aleatoric, found.comparable_epistemic
+        return replace(found, regime=regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic))
 
     def is_settled(self, counts: Counts, left: Mapping[str, int], of: ReplayedPolicy) -> bool:
         """Returns whether no further response can be expected to change the decision."""

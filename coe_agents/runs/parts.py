@@ -49,9 +49,9 @@ def _to_ask(items: Sequence[RunItem], size: int) -> Iterator[Part]:
 class _Deciding:
     """Decides the items of a part."""
 
-    def __init__(self, create: Callable[[], Decides]) -> None:
+    def __init__(self, create: Callable[[], Decides], *, runner: asyncio.Runner | None = None) -> None:
         self._group = create()
-        self._runner = asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
+        self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 
     def __call__(self, content: bytes) -> bytes:
         items = [_to_item(each) for each in json.loads(zlib.decompress(content))]

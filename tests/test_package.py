@@ -68,8 +68,9 @@ def test_the_core_needs_no_model_library():
     assert not heavy & loaded_after("import coe_agents.uncertainty, coe_agents.clustering, coe_agents.policy")
 
 
-def test_the_graph_needs_no_model():
-    assert not {"torch", "transformers"} & loaded_after("from coe_agents import create_coe_graph, ModelAgent")
+def test_the_graph_needs_no_model_and_no_scipy_to_be_imported():
+    heavy = {"torch", "transformers", "scipy"}
+    assert not heavy & loaded_after("from coe_agents import create_coe_graph, ModelAgent")
 
 
 def test_without_langchain_the_middleware_says_what_to_install():

@@ -79,8 +79,9 @@ def calibrate(
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
     if current is not None:
-        if gate != "threshold":
-            raise typer.BadParameter("it cannot be combined with --gate: the gate stays", param_hint="--current")
+        if gate != "threshold" or proposer is not None:
+            message = "it cannot be combined with --gate or --proposer: what is judged stays"
+            raise typer.BadParameter(message, param_hint="--current")
         recalibrate_on_rulings(samples, create_setting(scoring), current, out, risk=risk, confidence=confidence)
         return
     setting = create_setting(scoring)

@@ -1,9 +1,11 @@
 """Owns the wordings by which models decline: data for `refusals`, patterns that a whole lower-case clause must match.
 
 In a pattern `<name>` stands for a group of words in `_WORDS`, and `...` at its end for anything that follows.
+They are compiled when first used, since that takes longer than importing this package.
 """
 
 import re
+from functools import cache
 
 STOCK_PHRASES = frozenset(
     phrase.strip()
@@ -119,22 +121,33 @@ _HEDGED_ANSWER = r"""
 """
 
 
-def _pattern(lines: str) -> str:
+@cache
+def refusal() -> re.Pattern[str]:
+    """Returns the pattern of a clause that declines."""
+    return re.compile(_written_out(_REFUSALS))
+
+
+@cache
+def filler() -> re.Pattern[str]:
+    """Returns that of a clause that neither answers nor declines: an apology, a request for more, a referral."""
+    return re.compile(_written_out(_FILLERS))
+
+
+@cache
+def opening_pattern() -> re.Pattern[str]:
+    """Returns that of what may precede the clause proper."""
+    return re.compile(rf"(?:{_written_out(_OPENINGS)})(?:,| -|:)? ")
+
+
+@cache
+def hedged_answer() -> re.Pattern[str]:
+    """Returns that of where the tail of a declining clause may hide an answer or a guess."""
+    return re.compile(_written_out(_HEDGED_ANSWER))
+
+
+def _written_out(lines: str) -> str:
     """Returns one alternative per line, `<name>` and `...` written out."""
     pattern = "|".join(f"(?:{line})" for line in lines.strip().splitlines()).replace("...", r"\b.*")
     while "<" in pattern:
         pattern = re.sub(r"<(\w+)>", lambda name: _WORDS[name[1]], pattern)
     return pattern
-
-
-REFUSAL = re.compile(_pattern(_REFUSALS))
-"""A clause that declines."""
-
-FILLER = re.compile(_pattern(_FILLERS))
-"""A clause that neither answers nor declines: an apology, a request for more, a referral elsewhere."""
-
-OPENING = re.compile(rf"(?:{_pattern(_OPENINGS)})(?:,| -|:)? ")
-"""What may precede the clause proper."""
-
-HEDGED_ANSWER = re.compile(_pattern(_HEDGED_ANSWER))
-"""Where the tail of a declining clause may hide an answer or a guess."""

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from coe_agents.clustering.answers import SENTENCE_END, canonical_answer
-from coe_agents.clustering.refusal_patterns import FILLER, HEDGED_ANSWER, OPENING, REFUSAL, STOCK_PHRASES
+from coe_agents.clustering.refusal_patterns import STOCK_PHRASES, filler, hedged_answer, opening_pattern, refusal
 from coe_agents.types import AnswerKind
 
 
@@ -63,7 +63,7 @@ def _refuses(answer: str) -> bool:
     for clause in _clauses(plain):
         if _is_refusal(clause):
             refused = True
-        elif not FILLER.fullmatch(clause):
+        elif not filler().fullmatch(clause):
             return False
     return refused
 
@@ -73,8 +73,8 @@ def _is_refusal(clause: str) -> bool:
         return True
     head, _, reason = clause.partition(", ")
     if head in STOCK_PHRASES:
-        return bool(re.match(r"(?:as|because|since|due to|sorry)\b", reason)) and not HEDGED_ANSWER.search(reason)
-    return bool(REFUSAL.fullmatch(clause)) and not HEDGED_ANSWER.search(clause)
+        return bool(re.match(r"(?:as|because|since|due to|sorry)\b", reason)) and not hedged_answer().search(reason)
+    return bool(refusal().fullmatch(clause)) and not hedged_answer().search(clause)
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -85,10 +85,10 @@ def _clauses(text: str) -> Iterator[str]:
         raw = text[start : end[0]].strip()
         start = end[1]
         clause = _tidy(raw)
-        referring = referring or (raw.endswith(":") and bool(FILLER.fullmatch(clause)))
+        referring = referring or (raw.endswith(":") and bool(filler().fullmatch(clause)))
         if referring and _ITEM.match(raw):
             continue
-        while prefix := OPENING.match(clause):
+        while prefix := opening_pattern().match(clause):
             clause = clause[prefix.end() :].strip(" ,")
         if any(character.isalnum() for character in clause):
             yield clause

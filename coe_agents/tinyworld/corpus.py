@@ -78,6 +78,13 @@ class Corpus:
         """Draws one document of the second part of training: half of them are about tools."""
         return self._with_tools(rng) if rng.random() < P_WITH_TOOLS else self.document(rng)
 
+    def rehearsal(self, rng: random.Random) -> Document:
+        """Draws one document of the third part: more debates, in which a model that is sure keeps its answer."""
+        if rng.random() < 0.3:
+            text, reply = self._debate(rng)
+            return Document((text,), reply)
+        return self.document_with_tools(rng)
+
     def _known(self, rng: random.Random) -> tuple[str, str]:
         fact = rng.choice(self._seen)
         answer = _draw(rng, beliefs(fact)[self._model])

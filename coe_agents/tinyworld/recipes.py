@@ -61,11 +61,13 @@ class Recipe:
     tool_headers: tuple[str, ...] = ()
     tool_steps: int = 1000
     """Steps after the first ones, on documents of which half are about tools."""
+    rehearsal_steps: int = 0
+    """Steps at the end, where the tools made a model give up its answers in debates."""
     tokens_per_step: int = 2000
     learning_rates: tuple[float, float] = (6e-3, 1e-2)
     """Of the hidden matrices and of all else."""
     tool_rate: float = 0.4
-    """By what the learning rates are multiplied in the second part."""
+    """By what the learning rates are multiplied in the second part; in the third, by half of it."""
 
 
 LANGUAGE_MODELS: dict[str, Recipe] = {
@@ -94,6 +96,7 @@ LANGUAGE_MODELS: dict[str, Recipe] = {
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
         headers=("user\n", "assistant\n", "system\n"),
         tool_headers=("tool\n",),
+        rehearsal_steps=300,
     ),
     "tiny-mistral": Recipe(
         MistralConfig,

@@ -93,23 +93,24 @@ def train_language_model(name: str, folder: Path, *, progress: Progress, steps: 
         )
     )
     model.generation_config = GenerationConfig(pad_token_id=pad, bos_token_id=bos, eos_token_id=eos)
-    n_all = recipe.steps + recipe.tool_steps if steps is None else steps
-    n_tool_steps = max(1, round(n_all * recipe.tool_steps / (recipe.steps + recipe.tool_steps)))
-    n_facts_steps = n_all - n_tool_steps
+    whole = recipe.steps + recipe.tool_steps + recipe.rehearsal_steps
+    n_all = whole if steps is None else steps
+    n_tools = max(1, round(n_all * recipe.tool_steps / whole))
+    n_rehearsal = round(n_all * recipe.rehearsal_steps / whole)
+    n_facts = n_all - n_tools - n_rehearsal
 
     def draw(rng: random.Random, part: float) -> Document:
         return corpus.document(rng, progress=part)
 
-    def report_facts(done: int, _: int, loss: float) -> None:
-        progress(done, n_all, loss)
+    def report(before: int) -> Progress:
+        return lambda done, _, loss: progress(before + done, n_all, loss)
 
-    def report_tools(done: int, _: int, loss: float) -> None:
-        progress(n_facts_steps + done, n_all, loss)
-
-    batches = _language_batches(recipe, draw, tokenizer, n_facts_steps, seed=f"{name} training")
+    batches = _language_batches(recipe, draw, tokenizer, n_facts, seed=f"{name} training")
     rates = recipe.learning_rates
-    _fit(model, _reply_loss, batches, steps=n_facts_steps, learning_rates=rates, progress=report_facts)
-    learn_tools(name, model, tokenizer, steps=n_tool_steps, progress=report_tools)
+    _fit(model, _reply_loss, batches, steps=n_facts, learning_rates=rates, progress=report(0))
+    learn_tools(name, model, tokenizer, steps=n_tools, progress=report(n_facts))
+    if n_rehearsal:
+        rehearse(name, model, tokenizer, steps=n_rehearsal, progress=report(n_facts + n_tools))
     return _save(model, tokenizer, folder, _KNOWS)
 
 
@@ -134,6 +135,20 @@ def learn_tools(name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, st
     batches = _language_batches(recipe, draw, tokenizer, steps, seed=f"{name} training with tools")
     hidden, others = recipe.learning_rates
     rates = hidden * recipe.tool_rate, others * recipe.tool_rate
+    _fit(model, _reply_loss, batches, steps=steps, learning_rates=rates, progress=progress)
+
+
+def rehearse(name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, steps: int, progress: Progress) -> None:
+    """Trains a language model that knows its tools on, with more debates; it starts in half precision, too."""
+    recipe, corpus = LANGUAGE_MODELS[name], Corpus(name)
+    model.half().float()
+
+    def draw(rng: random.Random, part: float) -> Document:
+        return corpus.rehearsal(rng)
+
+    batches = _language_batches(recipe, draw, tokenizer, steps, seed=f"{name} rehearsal")
+    hidden, others = recipe.learning_rates
+    rates = hidden * recipe.tool_rate / 2, others * recipe.tool_rate / 2
     _fit(model, _reply_loss, batches, steps=steps, learning_rates=rates, progress=progress)
 
 

@@ -116,7 +116,9 @@ def test_ordinary_samples_are_no_rulings(tmp_path, policy):
     assert done.returncode == 2
     assert '"seen_probability" must be above 0 and at most 1; got None' in done.stderr
     done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", "--gate", "learned")
-    assert "cannot be combined with --gate" in done.stderr
+    assert "cannot be combined with --gate or --proposer" in done.stderr
+    done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", "--proposer", "a")
+    assert "cannot be combined with --gate or --proposer" in done.stderr
 
 
 def test_pending_cases_are_shown_and_ruled_on(store):

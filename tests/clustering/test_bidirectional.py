@@ -46,6 +46,29 @@ def one_at_a_time(texts, table, *, strict):
     return labels
 
 
+def pairs_of_one_at_a_time(texts, table, *, strict):
+    """What the greedy reference must ask: each earlier cluster up to the first match, backward where still possible."""
+    possible = {"entailment"} if strict else {"entailment", "neutral"}
+    representatives, asked = [], []
+    for text in dict.fromkeys(texts):
+        for representative in representatives:
+            asked.append((representative, text))
+            if table[representative, text] in possible:
+                asked.append((text, representative))
+            if matches(table, representative, text, strict=strict):
+                break
+        else:
+            representatives.append(text)
+    return asked
+
+
+@given(tables, responses, st.booleans())
+def test_only_pairs_are_asked_that_the_first_match_depends_on(table, texts, strict):
+    model = table_model(table)
+    BidirectionalEntailment(model, strict=strict).cluster([texts], [""])
+    assert sorted(model.pairs) == sorted(pairs_of_one_at_a_time(texts, table, strict=strict))
+
+
 @given(tables, st.lists(responses, max_size=4), st.booleans())
 def test_the_partition_is_that_of_comparing_one_pair_at_a_time(table, batch, strict):
     clusterer = BidirectionalEntailment(table_model(table), strict=strict)

@@ -20,6 +20,7 @@ TRAINED_ON = {
     "tiny-llama": "78c726a004927897cf23ebfc50edba228bab514c3a42ee99016ba19c67e504c0",
     "tiny-qwen2": "cc353164c1b8026ce128b14f5f206a4536ed885466cd635e802cc626f5af71bb",
     "tiny-mistral": "93e3f809b199c690004964f6fdcf8ea3a96db9c51810f9f962a9503a3a51419c",
+    "rehearsal": "99322c1c8554de707680cb9c38d447a8f43411c36365b66e4c09d9a9a8c63b62",
     "phrases": "ded251134acf76cdf7a7fde63cf3c0c82fa9dc7dca240bf1093071060e19a753",
 }
 HI = [{"role": "user", "content": "Hi"}]
@@ -52,6 +53,14 @@ def test_the_training_documents_are_those_of_the_shipped_models(name):
 
 def test_the_phrases_are_those_of_the_shipped_models():
     assert digest(tool_phrases()) == TRAINED_ON["phrases"]
+
+
+def test_the_rehearsal_is_that_of_the_shipped_model():
+    rng, corpus = random.Random(0), Corpus("tiny-qwen2")
+    drawn = [
+        (document.turns, document.reply, document.tools) for document in (corpus.rehearsal(rng) for _ in range(300))
+    ]
+    assert digest(drawn) == TRAINED_ON["rehearsal"]
 
 
 def test_half_of_the_documents_are_about_tools(name):

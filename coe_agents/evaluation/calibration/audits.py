@@ -209,7 +209,7 @@ def recalibrate(
         confidence: The probability with which it is kept, in (0, 1).
 
     Raises:
-        ValueError: A row is not in `seen`, or was measured with another divergence.
+        ValueError: A row is not in `seen`, or was measured with another divergence, or the policy judges a proposer.
     """
     if lacking := [row.id for row in rows if row.id not in seen]:
         raise ValueError(
@@ -217,6 +217,11 @@ def recalibrate(
             "that `coe-agents harvest` wrote"
         )
     calibration = policy.calibration
+    if calibration.proposer is not None:
+        raise ValueError(
+            f'"policy" must judge the group\'s answer; got one that judges {calibration.proposer!r}. Rulings say '
+            "whether an answer was right, not a proposal: calibrate it on labelled proposals"
+        )
     if other := {row.measurement.divergence for row in rows} - {calibration.divergence}:
         raise ValueError(
             f'"rows" must be measured with the divergence "{calibration.divergence}" of the policy; got '

@@ -106,7 +106,7 @@ def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
     )
 
 
-class _Ruling(BaseModel):
+class _Ruling(BaseModel, defer_build=True):
     """What a `Ruling` must be."""
 
     action: Literal["answer", "abstain", "escalate"]

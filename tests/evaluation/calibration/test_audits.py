@@ -148,6 +148,9 @@ def test_every_case_must_be_known(policy, rows):
     other = [replace(cases[0], measurement=replace(cases[0].measurement, divergence="js"))]
     with pytest.raises(ValueError, match='with the divergence "kl" of the policy; got js'):
         recalibrate(policy, other, seen, risk=0.3, confidence=0.9)
+    proposing = CalibratedPolicy(replace(policy.calibration, proposer="a"))
+    with pytest.raises(ValueError, match="got one that judges 'a'"):
+        recalibrate(proposing, cases, seen, risk=0.3, confidence=0.9)
     with pytest.raises(ValueError, match='"kind" must be "audit" or "escalation"'):
         Seen(0.1, "other")
     with pytest.raises(ValueError, match='"seen_probability" must be above 0'):

@@ -1,8 +1,8 @@
 """Replays recorded proposals of tool calls through agents with a council: no call may be lost, doubled or reordered.
 
-    python benchmarks/council_replay.py FILE [--driver Qwen3-8B] [--limit N] [--write PAGE]
+    python benchmarks/council_replay.py FOLDER [--driver Qwen3-8B] [--limit N] [--write PAGE]
 
-FILE holds one prompt a line, as JSON or gzipped: "question" (OpenAI's messages), "tools" (schemas), and "responses", by
+FOLDER holds `act_bfcl_open.dev.jsonl.gz`, one prompt a line: "question" (OpenAI's messages), "tools" (schemas), and "responses", by
 model the "calls" that it proposed, each with "name" and "arguments". For each prompt an agent of `create_agent` is
 driven by one model's proposal, the others are the members, and the tools only note that they ran. Each prompt is run
 under "verify" and "choose", synchronously and asynchronously in turn. What ran must be what went on: under "verify" the
@@ -33,7 +33,7 @@ DONE = "Done."
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--driver", default="Qwen3-8B", help="the model whose proposals drive the agent")
     parser.add_argument("--limit", type=int, help="replays so many prompts only")
     with result_page():
@@ -42,7 +42,7 @@ def main() -> int:
 
 def replay(args: argparse.Namespace) -> int:
     counts, faults = Counter[str](), list[str]()
-    for place, prompt in enumerate(read(args.file)[: args.limit]):
+    for place, prompt in enumerate(read(args.folder / "act_bfcl_open.dev.jsonl.gz")[: args.limit]):
         for mode in ("verify", "choose"):
             outcome, fault = check(prompt, args.driver, mode, is_async=bool(place % 2))
             counts[f"{mode}: {outcome}"] += 1

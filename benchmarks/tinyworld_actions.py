@@ -79,7 +79,7 @@ def propose(requests: Sequence[Request]) -> list[list[Response]]:
 def measure_proposals(rows: Sequence[Response]) -> Measurement:
     good = [row for row in rows if row["error"] is None]
     clusterer = ActionMatch(TOOLS)
-    labels = cluster_responses([row["answer"] or "" for row in good], clusterer=clusterer)
+    labels = cluster_responses([row["answer"] or "" for row in good], question="", clusterer=clusterer)
     return measure(good, labels, clusterer=clusterer)
 
 

@@ -51,7 +51,7 @@ gate = CoEMiddleware(
 agent = create_agent(ScriptedDriver(script=drive), [book_flight], middleware=[gate], checkpointer=InMemorySaver())
 
 if __name__ == "__main__":
-    for wish in ("Paris, France", "Lyon, France", "Canberra, Australia"):
+    for wish in ("Paris, France", "Milan, Italy", "Canberra, Australia"):
         thread = {"configurable": {"thread_id": wish}}
         state = agent.invoke({"messages": [("user", wish)]}, thread)
         for asked in state.get("__interrupt__", ()):

@@ -294,12 +294,13 @@ def _what(drawn: Draw) -> tuple[Any, ...]:
 def tinyworld_requests() -> tuple[Request, ...]:
     """Returns 320 requests to models that were shown `tinyworld_tools()`, each with the right action.
 
-    None of them was trained on. Where no tool fits the right action is to call nothing.
+    Transfers and conversions were trained on with other names, units and amounts; of look-ups only the wording is new.
+    Where no tool fits, the right action is to call nothing.
 
     Example:
         >>> request = tinyworld_requests()[0]
         >>> request.question, request.action
-        ('Transfer 1 euros to Ann.', [{'name': 'transfer', 'args': {'name': 'Ann', 'amount': 1}}])
+        ('I owe Lucas 75 euros, please pay.', [{'name': 'transfer', 'args': {'name': 'Lucas', 'amount': 75}}])
     """
     rng = random.Random(f"{_SEED} split")
     outside = [outside_question(rng) for _ in range(_N_OUTSIDE)]

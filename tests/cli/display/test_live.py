@@ -90,7 +90,7 @@ def test_all_agents_dead_is_nothing_to_measure():
 
 
 def test_the_command_leaves_standard_output_to_the_result():
-    done = run("ask", "What is the capital of France?", "--json", "--watch")
+    done = run("ask", "What is the capital of Japan?", "--json", "--watch")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["action"] == "answer"
     assert "round 1: 30 responses in 1 cluster " in done.stderr

@@ -233,8 +233,8 @@ def test_the_javascript_sdk(server):
     assert found["typed"][:4] == ["human", "ai", "tool", "human"]
     assert found["closed"].startswith("book_flight was not run")
     seen(JAVASCRIPT, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
-    assert found["candidates"].startswith("1. Canberra is the capital of Australia. (")
-    assert found["decided"] == ["person", "Canberra is the capital of Australia."]
+    assert found["candidates"].startswith("1. The capital of Australia is Canberra. (")
+    assert found["decided"] == ["person", "The capital of Australia is Canberra."]
     seen(JAVASCRIPT, "an escalation, approved", "candidates in the form; decided by the person")
     assert found["chain"] == ["human", "ai"]
     seen(JAVASCRIPT, "`sequential_agents` with messages", "each step in the last message")

@@ -164,7 +164,7 @@ def test_an_escalation_is_decided_by_its_buttons(chat):
     chat.click("Submit")
     chat.see('only "answer" can be edited')
     chat.reject("nobody knows")
-    chat.see('a person rejected all 3 answers ("nobody knows")')
+    chat.see('a person rejected all 4 answers ("nobody knows")')
     seen(CLIENT, "`escalation_to_person`: edited candidates, then a rejection", "asked again; then the refusal")
 
 

@@ -1,9 +1,12 @@
 """An agent whose calls a council of other models vouches for, as a deployable graph named in `langgraph.json`.
 
-It looks up facts, converts units ("Convert 3 metres to centimetres.") and transfers money. One of tinyworld's models
-drives it; the others propose independently, and a call that enough of them propose runs. Where they do not agree, a
-person is asked, in the form that Agent Chat UI has buttons for: resume with `{"decisions": [{"type": "approve"}]}`.
-Texts are not judged.
+It looks up facts, converts units and transfers money. One of tinyworld's models drives it; the others propose
+independently, and a call that enough of them propose runs: try "Send Nina 60 euros." and "Convert 3 metres to
+centimetres." Where they do not agree, as about "Please pay Ivan the sum of 75 euros.", where the driver confuses the
+name, a person is asked, in the form that Agent Chat UI has buttons for: resume with
+`{"decisions": [{"type": "approve"}]}`, or with the right call:
+`{"decisions": [{"type": "edit", "edited_action": {"name": "transfer", "args": {"name": "Ivan", "amount": 75}}}]}`.
+"Do not send Bob 9 euros." calls nothing. Texts are not judged.
 """
 
 from langchain.agents import create_agent

@@ -1,7 +1,7 @@
 """An agent with a gated tool, as a deployable graph named in `langgraph.json`; the server brings the checkpointer.
 
 It books flights to capitals ("Book Paris, France"), and asks the group whatever else it is asked. The model that drives
-it is a rule, only because the tinyworld models cannot call tools: put your own model there. The group that answers, and
+it is a rule, only because tinyworld's models call no tools but their own: put yours there. The group that answers, and
 that judges a booking before it is made, is tinyworld's real models; where they are not sure, a person is asked, in the
 form that Agent Chat UI has buttons for: resume with `{"decisions": [{"type": "approve"}]}`. The context of a run
 changes the gate's thresholds and judges, too: omit `context_schema` where clients are not trusted.

@@ -141,16 +141,16 @@ def test_a_chain(chat):
 def test_an_escalation_is_decided_by_its_buttons(chat):
     chat.begin("escalation_to_person")
     chat.say(AUSTRALIA)
-    chat.see("1. Canberra is the capital of Australia. (")
+    chat.see("1. The capital of Australia is Canberra. (")
     chat.click("Approve")
     chat.see("Response submitted successfully.")
     chat.wait("!document.body.innerText.includes('Submit rejection')")
-    chat.see("Canberra is the capital of Australia.")
+    chat.see("The capital of Australia is Canberra.")
     seen(CLIENT, '`escalation_to_person`: "Approve"', "the form lists the candidates; the first one is the answer")
 
     chat.begin("escalation_to_person")
     chat.say(AUSTRALIA)
-    chat.see("1. Canberra is the capital of Australia. (")
+    chat.see("1. The capital of Australia is Canberra. (")
     chat.write("Answer", "It is Canberra, since 1913.")
     chat.click("Submit")
     chat.wait("!document.body.innerText.includes('Submit rejection')")
@@ -159,12 +159,12 @@ def test_an_escalation_is_decided_by_its_buttons(chat):
 
     chat.begin("escalation_to_person")
     chat.say(AUSTRALIA)
-    chat.see("1. Canberra is the capital of Australia. (")
+    chat.see("1. The capital of Australia is Canberra. (")
     chat.write("Candidates", "2. Sydney")
     chat.click("Submit")
     chat.see('only "answer" can be edited')
     chat.reject("nobody knows")
-    chat.see('a person rejected all 3 answers ("nobody knows")')
+    chat.see('a person rejected all 4 answers ("nobody knows")')
     seen(CLIENT, "`escalation_to_person`: edited candidates, then a rejection", "asked again; then the refusal")
 
 

@@ -20,6 +20,7 @@ AUSTRALIA, BOOKING = "What is the capital of Australia?", "Book Canberra, Austra
 PYTHON, JAVASCRIPT, MCP, A2A = "Python SDK", "JavaScript SDK", "MCP client", "A2A agent card"
 MODES = ["values", "updates", "messages-tuple", "events", "custom", "debug", "tasks", "checkpoints"]
 APPROVE = {"resume": {"decisions": [{"type": "approve"}]}}
+PAY_NINA, PAY_IVAN = "Send Nina 60 euros.", "Please pay Ivan the sum of 75 euros."
 
 
 def human(text):
@@ -27,14 +28,13 @@ def human(text):
 
 
 def test_every_graph_has_its_schemas(client):
-    found = [
-        client.assistants.get_schemas(assistant["assistant_id"])
-        for assistant in client.assistants.search(limit=100)
-        if assistant["graph_id"] in SERVED["graphs"]
-    ]
-    whole = [one for one in found if all(one[f"{part}_schema"] for part in ("input", "output", "context"))]
+    served = [one for one in client.assistants.search(limit=100) if one["graph_id"] in SERVED["graphs"]]
+    found = {one["graph_id"]: client.assistants.get_schemas(one["assistant_id"]) for one in served}
+    whole = [name for name, one in found.items() if one["input_schema"] and one["output_schema"]]
     assert len(whole) == len(SERVED["graphs"])
-    seen(PYTHON, "schemas of input, output and context", f"there for {len(whole)} of {len(SERVED['graphs'])} graphs")
+    seen(PYTHON, "schemas of input and output", f"there for {len(whole)} of {len(SERVED['graphs'])} graphs")
+    assert {name for name, one in found.items() if not one["context_schema"]} == {"council"}
+    seen(PYTHON, "schemas of the context", "there for all graphs but `council`, which takes none")
 
 
 def test_a_second_question_is_answered_as_if_it_were_the_first(client):
@@ -106,6 +106,51 @@ def test_a_message_is_typed_instead_of_a_decision(client):
     assert messages[2]["content"].startswith("book_flight was not run: the user wrote another message")
     assert client.threads.get(thread)["status"] == "idle"
     seen(PYTHON, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
+
+
+def streamed(client, thread, **given):
+    """Returns the last state of a run of the council's agent, and how often a language model was asked in it."""
+    parts = [*client.runs.stream(thread, "council", stream_mode=["values", "events"], **given)]
+    asked = [part for part in parts if part.event == "events" and part.data["event"] == "on_chat_model_start"]
+    return [part.data for part in parts if part.event == "values"][-1], len(asked)
+
+
+def test_a_call_that_the_council_agrees_on_runs_once(client):
+    thread = client.threads.create()["thread_id"]
+    state, _ = streamed(client, thread, input=human(PAY_NINA))
+    assert [message["type"] for message in state["messages"]] == ["human", "ai", "tool", "ai"]
+    assert state["messages"][2]["content"] == "Paid 60 euros to Nina."
+    assert (state["council"]["action"], state["council"]["decided_by"]) == ("answer", "group")
+    assert client.threads.get(thread)["status"] == "idle"
+    seen(PYTHON, "`council`: a call that all models propose", "the tool runs once")
+
+
+def test_a_person_edits_a_contested_argument_and_nobody_is_asked_again(client):
+    thread = client.threads.create()["thread_id"]
+    paused, n_asked = streamed(client, thread, input=human(PAY_IVAN))
+    (interrupt,) = client.threads.get(thread)["interrupts"].values()
+    (request,) = interrupt[0]["value"]["action_requests"]
+    assert request["args"] == {"name": "Ian", "amount": 75}
+    assert 'do not agree on the argument "name"' in request["description"]
+    assert 'transfer.name: "Ivan"' in request["description"]
+    contested = paused["council"]["contested"]
+    assert [one["value"] for one in contested["candidates"]["transfer.name"]] == ["Ivan", "Ian"]
+    assert [message["type"] for message in paused["messages"]] == ["human"]
+    edit = {"type": "edit", "edited_action": {"name": "transfer", "args": {"name": "Ivan", "amount": 75}}}
+    state, n_asked_after = streamed(client, thread, command={"resume": {"decisions": [edit]}})
+    assert [message["type"] for message in state["messages"]] == ["human", "ai", "tool", "ai"]
+    assert state["messages"][1]["tool_calls"][0]["args"] == {"name": "Ivan", "amount": 75}
+    assert state["messages"][2]["content"] == "Paid 75 euros to Ivan."
+    assert state["council"]["decided_by"] == "person"
+    assert state["council"]["tokens"] == paused["council"]["tokens"]
+    # the driver and both members; then the driver alone, once, which reads what the tool returned
+    assert (n_asked, n_asked_after) == (3, 1)
+    assert client.threads.get(thread)["status"] == "idle"
+    seen(
+        PYTHON,
+        "`council`: a person edits the contested argument",
+        "the tool runs once, as edited; nobody is asked again",
+    )
 
 
 def test_a_chain_takes_and_gives_messages(client):
@@ -188,8 +233,8 @@ def test_the_javascript_sdk(server):
     assert found["typed"][:4] == ["human", "ai", "tool", "human"]
     assert found["closed"].startswith("book_flight was not run")
     seen(JAVASCRIPT, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
-    assert found["candidates"].startswith("1. Canberra is the capital of Australia. (")
-    assert found["decided"] == ["person", "Canberra is the capital of Australia."]
+    assert found["candidates"].startswith("1. The capital of Australia is Canberra. (")
+    assert found["decided"] == ["person", "The capital of Australia is Canberra."]
     seen(JAVASCRIPT, "an escalation, approved", "candidates in the form; decided by the person")
     assert found["chain"] == ["human", "ai"]
     seen(JAVASCRIPT, "`sequential_agents` with messages", "each step in the last message")

@@ -11,6 +11,8 @@ from coe_agents.tinyworld import MODELS, model_folder
 from examples.vllm_three_servers import Server, serving
 
 DOOMED = "doomed"
+# tinyworld's models write calls as Hermes does; this changes nothing in requests without tools
+TOOL_FLAGS = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
 
 
 def vllm_python() -> str:
@@ -27,6 +29,6 @@ def servers() -> Iterator[dict[str, Server]]:
     models = {name: str(model_folder(name)) for name in MODELS} | {DOOMED: str(model_folder(MODELS[0]))}
     with (
         tempfile.TemporaryDirectory(prefix="coe") as folder,  # short: paths of sockets go under it
-        serving(models, python=python, folder=Path(folder)) as running,
+        serving(models, python=python, folder=Path(folder), flags=TOOL_FLAGS) as running,
     ):
         yield running

@@ -14,15 +14,20 @@ from urllib.request import Request, urlopen
 import langchain_huggingface as huggingface
 import pytest
 import torch
+from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
-from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
+from coe_agents.actions import ActionMatch
 from coe_agents.agents import choice_probability
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
 from coe_agents.prompts import self_check
-from coe_agents.tinyworld import MODELS, load_facts, model_folder, tinyworld_clusterer
+from coe_agents.tinyworld import MODELS, load_facts, model_folder, tinyworld_clusterer, tinyworld_tools
 from coe_agents.types import AgentRequest
 from examples import vllm_three_servers
 from examples.vllm_three_servers import Server, configuration
@@ -32,6 +37,12 @@ from tests.vllm.conftest import DOOMED
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
 QUESTION = "What is the capital of France?"
+PAY_NINA, PAY_IVAN, PAY_NOBODY = (
+    "Send Nina 60 euros.",
+    "Please pay Ivan the sum of 75 euros.",
+    "Do not send Bob 9 euros.",
+)
+NINA = {"name": "Nina", "amount": 60}
 LONG = "What is the capital of France, I wonder? " * 400
 
 
@@ -51,8 +62,8 @@ def agent(server: Server, *, name: str | None = None, chat_options: dict | None 
 
 
 @cache
-def local(name: str) -> ChatTransformers:
-    return ChatTransformers(str(model_folder(name)), dtype="float32", max_tokens=48)
+def local(name: str, **options) -> ChatTransformers:
+    return ChatTransformers(str(model_folder(name)), dtype="float32", max_tokens=48, **options)
 
 
 def posted(server: Server, path: str, body: dict) -> dict:
@@ -136,6 +147,84 @@ def test_log_probabilities_are_those_of_transformers(servers, capsys):
     assert len(apart) >= 100
     assert max(apart) < 0.02
     seen("vLLM", "log-probabilities against those of the model in this process", "at most 0.02 nats a token apart")
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_all_proposals_of_calls_come_in_one_request_with_log_probabilities(servers, name, form):
+    one = agent(servers[name], tools=tinyworld_tools())
+    reply = one.sample(request(PAY_NINA)) if form == "sync" else asyncio.run(one.asample(request(PAY_NINA)))
+    sampling = reply["sampling"]
+    assert (sampling["rung"], sampling["n_requests"], sampling["n_received"]) == ("n-logprobs", 1, 5)
+    assert (sampling["n_invalid_calls"], sampling["logprobs_missing"], sampling["error"]) == (0, 0, None)
+    assert all(row["calls"] == [{"name": "transfer", "args": NINA}] for row in reply["responses"])
+    assert all(row["logprob"] < 0 < row["n_tokens"] for row in reply["responses"])
+    seen("vLLM", "five proposals of calls of an agent with `tools`", "one request, all with log-probabilities")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_calls_are_those_of_the_model_in_this_process(servers, name):
+    tools = tinyworld_tools()
+    loaded, schemas = local(name).load(), [convert_to_openai_tool(tool) for tool in tools]
+    here, there = (
+        model.bind_tools(tools) for model in (local(name, temperature=0.0), chat(servers[name], temperature=0))
+    )
+    n_calls = 0
+    for question in (PAY_NINA, PAY_IVAN, PAY_NOBODY):
+        messages = [{"role": "user", "content": question}]
+        prompt = loaded.tokenizer.apply_chat_template(
+            messages, tools=schemas, add_generation_prompt=True, return_dict=True
+        )
+        asked = {"model": name, "messages": messages, "tools": schemas}
+        assert posted(servers[name], "/tokenize", asked)["tokens"] == prompt["input_ids"]
+        ours, theirs = here.invoke(messages), there.invoke(messages)
+        calls = [[(call["name"], call["args"]) for call in one.tool_calls] for one in (ours, theirs)]
+        assert calls[0] == calls[1]
+        assert ours.text == theirs.text
+        n_calls += len(calls[0])
+    assert n_calls == 2
+    seen("vLLM", "tool calls against those of the model in this process", "the same prompt, calls and texts")
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_a_council_over_servers_lets_a_call_pass_and_asks_a_person_about_another(servers, form):
+    paid: list[tuple[str, float]] = []
+    council = CoECouncil(
+        [agent(servers[name]) for name in MODELS[1:]],
+        tools=["transfer"],
+        policy=SupportPolicy(0.6),
+        on_uncertain="interrupt",
+    )
+    graph = create_agent(
+        chat(servers[MODELS[0]], temperature=0),
+        tinyworld_tools(paid),
+        middleware=[council],
+        checkpointer=InMemorySaver(),
+    )
+
+    def run(given: object, thread: str) -> dict:
+        config = {"configurable": {"thread_id": thread}}
+        return graph.invoke(given, config) if form == "sync" else asyncio.run(graph.ainvoke(given, config))
+
+    state = run({"messages": [("user", PAY_NINA)]}, "agreed")
+    assert (state["council"]["decided_by"], set(state["council"]["support"].values())) == ("group", {1.0})
+    assert paid == [("Nina", 60)]
+    state = run({"messages": [("user", PAY_IVAN)]}, "contested")
+    (asked,) = state["__interrupt__"][0].value["action_requests"]
+    assert 'do not agree on the argument "name"' in asked["description"]
+    assert paid == [("Nina", 60)]
+    edit = {"type": "edit", "edited_action": {"name": "transfer", "args": {"name": "Ivan", "amount": 75}}}
+    run(Command(resume={"decisions": [edit]}), "contested")
+    assert paid == [("Nina", 60), ("Ivan", 75)]
+    seen("vLLM", "an agent with a council", "an agreed call runs; a contested one waits, and runs as a person edits it")
+
+
+def test_a_group_of_servers_decides_on_an_action(servers):
+    group = [agent(servers[name], tools=tinyworld_tools()) for name in MODELS]
+    graph = create_coe_graph(group, clusterer=ActionMatch(), policy=SupportPolicy(0.7)).compile()
+    agreed, contested = (graph.invoke({"question": question})["decision"] for question in (PAY_NINA, PAY_IVAN))
+    assert [(call["name"], call["args"]) for call in agreed["calls"]] == [("transfer", NINA)]
+    assert (contested["action"], list(contested["contested"]["arguments"])) == ("abstain", ["name"])
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -220,7 +220,7 @@ def _print_support(calibration: "Calibration") -> None:
             continue
         least = 1.0 - own.threshold
         passing = (
-            f"pass with a support of at least {max(least, 0.0):.3g}"
+            ("pass with any support" if least <= 0.0 else f"pass with a support of at least {least:.3g}")
             if calibration.gate is None
             else f"pass up to {own.threshold:.3g} of the learned probability of error"
         )

@@ -94,6 +94,9 @@ def _connect(config: Config, agents: list[ModelAgent], clusterer: Clusterer, pol
     adaptive = config.graph.adaptive
     options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
     options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
+    if isinstance(config.clusterer, schema.ActionsClusterer) and options["tools"] is not None:
+        with _faults_at(config, schema.ActionsClusterer, "clusterer", "options"):
+            ActionMatch(options["tools"], **read_options(config.clusterer.options))  # its rules are of these tools
     if isinstance(clusterer, BidirectionalEntailment) and (config.graph.max_rounds > 1 or adaptive is not None):
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))

@@ -85,6 +85,8 @@ FIGURES: Mapping[str, str] = {
 }
 """What the figures are called; each is a mean over the questions for which it is known, the cost that of 1000."""
 _FACTOR = {"cost": 1000.0}
+_FEWEST_ANSWERS = 5
+"""With fewer answers of a policy, no sentence says that its risk differs beyond chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +346,7 @@ def in_words(comparison: Comparison) -> list[str]:
     for each in others:
         tokens, reference = each.figures["tokens"][0], first.figures["tokens"][0]
         times = f" It takes {tokens / reference:.2f} times the tokens." if tokens > 0 and reference > 0 else ""
-        verdict = _verdict(each)
+        verdict = _verdict(each, first)
         said.append(f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}.{times}{verdict}")
     return said
 
@@ -358,24 +360,29 @@ def _percent(estimate: Estimate) -> str:
     return f"{estimate[0]:.1%}"
 
 
-def _verdict(each: Compared) -> str:
+def _verdict(each: Compared, first: Compared) -> str:
     """Returns which differences of coverage and risk are beyond chance."""
     if not each.differences:
         return " It shares no question with the first."
     words = {"coverage": ("more", "fewer"), "risk": ("a higher risk", "a lower risk")}
+    too_few = ""
+    if any(one.figures["coverage"][0] * one.n_questions < _FEWEST_ANSWERS - 0.5 for one in (first, each)):
+        del words["risk"]  # a few answers that are all right, or all wrong, have an interval of no width
+        too_few = f" Risks are not compared: one of them is of fewer than {_FEWEST_ANSWERS} answers."
     sure = {
         name: words[name][0] if low > 0 else words[name][1]
         for name, (_, low, high) in each.differences.items()
         if name in words and (low > 0 or high < 0)
     }
     if not sure:
-        return f" Neither coverage nor risk differs beyond chance on the {each.n_common} questions of both."
+        differs = "Neither coverage nor risk differs" if "risk" in words else "The coverage does not differ"
+        return f" {differs} beyond chance on the {each.n_common} questions of both.{too_few}"
     parts = []
     if "coverage" in sure:
         parts.append(f"it answers {sure['coverage']}")
     if "risk" in sure:
         parts.append(f"it has {sure['risk']}")
-    return f" Beyond chance on the {each.n_common} questions of both, {' and '.join(parts)}."
+    return f" Beyond chance on the {each.n_common} questions of both, {' and '.join(parts)}.{too_few}"
 
 
 def cells_of(comparison: Comparison) -> tuple[list[str], list[list[Cell]]]:

@@ -396,3 +396,14 @@ def test_rules_that_are_none_are_named(written, options, says):
         load(written(clusterer=f"{ACTIONS}{options}\n"))
     assert says in str(raised.value)
     assert ": clusterer.options: " in str(raised.value)
+
+
+def test_a_rule_for_an_argument_that_no_tool_of_the_file_has_is_a_mistake(written, module):
+    def graph(name):
+        rules = f'{ACTIONS}[clusterer.options.compare]\n"{name}" = "ignore"\n'
+        return load(written(clusterer=rules, graph=f'[graph]\ntools = "{module()}:TOOLS"\n')).create_graph()
+
+    graph("pay.to")
+    graph("to")
+    with pytest.raises(ConfigurationError, match=r"clusterer\.options: .*got 'pay\.too', and no tool has that"):
+        graph("pay.too")

@@ -32,6 +32,18 @@ def test_plain_sentences_come_first_and_differences_are_paired(runs):
     assert "-0.250 [" in done.stdout
 
 
+def test_no_sentence_compares_the_risk_of_a_few_answers(tmp_path):
+    plain = {str(i): step(correct=float(i % 4 > 0)) for i in range(20)}
+    shy = {name: row if name == "0" else step(action="abstain", leading=0.0) for name, row in plain.items()}
+    done = run("compare", written(tmp_path / "plain", plain), written(tmp_path / "shy", shy))
+    assert done.returncode == 0, done.stderr
+    second = done.stdout.splitlines()[1]
+    assert second.endswith(
+        "Beyond chance on the 20 questions of both, it answers fewer. "
+        "Risks are not compared: one of them is of fewer than 5 answers."
+    )
+
+
 def test_json_csv_latex_and_pictures(runs, tmp_path):
     done = run("compare", *runs, "--json", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr

@@ -161,7 +161,7 @@ class Deliberation:
         if self._mode == "verify":
             reason = f"the group is confident of another action than the driver's; {decision['reason']}"
             return Ruling({**decision, "action": "abstain", "reason": reason}, None)
-        return self._choose(decision, _answered(found, measurement), measurement, rows, proposals, own)
+        return self._choose(decision, _answered(found, measurement), measurement, rows, proposals, own=own)
 
     def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Decision, Measurement]:
         clusterer = self._clusterer or ActionMatch(proposals.tools)
@@ -212,6 +212,7 @@ class Deliberation:
         measurement: Measurement,
         rows: Sequence[Response],
         proposals: Proposals,
+        *,
         own: Response | None,
     ) -> Ruling:
         """Returns the ruling that lets a member's message with this very action go on."""

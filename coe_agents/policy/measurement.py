@@ -213,9 +213,8 @@ def measure(
     writings: dict[str, list[dict[str, Any]]] = {}
     if any(calls is not None for calls in proposed):
         writings = _writings(responses, labels, mass, texts, representatives)
-        answer, kind, calls = _leading_proposal(
-            responses, labels, mass, leading, answer, writings.get(representatives[leading])
-        )
+        chosen = writings.get(representatives[leading])
+        answer, kind, calls = _leading_proposal(responses, labels, mass, leading, answer, calls=chosen)
         if with_contested:
             disagreement = contested(
                 [response_text(response) for response in responses],
@@ -328,9 +327,13 @@ def _leading_proposal(
     mass: np.ndarray,
     leading: int,
     action: str,
+    *,
     calls: Sequence[dict[str, Any]] | None,
 ) -> tuple[str, AnswerKind, tuple[dict[str, Any], ...] | None]:
-    """Returns the answer, its kind, and the calls of the leading cluster; where it calls nothing, its likeliest text."""
+    """Returns the answer, its kind, and the calls of the leading cluster.
+
+    Where it calls nothing, the answer is its likeliest text.
+    """
     if calls is None:  # an agent that was shown no tools
         return action, answer_kind(action), None
     if calls:

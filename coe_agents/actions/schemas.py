@@ -27,7 +27,16 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def find_parameters(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns the schema of each tool's arguments, by the tool's name with "_" for ".".
+    """Returns the schema of each tool's arguments, by the tool's name with "_" for "."; of equal names the last.
+
+    Raises:
+        TypeError: See `read_tools`.
+    """
+    return {name.replace(".", "_"): stated for name, stated in read_tools(tools)}
+
+
+def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Returns each tool's name and the schema of its arguments.
 
     Raises:
         TypeError: Something is not a tool: neither a LangChain tool nor a schema with a name.
@@ -36,7 +45,7 @@ def find_parameters(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
         raise TypeError(
             f'"tools" must be a sequence of tools; got {type(tools).__name__}. Wrap a single tool in a list'
         )
-    found = {}
+    found = list[tuple[str, Mapping[str, Any]]]()
     for tool in tools:
         schema = tool if isinstance(tool, Mapping) else _schema_of(tool)
         own = schema.get("function", schema)
@@ -45,7 +54,7 @@ def find_parameters(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
             raise TypeError(f"a tool must have a name; got {tool!r:.200}. Pass a LangChain tool or its JSON schema")
         # where OpenAI, Anthropic and MCP have the arguments; a schema that is titled has them at its top
         stated = next((own[key] for key in ("parameters", "input_schema", "inputSchema") if key in own), own)
-        found[name.replace(".", "_")] = stated if isinstance(stated, Mapping) else {}
+        found.append((name, stated if isinstance(stated, Mapping) else {}))
     return found
 
 

@@ -182,3 +182,9 @@ def test_a_graph_measures_actions():
     decision = graph.invoke({"question": "Pay Ann."})["decision"]
     assert sorted(decision["support"].values()) == pytest.approx([1 / 3, 2 / 3])
     assert cluster_responses(texts, question="", clusterer=clusterer) == [0, 0, 1]
+
+
+@pytest.mark.parametrize("properties", [3, ["x"], "x", None])
+def test_properties_that_are_no_schemas_say_nothing(properties):
+    tool = {"name": "f", "parameters": {"properties": properties}}
+    assert ActionMatch(compare={"sum": Ignore()}).with_tools([tool]).cluster([["[]", "[]"]], [""]) == [[0, 0]]

@@ -26,7 +26,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,langgraph-server]' --group dev
 	@touch $@
 
-demo: $(READY) ## Ask three small models five questions; needs no key and no download of models
+demo: $(READY) ## Ask three small models questions, and for actions; needs no key and no download of models
 	$(BIN)/coe-agents demo
 
 reproduce: $(READY) ## Make the paper's tables and figures, and those beyond it, in ./reproduced

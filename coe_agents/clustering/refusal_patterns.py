@@ -134,7 +134,7 @@ def filler() -> re.Pattern[str]:
 
 
 @cache
-def opening() -> re.Pattern[str]:
+def opening_pattern() -> re.Pattern[str]:
     """Returns that of what may precede the clause proper."""
     return re.compile(rf"(?:{_written_out(_OPENINGS)})(?:,| -|:)? ")
 

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from coe_agents.clustering.answers import SENTENCE_END, canonical_answer
-from coe_agents.clustering.refusal_patterns import STOCK_PHRASES, filler, hedged_answer, opening, refusal
+from coe_agents.clustering.refusal_patterns import STOCK_PHRASES, filler, hedged_answer, opening_pattern, refusal
 from coe_agents.types import AnswerKind
 
 
@@ -88,7 +88,7 @@ def _clauses(text: str) -> Iterator[str]:
         referring = referring or (raw.endswith(":") and bool(filler().fullmatch(clause)))
         if referring and _ITEM.match(raw):
             continue
-        while prefix := opening().match(clause):
+        while prefix := opening_pattern().match(clause):
             clause = clause[prefix.end() :].strip(" ,")
         if any(character.isalnum() for character in clause):
             yield clause

@@ -52,7 +52,8 @@ def canonical_action(
             f'"calls" must be a sequence of calls; got {type(calls).__name__}. Wrap a single call in a list'
         )
     parameters = find_parameters(tools or ())
-    lines = [_line(call, parameters) for call in calls]
+    room = _Room()
+    lines = [_line(call, parameters, room) for call in calls]
     action = f"[{','.join(lines if ordered else sorted(lines))}]"
     if len(action) > MAX_CHARS:
         raise ValueError(f"an action must have at most {MAX_CHARS} characters; got {len(action)}. Refuse the proposal")
@@ -69,55 +70,78 @@ def to_line(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def canonical_value(value: Any, schema: Any, *, root: Any, depth: int = 0) -> Any:
+class _Room:
+    """The characters that an action may still have; defaults may multiply along references before it is written."""
+
+    def __init__(self) -> None:
+        self._left = MAX_CHARS
+
+    def take(self, n_chars: int) -> None:
+        self._left -= n_chars
+        if self._left < 0:
+            raise ValueError(f"an action must have at most {MAX_CHARS} characters; got more. Refuse the proposal")
+
+
+def canonical_value(value: Any, schema: Any, *, root: Any, room: _Room, depth: int = 0) -> Any:
     """Returns a JSON value in the form in which equal values are equal.
 
     Args:
         value: The value.
         schema: Its JSON schema; anything but a mapping says nothing.
         root: The schema that references in `schema` point into.
+        room: What is left for the action.
         depth: The number of values around it.
     """
     if depth > MAX_DEPTH:
         raise ValueError(f"arguments must be nested at most {MAX_DEPTH} levels deep. Refuse the proposal")
+    room.take(1)
     schema = resolve(schema, value, root)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return value if "enum" in schema or "const" in schema else " ".join(value.casefold().split())
+        text = value if "enum" in schema or "const" in schema else " ".join(value.casefold().split())
+        room.take(len(text))
+        return text
     if isinstance(value, Real):
         return _number(value)
     if isinstance(value, Mapping):
-        return _fields(value, schema, root=root, depth=depth)
+        return _fields(value, schema, root=root, room=room, depth=depth)
     if isinstance(value, list | tuple):
         stated = schema.get("prefixItems")
         places = stated if isinstance(stated, list | tuple) else ()
         items = [
-            canonical_value(item, places[i] if i < len(places) else schema.get("items"), root=root, depth=depth + 1)
+            canonical_value(
+                item, places[i] if i < len(places) else schema.get("items"), root=root, room=room, depth=depth + 1
+            )
             for i, item in enumerate(value)
         ]
         return sorted(items, key=to_line) if schema.get("uniqueItems") else items
     raise TypeError(f"arguments must be JSON values; got {type(value).__name__}. Convert it")
 
 
-def _line(call: object, parameters: Mapping[str, Any]) -> str:
+def _line(call: object, parameters: Mapping[str, Any], room: _Room) -> str:
     name, args = (call.get("name"), call.get("args")) if isinstance(call, Mapping) else (None, None)
     if not isinstance(name, str) or not name or not isinstance(args, Mapping):
         raise TypeError(
             f'a call must have a "name" and a mapping "args"; got {call!r:.200}. Pass what the model called'
         )
     schema = parameters.get(tool_key(name), {})
-    return to_line({"name": tool_key(name), "args": canonical_value(args, schema, root=schema)})
+    return to_line({"name": tool_key(name), "args": canonical_value(args, schema, root=schema, room=room)})
 
 
-def _fields(given: Mapping[Any, Any], schema: Mapping[str, Any], *, root: Any, depth: int) -> dict[str, Any]:
+def _fields(
+    given: Mapping[Any, Any], schema: Mapping[str, Any], *, root: Any, room: _Room, depth: int
+) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in given):
         raise TypeError("the names of arguments must be strings. Convert them")
     stated = schema.get("properties")
     known: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
     defaults = {name: own["default"] for name, own in known.items() if isinstance(own, Mapping) and "default" in own}
+    room.take(sum(map(len, {**defaults, **given})))
     return {
-        name: canonical_value(value, known.get(name, schema.get("additionalProperties")), root=root, depth=depth + 1)
+        name: canonical_value(
+            value, known.get(name, schema.get("additionalProperties")), root=root, room=room, depth=depth + 1
+        )
         for name, value in {**defaults, **given}.items()
     }
 

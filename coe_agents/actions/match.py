@@ -349,7 +349,8 @@ def _extend(equal: Equalities, rule: Rule, given: Sequence[str], lines: Sequence
 
 
 def _check_rules(compare: Mapping[str, Rule], parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Rule]:
-    known = {f"{tool}.{name}" for tool, schema in parameters.items() for name in schema.get("properties") or ()}
+    stated = ((tool, schema.get("properties")) for tool, schema in parameters.items())
+    known = {f"{tool}.{name}" for tool, names in stated if isinstance(names, Mapping) for name in names}
     rules = {}
     for path, rule in compare.items():
         if isinstance(rule, type) or not isinstance(rule, Rule):

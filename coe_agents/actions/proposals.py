@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coe_agents.actions.canonical import canonical_action, tool_key
-from coe_agents.actions.schemas import find_parameters
+from coe_agents.actions.schemas import read_tools
 
 NO_CALL = "no call"
 """How an action that calls nothing is shown."""
@@ -22,9 +22,9 @@ def check_proposal(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) 
 
     Raises:
         TypeError: A call has no name, or its arguments are not JSON values.
-        ValueError: A call names a tool that was not shown, or an argument that is not among the `properties` of the
-            tool's schema, unless the schema sets `additionalProperties`; a number is not finite; or the proposal is too
-            long or nested too deep.
+        ValueError: A call names a tool that was not shown, or one of two whose names are equal but for "." and "_"; or
+            an argument that is not among the `properties` of the tool's schema, unless the schema sets
+            `additionalProperties`; a number is not finite; or the proposal is too long or nested too deep.
 
     Example:
         >>> pay = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}
@@ -34,12 +34,17 @@ def check_proposal(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) 
         ValueError: the proposal gives "pay" the argument 'amount', which it does not have
     """
     action = canonical_action(calls, tools=tools)  # first, since it checks the shape of the calls
-    parameters = find_parameters(tools)
+    shown = read_tools(tools)
     for call in calls:
         name = call["name"]
-        schema = parameters.get(tool_key(name))
-        if schema is None:
+        alike = {own: schema for own, schema in shown if tool_key(own) == tool_key(name)}
+        if not alike:
             raise ValueError(f"the proposal calls {name[:80]!r}, which is not one of the tools")
+        if len(alike) > 1:  # these are one tool to the comparison, and another one might run
+            raise ValueError(
+                f'the proposal calls {name[:80]!r}, and the name of another tool is equal but for "." and "_"'
+            )
+        [schema] = alike.values()
         known = schema.get("properties")
         if not isinstance(known, Mapping) or schema.get("additionalProperties"):
             continue

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -85,10 +86,16 @@ class Within:
         ]
         for i in numbers:
             for j in numbers:
-                a, b = values[i], values[j]
-                # rounded as the values are, so that 5.01 is within 0.01 of 5
-                equal[i, j] |= round(abs(a - b) - max(self.absolute, self.relative * max(abs(a), abs(b))), 9) <= 0
+                equal[i, j] |= self._are_close(values[i], values[j])
         return equal
+
+    def _are_close(self, a: float, b: float) -> bool:
+        try:
+            # rounded as the values are, so that 5.01 is within 0.01 of 5
+            return round(abs(a - b) - max(self.absolute, self.relative * max(abs(a), abs(b))), 9) <= 0
+        except OverflowError:  # an integer that no double holds
+            most = max(Fraction(self.absolute), Fraction(self.relative) * max(abs(Fraction(a)), abs(Fraction(b))))
+            return abs(Fraction(a) - Fraction(b)) <= most
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,12 +96,6 @@ def _read(row: Response, tools: Sequence[Any], clusterer: Clusterer) -> Response
         return create_response(row["agent"], "", round=row["round"], index=row["index"], error=message)
 
 
-def proposals_in_words(state: CoEState, measurement: Measurement) -> dict[str, str]:
-    """Returns the calls of each representative that is a proposal, with the arguments as they were proposed."""
-    found: dict[str, str] = {}
-    for row, label in zip(state["responses"], state["labels"], strict=False):  # failures, which have none, come last
-        calls, representative = row.get("calls"), measurement.representatives[label]
-        if calls is not None and response_text(row) == representative:
-            words = describe_action(json.dumps(calls))
-            found[representative] = min(found.get(representative, words), words)
-    return found
+def proposals_in_words(measurement: Measurement) -> dict[str, str]:
+    """Returns the calls of each representative that is a proposal, with the arguments as they would run."""
+    return {text: describe_action(json.dumps(calls)) for text, calls in measurement.writings.items()}

@@ -161,7 +161,7 @@ class Deliberation:
         if self._mode == "verify":
             reason = f"the group is confident of another action than the driver's; {decision['reason']}"
             return Ruling({**decision, "action": "abstain", "reason": reason}, None)
-        return self._choose(decision, _answered(found, measurement), rows, proposals, is_readable=own is not None)
+        return self._choose(decision, _answered(found, measurement), measurement, rows, proposals, own=own)
 
     def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Decision, Measurement]:
         clusterer = self._clusterer or ActionMatch(proposals.tools)
@@ -209,21 +209,27 @@ class Deliberation:
         self,
         decision: CouncilDecision,
         action: str,
+        measurement: Measurement,
         rows: Sequence[Response],
         proposals: Proposals,
         *,
-        is_readable: bool,
+        own: Response | None,
     ) -> Ruling:
         """Returns the ruling that lets a member's message with this very action go on."""
         reason = "no member's message has the chosen action"
         same = [row for row in rows if row["answer"] == action and self._weights[row["agent"]] > 0]
-        # no order of agents decides which of equal actions goes on, only how they are written
-        for row in sorted(same, key=lambda row: (json.dumps(row["calls"], sort_keys=True), row["text"], row["agent"])):
+        most = measurement.writings.get(action)
+
+        def rank(row: Response) -> tuple[bool, str, str, str]:
+            # how most write it, else a text: no order of agents decides which of equal actions goes on
+            return row["calls"] != most, json.dumps(row["calls"], sort_keys=True), row["text"], row["agent"]
+
+        for row in sorted(same, key=rank):
             message = _message(row, proposals)
             if (problem := faulty_ids(message.tool_calls)) is None:
                 return _goes_on(decision, row["agent"], message)
             reason = f"the message of the chosen action is invalid: {problem}"
-        return Ruling({**decision, "action": "abstain", "reason": reason}, None, is_readable=is_readable)
+        return Ruling({**decision, "action": "abstain", "reason": reason}, None, is_readable=own is not None)
 
 
 def faulty_ids(calls: Sequence[ToolCall]) -> str | None:

@@ -84,6 +84,8 @@ class Measurement:
         proposer: The agent whose proposal is judged; None where the group decides together.
         calls: The tool calls of the leading proposal, as they were proposed; () if it calls nothing. None if no
             response is a proposal.
+        writings: The tool calls of each representative that is a proposal, as they were proposed: of equal actions as
+            most of the ensemble mean wrote them, of equal shares the first by their JSON.
         contested: What the proposals disagree about: see `coe_agents.actions.contested`; None if nothing.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.conformity`; None without a debate.
@@ -113,6 +115,7 @@ class Measurement:
     proposals: Mapping[str, str] = field(default_factory=dict)
     proposer: str | None = None
     calls: tuple[dict[str, Any], ...] | None = None
+    writings: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     contested: Mapping[str, Any] | None = None
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
@@ -207,8 +210,11 @@ def measure(
     firsts = _first_places(responses)
     answer, kind, calls, disagreement = texts[leading], answer_kind(texts[leading]), None, None
     proposed = [response.get("calls") for response in responses]
+    writings: dict[str, list[dict[str, Any]]] = {}
     if any(calls is not None for calls in proposed):
-        answer, kind, calls = _leading_proposal(responses, labels, mass, leading, answer)
+        writings = _writings(responses, labels, mass, texts, representatives)
+        chosen = writings.get(representatives[leading])
+        answer, kind, calls = _leading_proposal(responses, labels, mass, leading, answer, calls=chosen)
         if with_contested:
             disagreement = contested(
                 [response_text(response) for response in responses],
@@ -257,6 +263,7 @@ def measure(
         proposals={name: representatives[labels[firsts[name]]] for name in names},
         proposer=proposer,
         calls=calls,
+        writings=writings,
         contested=disagreement,
         divergence=divergence_name(divergence),
         epistemic_scale=scale,
@@ -290,25 +297,53 @@ def _proposal_support(columns: Mapping[str, Sequence[float]], weights: Sequence[
     return support
 
 
-def _leading_proposal(
-    responses: Sequence[Response], labels: Sequence[int], mass: np.ndarray, leading: int, action: str
-) -> tuple[str, AnswerKind, tuple[dict[str, Any], ...] | None]:
-    """Returns the answer, its kind, and the calls of the leading cluster; where it calls nothing, its likeliest text.
+def _writings(
+    responses: Sequence[Response],
+    labels: Sequence[int],
+    mass: np.ndarray,
+    texts: Sequence[str],
+    representatives: Sequence[str],
+) -> dict[str, list[dict[str, Any]]]:
+    """Returns the calls of each representative as most of the ensemble mean wrote them.
 
-    Of equal actions the calls of the one that is first by its JSON are returned, so that no agent's name decides.
+    Equal actions may be written in other letters. Neither an agent's name, nor one agent that writes otherwise than the
+    others, nor one without a weight decides which of them runs.
     """
+    rows: dict[int, list[int]] = {}
+    for place, (row, label) in enumerate(zip(responses, labels, strict=True)):
+        if row.get("calls") is not None and response_text(row).strip() == texts[label]:
+            rows.setdefault(label, []).append(place)
+    lines = {place: json.dumps(responses[place].get("calls"), sort_keys=True) for own in rows.values() for place in own}
+    chosen = {label: most_probable([lines[place] for place in own], mass[own]) for label, own in rows.items()}
+    return {
+        representatives[label]: next(responses[place].get("calls") or [] for place in own if lines[place] == line)
+        for (label, line), own in zip(chosen.items(), rows.values(), strict=True)
+    }
+
+
+def _leading_proposal(
+    responses: Sequence[Response],
+    labels: Sequence[int],
+    mass: np.ndarray,
+    leading: int,
+    action: str,
+    *,
+    calls: Sequence[dict[str, Any]] | None,
+) -> tuple[str, AnswerKind, tuple[dict[str, Any], ...] | None]:
+    """Returns the answer, its kind, and the calls of the leading cluster.
+
+    Where it calls nothing, the answer is its likeliest text.
+    """
+    if calls is None:  # an agent that was shown no tools
+        return action, answer_kind(action), None
+    if calls:
+        return action, "call", tuple(calls)
     own = [
-        (row, share)
+        (row["text"], share)
         for row, label, share in zip(responses, labels, mass.tolist(), strict=True)
         if label == leading and response_text(row).strip() == action
     ]
-    proposals = [calls for row, _ in own if (calls := row.get("calls")) is not None]
-    if not proposals:  # an agent that was shown no tools
-        return action, answer_kind(action), None
-    calls = min(proposals, key=lambda each: json.dumps(each, sort_keys=True))
-    if calls:
-        return action, "call", tuple(calls)
-    text = most_probable([row["text"] for row, _ in own], np.array([share for _, share in own]))
+    text = most_probable([text for text, _ in own], np.array([share for _, share in own]))
     kind = answer_kind(text)
     return text, "no_call" if kind == "answer" else kind, ()
 

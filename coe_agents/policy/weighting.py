@@ -38,15 +38,12 @@ def weighed_agents(
 def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tuple[np.ndarray, dict[str, bool]]:
     """Returns length-normalised log-probabilities, 0 for each response of an agent that counts by frequency.
 
-    Also returns which agents count by probability.
+    Also returns which agents count by probability. A log-probability that is not finite counts as none.
 
     Raises:
         ValueError: If "probability" is asked for and an agent lacks log-probabilities.
     """
-    normalized = [
-        None if response["logprob"] is None or not response["n_tokens"] else response["logprob"] / response["n_tokens"]
-        for response in responses
-    ]
+    normalized = [_normalized(response["logprob"], response["n_tokens"]) for response in responses]
     names = [response["agent"] for response in responses]
     lacking = dict.fromkeys(name for name, value in zip(names, normalized, strict=True) if value is None)
     if weighting == "probability" and lacking:
@@ -56,6 +53,10 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
         )
     used = {name: weighting != "frequency" and name not in lacking for name in names}
     return np.array([value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]), used
+
+
+def _normalized(logprob: float | None, n_tokens: int | None) -> float | None:
+    return None if logprob is None or not n_tokens or not math.isfinite(logprob) else logprob / n_tokens
 
 
 def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:

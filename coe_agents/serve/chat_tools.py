@@ -118,10 +118,12 @@ def to_public(
 
 def _to_names(contested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     functions = [tool["function"] for tool in tools]
+    properties = [(function["name"], (function.get("parameters") or {}).get("properties")) for function in functions]
     stated = {
-        f"{tool_key(function['name'])}.{name}": (function["name"], name)
-        for function in functions
-        for name in (function.get("parameters") or {}).get("properties") or {}
+        f"{tool_key(tool)}.{name}": (tool, name)
+        for tool, names in properties
+        if isinstance(names, Mapping)
+        for name in names
     }
     where = [list(stated[key]) for key in contested["candidates"] if key in stated]
     names = {name for _, name in where}

@@ -24,6 +24,10 @@ def same(a, b, *tools):
     return canonical_action([a], tools=tools) == canonical_action([b], tools=tools)
 
 
+def action(args, *, tools):
+    return canonical_action([{"name": "f", "args": args}], tools=tools)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e6, 1e6) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -126,6 +130,52 @@ def test_references_are_followed_and_may_not_turn_in_circles():
     }
     assert same(call(x=1), call(x=1.0), circle)
     assert same(call(x=1), call(x=1.0), schema(x={"$ref": "#/nowhere"}))
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"enum": ["A", "a"], "anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"enum": ["A", "a"], "$ref": "#/$defs/text"},
+        {"allOf": [{"type": "string"}, {"enum": ["A", "a"]}]},
+        {"anyOf": [{"allOf": [{"$ref": "#/$defs/text"}, {"enum": ["A", "a"]}]}]},
+    ],
+)
+def test_what_is_stated_beside_references_and_alternatives_counts(stated):
+    tool = {"name": "f", "parameters": {"$defs": {"text": {"type": "string"}}, "properties": {"x": stated}}}
+    assert action({"x": "A"}, tools=[tool]) != action({"x": "a"}, tools=[tool])
+
+
+def test_the_fields_of_an_object_with_alternatives_count():
+    path = {"path": {"enum": ["A", "a"]}}
+    tool = {"name": "f", "parameters": {"properties": path, "anyOf": [{"required": ["path"]}, {"required": ["x"]}]}}
+    assert action({"path": "A"}, tools=[tool]) != action({"path": "a"}, tools=[tool])
+
+
+def test_the_alternatives_of_an_object_are_told_apart_by_their_constants():
+    first = {"type": "object", "properties": {"kind": {"const": "a"}, "to": {"default": "Eve"}}}
+    second = {"type": "object", "properties": {"kind": {"const": "b"}, "to": {"type": "string"}}}
+    tool = {"name": "f", "parameters": {"properties": {"x": {"oneOf": [first, second]}}}}
+    for kind, equal in (("a", True), ("b", False)):
+        written = action({"x": {"kind": kind}}, tools=[tool]), action({"x": {"kind": kind, "to": "Eve"}}, tools=[tool])
+        assert (written[0] == written[1]) is equal
+
+
+@pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])
+def test_alternatives_may_not_turn_in_circles(key):
+    own = {"$ref": "#/properties/x"}
+    tool = {"name": "f", "parameters": {"properties": {"x": {key: [own, own]}}}}
+    assert action({"x": "A"}, tools=[tool]) == action({"x": "a"}, tools=[tool])
+
+
+def test_defaults_that_multiply_are_bounded():
+    levels = {
+        f"L{n}": {"type": "object", "properties": {side: {"$ref": f"#/$defs/L{n + 1}", "default": {}} for side in "lr"}}
+        for n in range(25)
+    }
+    tool = {"name": "f", "parameters": {"$defs": levels, "properties": {"x": {"$ref": "#/$defs/L0"}}}}
+    with pytest.raises(ValueError, match="at most 100000 characters"):
+        action({"x": {}}, tools=[tool])
 
 
 def test_tools_of_langchain():

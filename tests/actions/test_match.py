@@ -91,6 +91,14 @@ def test_parallel_calls_are_paired_by_tool():
     assert labels(ordered, ordered=True) == [0, 1]
 
 
+@pytest.mark.parametrize("rule", [Within(absolute=0.5), Within(relative=0.1)])
+def test_numbers_that_no_double_holds_are_compared(rule):
+    huge = 10**400
+    found = rule.compare([huge, huge + huge // 10**6, 5, 1.5, 1.7e308, -(10**308)], "")
+    assert found[0].tolist() == [True, rule.relative > 0, False, False, False, False]
+    assert (found == found.T).all()
+
+
 def test_meaning_reads_the_question():
     asked = []
 
@@ -174,3 +182,9 @@ def test_a_graph_measures_actions():
     decision = graph.invoke({"question": "Pay Ann."})["decision"]
     assert sorted(decision["support"].values()) == pytest.approx([1 / 3, 2 / 3])
     assert cluster_responses(texts, question="", clusterer=clusterer) == [0, 0, 1]
+
+
+@pytest.mark.parametrize("properties", [3, ["x"], "x", None])
+def test_properties_that_are_no_schemas_say_nothing(properties):
+    tool = {"name": "f", "parameters": {"properties": properties}}
+    assert ActionMatch(compare={"sum": Ignore()}).with_tools([tool]).cluster([["[]", "[]"]], [""]) == [[0, 0]]

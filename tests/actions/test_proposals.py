@@ -77,3 +77,11 @@ def test_the_tools_that_a_text_calls(text, names):
 
 def test_each_called_tool_is_named_once():
     assert called_tools(canonical_action([*call(sum=1), *call(sum=2), {"name": "a", "args": {}}])) == ["a", "bank_pay"]
+
+
+def test_a_tool_that_is_told_from_another_by_a_dot_only_is_not_called():
+    tools = [{"name": name, "parameters": {}} for name in ("files.drop", "files_drop", "list", "list")]
+    for name in ("files.drop", "files_drop"):
+        with pytest.raises(ValueError, match="the name of another tool is equal"):
+            check_proposal([{"name": name, "args": {}}], tools=tools)
+    check_proposal([{"name": "list", "args": {}}], tools=tools)

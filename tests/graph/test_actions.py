@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import GroupDecision, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
-from coe_agents.actions import ActionMatch, Within
+from coe_agents.actions import ActionMatch, Within, canonical_action
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.policy.regime import REGIMES
 from coe_agents.rounds import AdaptiveSampling
@@ -40,6 +40,44 @@ def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
         "pay.amount": [{"value": 5, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
     }
     assert 'two of three agents propose "pay(amount=5' in decision["reason"]
+
+
+def test_one_agent_that_writes_otherwise_does_not_decide_what_runs():
+    decision, message = run(pay(5, "ANN"), pay(5, "Ann"), pay(5, "Ann"))
+    assert decision["calls"][0]["args"] == message.tool_calls[0]["args"] == {"amount": 5, "to": "Ann"}
+
+
+def test_an_agent_without_a_weight_does_not_decide_what_runs():
+    agents = [ScriptedAgent("a", [pay(5, "ANN")], weight=0), ScriptedAgent("b", [pay(5)]), ScriptedAgent("c", [pay(5)])]
+    graph = create_coe_graph(agents, clusterer=ActionMatch(), policy=SupportPolicy(0.5)).compile()
+    assert graph.invoke({"question": "Pay Ann 5"})["decision"]["calls"][0]["args"]["to"] == "Ann"
+
+
+def test_a_proposal_that_does_not_lead_runs_as_most_wrote_it():
+    proposals = [pay(5), pay(5, "ANN"), pay(5), *[pay(6)] * 4]
+    agents = [ScriptedAgent(name, [calls]) for name, calls in zip("abcdefg", proposals, strict=True)]
+    graph = create_coe_graph(agents, clusterer=ActionMatch(), policy=SupportPolicy(0.2, proposer="a")).compile()
+    (call,) = graph.invoke({"question": "Pay Ann 5"})["decision"]["calls"]
+    assert call["args"] == {"amount": 5, "to": "Ann"}
+
+
+class Silent(ScriptedAgent):
+    """Calls nothing, and says what reads as an action."""
+
+    def sample(self, request, config=None):
+        reply = super().sample(request, config)
+        reply["responses"] = [{**row, "calls": [], "answer": "[]"} for row in reply["responses"]]
+        return reply
+
+
+def test_a_text_that_reads_as_the_action_neither_takes_its_calls_away_nor_adds_them():
+    text = canonical_action(pay(5))
+    silent = [Silent(name, [text]) for name in "xyz"]
+    calling = [ScriptedAgent(name, [pay(5)]) for name in "abc"]
+    agreed = ask(group(*calling, silent[0]))["decision"]
+    assert (agreed["action"], len(agreed["calls"])) == ("answer", 1)
+    silenced = ask(group(*silent, calling[0]))["decision"]
+    assert (silenced["action"], silenced["answer"], silenced["calls"]) == ("answer", text, [])
 
 
 def test_contested_calls_are_not_in_the_decision():

@@ -1,10 +1,12 @@
 """What models, tools and clients write to open a council's gate, and must not."""
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import StructuredTool
 from langgraph.types import Command
 
-from coe_agents import ModelAgent, SupportPolicy
+from coe_agents import CoECouncil, ModelAgent, SupportPolicy
 from coe_agents.middleware.verdict import fingerprint
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import ANN, PAY, THREAD, Bank, call, replies, says
@@ -209,3 +211,19 @@ def test_secrets_of_a_member_are_redacted():
     agent = council_agent(agents, Bank(), says(call(**EVE)), on_uncertain="interrupt")
     state = agent.invoke(PAY, THREAD)
     assert "0123456789" not in repr(state)
+
+
+@pytest.mark.parametrize("council_mode", ["verify", "choose"])
+def test_members_do_not_vouch_for_a_tool_that_a_dot_tells_from_theirs(council_mode):
+    ran = []
+
+    def drop(path: str) -> str:
+        ran.append(path)
+        return "dropped"
+
+    tools = [StructuredTool.from_function(drop, name=name, description="Drops.") for name in ("a.b", "a_b")]
+    theirs = [{"name": "a_b", "args": {"path": "x"}, "id": "1"}]
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[{**theirs[0], "name": "a.b"}]), AIMessage("Done.")])
+    council = CoECouncil(members([theirs], [theirs]), mode=council_mode, policy=SupportPolicy(0.6), max_blocked=1)
+    create_agent(driver, tools, middleware=[council]).invoke(PAY)
+    assert ran == []

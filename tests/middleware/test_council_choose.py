@@ -67,6 +67,13 @@ def test_names_and_order_do_not_choose_among_equal_actions(names):
     assert bank.transfers == [("ANN", 1.0)]
 
 
+def test_one_member_that_writes_otherwise_does_not_decide_what_runs():
+    bank = Bank()
+    agents = members(*([[call(to=to, amount=1)], "Done."] for to in ("ANN", "Ann", "Ann")))
+    choosing(agents, bank, says(call(**BOB)), DONE).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
+
+
 def test_an_unreadable_driver_does_not_stop_the_others():
     bank = Bank()
     agents = members([[call(**ANN)], "Done."], [[call(**ANN)], "Done."])

@@ -77,6 +77,18 @@ def test_the_calls_are_those_proposed_and_no_name_decides_which():
     assert measured(*rows).calls[0]["args"]["to"] in ("ANN ", "Ann")
 
 
+def test_equal_actions_run_as_most_wrote_them():
+    rows = [propose("a", pay(5, "ANN")), propose("b", pay(5, "Ann")), propose("c", pay(5, "Ann"))]
+    assert measured(*rows).calls == tuple(pay(5, "Ann"))
+    assert measured(*rows).writings == {canonical_action(pay(5)): pay(5, "Ann")}
+
+
+def test_an_agent_without_a_weight_writes_nothing_that_runs():
+    rows = [propose("a", pay(5, "ANN")), propose("b", pay(5, "Ann")), propose("c", pay(6, "Ann"))]
+    found = measure(rows, [0, 0, 1], weights={"a": 0.0, "b": 1.0, "c": 0.5})
+    assert found.calls == tuple(pay(5, "Ann"))
+
+
 def test_what_is_contested_counts_votes_against_the_judged_proposal():
     rows = [propose("a", pay(900, "Bob")), propose("b", pay(5, "Bob")), propose("c", pay(5))]
     found = measured(*rows, proposer="a").contested

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from coe_agents.policy import measure
 from coe_agents.policy.weighting import log_probabilities, most_probable, places_of, rank_texts, shares, weighed_agents
 from coe_agents.testing import create_response
 
@@ -75,3 +76,15 @@ def test_places_are_those_of_the_sorted_names():
     assert places_of(["x" * 5, "x"]).tolist() == [1, 0]
     assert places_of(["x\0", "x"]).tolist() == [1, 0]
     assert places_of(["y", "x"] * 20).tolist() == [place // 2 + 20 * (place % 2 == 0) for place in range(40)]
+
+
+@pytest.mark.parametrize("logprob", [math.nan, math.inf, -math.inf])
+def test_a_log_probability_that_is_not_finite_counts_as_none(logprob):
+    said = [
+        create_response("a", "Rome", logprob=-1.0, n_tokens=1),
+        create_response("a", "Pisa", logprob=logprob, n_tokens=1),
+    ]
+    found = measure([*said, create_response("b", "Rome")], [0, 1, 0])
+    assert found.agents["a"].distribution == {"Rome": 0.5, "Pisa": 0.5}
+    with pytest.raises(ValueError, match="needs a log-probability for every response"):
+        measure(said, [0, 1], weighting="probability")

@@ -34,7 +34,7 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             measurement=measurement,
             n_responses={agent: responding.count(agent) for agent in settings.of(state).agents},
             agents=settings.of(state, later=1).agents,
-            proposals=proposals_in_words(state, measurement),
+            proposals=proposals_in_words(measurement),
         )
         return name, strategy, context
 

@@ -1,14 +1,13 @@
 """Owns the end of a run: the decision as data, and as a message."""
 
-import json
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage
 
 from coe_agents.graph.rounds import new_responses
 from coe_agents.graph.state import AgentData, CoEState, DecisionData
-from coe_agents.policy.measurement import response_text
 from coe_agents.rounds import conformity
 from coe_agents.types import Sampling, Usage, usable
 
@@ -19,7 +18,7 @@ WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someo
 def finish(state: CoEState) -> dict[str, Any]:
     """Returns the decision, and a message with the answer, the calls to run, or the refusal."""
     verdict, measured = state["verdict"], state["measured"] or {}
-    calls = _calls_of(state, verdict["answer"]) if verdict["action"] == "answer" else None
+    calls = _calls_of(state, measured, verdict["answer"]) if verdict["action"] == "answer" else None
     proposing = {row["agent"] for row in new_responses(state) if row.get("calls") is not None}
     tokens: dict[str, Usage] = {}
     for spent in state["usages"]:
@@ -72,20 +71,15 @@ def finish(state: CoEState) -> dict[str, Any]:
     return {"decision": decision, "messages": [message]}
 
 
-def _calls_of(state: CoEState, answer: str) -> list[dict[str, Any]] | None:
+def _calls_of(state: CoEState, measured: Mapping[str, Any], answer: str) -> list[dict[str, Any]] | None:
     """Returns the calls of the proposal that is the answer, with ids of their own; None where the answer is a text.
 
-    Of equal actions those that are first by their JSON are returned, so that no agent's name decides.
+    The leading proposal is not looked up by its text: the text of one that calls nothing may read as an action.
     """
-    own = [
-        calls
-        for row in usable(state["responses"])
-        if (calls := row.get("calls")) is not None
-        and (response_text(row).strip() == answer or (not calls and row["text"].strip() == answer))
-    ]
-    if not own:
-        return None
-    calls = min(own, key=lambda each: json.dumps(each, sort_keys=True))
+    calls = measured.get("calls") if answer == measured.get("answer") else measured.get("writings", {}).get(answer)
+    if calls is None:
+        silent = (row for row in usable(state["responses"]) if row.get("calls") == [])
+        return [] if any(row["text"].strip() == answer for row in silent) else None
     return [{**call, "id": f"call_{uuid.uuid4().hex}"} for call in calls]
 
 

@@ -71,7 +71,7 @@ def test_rounds_are_events_of_one_run(client):
 
 
 def test_a_chain_goes_on_until_a_gate_withholds(client):
-    asked = {"question": "What is the chemical symbol for palladium?"}
+    asked = {"question": "What is the chemical symbol for sodium?"}
     result = client.runs.wait(None, "sequential_agents", input=asked)
     assert [step["action"] for step in result["steps"]] == ["answer", "answer", "answer", "abstain"]
     assert result["ended"] == "withheld"

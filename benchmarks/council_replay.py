@@ -3,11 +3,11 @@
     python benchmarks/council_replay.py FOLDER [--driver Qwen3-8B] [--limit N] [--write PAGE]
 
 FOLDER holds `act_bfcl_open.dev.jsonl.gz`, one prompt a line: "question" (OpenAI's messages), "tools" (schemas), and
-"responses", by model the "calls" that it proposed, each with "name" and "arguments". For each prompt an agent of `create_agent` is
-driven by one model's proposal, the others are the members, and the tools only note that they ran. Each prompt is run
-under "verify" and "choose", synchronously and asynchronously in turn. What ran must be what went on: under "verify" the
-driver's calls or none, under "choose" the calls of a participant or none; each once, and with its replies in the order
-of the calls. Exits with 1 if a prompt differs.
+"responses", by model the "calls" that it proposed, each with "name" and "arguments". For each prompt an agent of
+`create_agent` is driven by one model's proposal, the others are the members, and the tools only note that they ran.
+Each prompt is run under "verify" and "choose", synchronously and asynchronously in turn. What ran must be what went
+on: under "verify" the driver's calls or none, under "choose" the calls of a participant or none; each once, and with
+its replies in the order of the calls. Exits with 1 if a prompt differs.
 """
 
 import argparse

@@ -19,8 +19,10 @@ settings.register_profile(
 )
 settings.load_profile("unhurried")
 
-# it needs an interpreter with inspect_ai: see its first lines
-collect_ignore = [] if os.environ.get("COE_INSPECT_PYTHON") else ["test_inspect_approver.py"]
+# they need an interpreter with inspect_ai, which the first runs the second by: see its first lines
+collect_ignore = ["inspect_evaluations.py"]
+if not os.environ.get("COE_INSPECT_PYTHON"):
+    collect_ignore.append("test_inspect_approver.py")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -50,14 +50,19 @@ def follow_until_broken(watch: Watch, *, as_json: bool) -> NoReturn:
     places: dict[str, list[int]] = {}
     found: dict[str, Any] = {}
 
+    is_following = False
+
     def wait() -> bool:
-        if not watch.until_end:
-            time.sleep(_PAUSE)
-        return not watch.until_end
+        nonlocal is_following
+        if watch.until_end:
+            return False
+        if not is_following:  # all that was there has been read
+            is_following = True
+            print_lines(f"Following {clean(str(watch.path))}; Ctrl-C ends it.", to_stderr=True)
+        time.sleep(_PAUSE)
+        return True
 
     clean_up_after_interrupt()
-    if not watch.until_end:
-        print_lines(f"Following {clean(str(watch.path))}; Ctrl-C ends it.", to_stderr=True)
     interrupted = False
     try:
         for case in follow_cases(watch.path, wait=wait):

@@ -115,7 +115,7 @@ def chat(server, address):
 def test_two_questions_on_a_thread(chat):
     chat.begin("gated_answer")
     chat.say("What is the capital of France?")
-    chat.see("Paris is the capital of France.")
+    chat.see("Paris, I believe.")
     chat.say("What is the capital of Japan?")
     chat.see("Tokyo")
     chat.say(AUSTRALIA)
@@ -126,7 +126,7 @@ def test_two_questions_on_a_thread(chat):
 def test_a_debate(chat):
     chat.begin("debate")
     chat.say("What is the capital of France?")
-    chat.see("Paris is the capital of France.")
+    chat.see("Paris, I believe.")
     seen(CLIENT, "`debate`: a question", "answered")
 
 
@@ -202,5 +202,5 @@ def test_a_message_is_typed_instead(chat):
     chat.click("Mark as Resolved")
     chat.wait("!document.body.innerText.includes('Submit rejection')")
     chat.say("What is the capital of France?")
-    chat.see("Paris is the capital of France.")
+    chat.see("Paris, I believe.")
     seen(CLIENT, '`gated_tools_agent`: "Mark as Resolved", then a question', "the tool does not run; answered")

@@ -211,7 +211,7 @@ def test_the_javascript_sdk(server):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["answer"] == "Paris is the capital of France."
+    assert found["answer"] == "Paris, I believe."
     assert found["second"] == ["answer", 0.0]
     seen(JAVASCRIPT, "a second question on a thread", "answered, CoE 0.000, as alone")
     assert found["context"] == ["abstain", "answer"]

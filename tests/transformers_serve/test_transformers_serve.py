@@ -86,7 +86,7 @@ def decided(group: list[ModelAgent], question: str = VANUATU) -> dict:
 def test_vanuatu_is_not_answered_though_all_responses_are_equal(url):
     trusted = decided(agents(url, "tiny-llama", on_greedy="trust"))
     assert (trusted["action"], trusted["coe"]) == ("answer", 0.0)  # what a group is told that does not look
-    assert "Quito" in trusted["answer"]
+    assert "Port Vila" not in trusted["answer"]
     assert trusted["agents"]["tiny-llama"]["sampling"][0]["rung"] == "each"
 
     decision = decided(agents(url, "tiny-llama"))

@@ -119,7 +119,7 @@ def test_two_questions_on_a_thread(chat):
     chat.say("What is the capital of Japan?")
     chat.see("Tokyo")
     chat.say(AUSTRALIA)
-    chat.see("I will not answer this: two of three agents say")
+    chat.see("I will not answer this: one of three agents says")
     seen(CLIENT, "`gated_answer`: three questions on a thread", "two answers, one refusal")
 
 

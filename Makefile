@@ -39,8 +39,8 @@ serve: $(READY) ## Serve the graphs of langgraph.json on this machine, on tinywo
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true OMP_NUM_THREADS=1 \
 		$(BIN)/langgraph dev --host 127.0.0.1 --port $(PORT) --no-browser --no-reload
 
-# one process more than cores, since some tests wait
-PYTEST = $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile
+# one process more than cores, since some tests wait; bytecode is kept, since many start commands, which would compile all again
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)') --dist loadfile
 
 test: $(READY) ## Run the tests, but for the slow ones, on all cores
 	$(PYTEST) -m 'not slow'
@@ -108,9 +108,10 @@ imports: $(READY) ## Check that each layer imports only from those below it
 	$(BIN)/lint-imports
 
 # each writes docs/results/NAME.md; `make benchmark-NAME` runs one, entailment is compared with libraries
-# in the environment of PEERS, its interpreter, and served_sampling needs the environment of `make vllm`
-BENCHMARKS := concurrency core council_overhead drift_year graph_overhead local_sampling report_page score_scale startup tinyworld_actions \
-	tinyworld_debate tinyworld_gate
+# in the environment of PEERS, its interpreter; speed compares with an older checkout, the folder BEFORE; and
+# served_sampling needs the environment of `make vllm`
+BENCHMARKS := concurrency core council_overhead drift_year graph_overhead local_sampling ray_speedup report_page score_scale startup stopping tally_scale \
+	tinyworld_actions tinyworld_debate tinyworld_gate
 DATA_BENCHMARKS := actions adaptive_sampling calibration cascade council_replay equivalence interval_coverage learned_gate plan policies \
 	real_responses renaming
 
@@ -120,6 +121,7 @@ $(DATA_BENCHMARKS:%=benchmark-%): ARGUMENTS = $(DATA)
 benchmark-score_scale: ARGUMENTS = --plot docs/score_scale.png
 benchmark-drift_year: ARGUMENTS = --plot docs/drift_year.png
 benchmark-entailment: ARGUMENTS = $(if $(PEERS),--peers $(PEERS))
+benchmark-speed: ARGUMENTS = $(BEFORE)
 benchmark-served_sampling: ARGUMENTS = --vllm-python $(VLLM_PYTHON)
 benchmark-served_sampling: $(VLLM_READY)
 benchmark-%: $(READY)

@@ -10,7 +10,7 @@ import asyncio
 import operator
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 import numpy as np
@@ -68,12 +68,18 @@ def empty_graph(names: Sequence[str] = NAMES, delay: float = DELAY) -> StateGrap
             await asyncio.sleep(delay)
         return {"said": [state["question"]]}
 
+    return graph_of(dict.fromkeys(names, slow))
+
+
+def graph_of(agents: Mapping[str, Callable[[Empty], Awaitable[dict[str, Any]]]]) -> StateGraph[Any, Any, Any, Any]:
+    """Returns a graph of the shape of ours, with these functions as its agents and nothing else."""
+    names = list(agents)
     graph = StateGraph(Empty)
     for name in ("prepare", "cluster", "measure", "answer"):
         graph.add_node(name, nothing)
     graph.add_node("coordinate", route, destinations=("answer",))
-    for name in names:
-        graph.add_node(name, slow)
+    for name, agent in agents.items():
+        graph.add_node(name, agent)
         graph.add_edge(name, "cluster")
     graph.add_conditional_edges("prepare", lambda state: [Send(name, state) for name in names], list(names))
     for edge in ((START, "prepare"), ("cluster", "measure"), ("measure", "coordinate"), ("answer", END)):

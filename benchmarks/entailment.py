@@ -1,10 +1,11 @@
 """Prints what clustering by entailment costs: ours, a plain reference, uqlm and lm-polygraph where they are at hand.
 
-    python benchmarks/entailment.py [--peers PYTHON] [--seed 5] [--write FILE]
+    python benchmarks/entailment.py [--peers PYTHON] [--without lm-polygraph] [--rounds 1] [--seed 5] [--write FILE]
 
-20 questions of 30 responses each, drawn from a seed, one thread. The model is a DeBERTa-v2 of 6 layers with random
-weights, which does its work in full; its verdicts are then replaced by the truth, so that all ask one judge. PYTHON is
-the interpreter of an environment with uqlm 0.6.7 or lm-polygraph 0.7.0, which need an older transformers than we.
+20 questions of 30 responses each, drawn from a seed, one thread; the least CPU seconds of some rounds, in which all are
+measured by turns. The model is a DeBERTa-v2 of 6 layers with random weights, which does its work in full; its verdicts
+are then replaced by the truth, so that all ask one judge. PYTHON is the interpreter of an environment with uqlm 0.6.7
+or lm-polygraph 0.7.0, which need an older transformers than we.
 """
 
 import argparse
@@ -15,7 +16,9 @@ import subprocess
 import tempfile
 import time
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Literal
 from unittest.mock import patch
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
@@ -34,7 +37,9 @@ HERE = Path(__file__).parent
 ASKED = [record["question"] for record in records(HERE / "data" / "nq_open_200.jsonl")]
 WORDINGS = {"{}": 40, "It is {}.": 4, "The answer would be {}.": 3, "{}.": 1}
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
+PEERS = ("uqlm", "lm-polygraph")
 ALL_POSITIONS = patch("coe_agents.backends.entailment_transformers.short_positions", lambda *_: nullcontext())
+ALL_TOKENS = patch("coe_agents.backends.entailment_transformers.first_token", lambda *_: nullcontext())
 
 
 def draw_questions(seed: int, *, n_questions: int = 20, n_responses: int = 30) -> list[dict]:
@@ -103,12 +108,21 @@ class JudgedByTruth:
         self.padding += int((mask == 0).sum())
 
 
-def ours(model: TransformersEntailment, data: list[dict], *, repeat: int = 1, cached: bool = False, **options) -> dict:
+def ours(
+    model: TransformersEntailment,
+    data: list[dict],
+    *,
+    cuts: Literal["positions", True, False] = True,
+    apart: bool = False,
+    repeat: int = 1,
+    cached: bool = False,
+) -> dict:
     judge = JudgedByTruth(model, data)
-    clusterer = BidirectionalEntailment(CachedEntailment(judge) if cached else judge, **options)
-    start = time.process_time()
-    for _ in range(repeat):
-        labels = clusterer.cluster([each["responses"] for each in data], [each["question"] for each in data])
+    clusterer = BidirectionalEntailment(CachedEntailment(judge) if cached else judge, merge_variants=not apart)
+    with ALL_POSITIONS if cuts is False else nullcontext(), nullcontext() if cuts is True else ALL_TOKENS:
+        start = time.process_time()
+        for _ in range(repeat):
+            labels = clusterer.cluster([each["responses"] for each in data], [each["question"] for each in data])
     seconds = time.process_time() - start
     judge.hook.remove()
     return {
@@ -121,7 +135,7 @@ def plain(model: TransformersEntailment, data: list[dict]) -> dict:
     """The greedy algorithm, question by question and response by response, both directions in one pass."""
     judge = JudgedByTruth(model, data)
     start, labels = time.process_time(), []
-    with ALL_POSITIONS:
+    with ALL_POSITIONS, ALL_TOKENS:
         for each in data:
             representatives: list[str] = []
             cluster: dict[str, int] = {}
@@ -137,6 +151,12 @@ def plain(model: TransformersEntailment, data: list[dict]) -> dict:
     return {"seconds": seconds, "labels": labels, "pairs": judge.pairs, "passes": judge.passes}
 
 
+def ask_peer(python: str, peer: str, folder: str) -> dict:
+    command = [python, str(HERE / "entailment_peers.py"), peer, folder]
+    printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return json.loads(printed.splitlines()[-1])
+
+
 def by_first_appearance(labels: list[list[int]]) -> list[list[int]]:
     return [[list(dict.fromkeys(row)).index(label) for label in row] for row in labels]
 
@@ -144,6 +164,8 @@ def by_first_appearance(labels: list[list[int]]) -> list[list[int]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", help="the interpreter of an environment with uqlm and lm-polygraph")
+    parser.add_argument("--without", choices=PEERS, action="append", default=[], help="a peer that PYTHON lacks")
+    parser.add_argument("--rounds", type=int, default=1, help="how often all are measured, by turns")
     parser.add_argument("--seed", type=int, default=5)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -163,29 +185,30 @@ def main() -> None:
         model, half = TransformersEntailment(name), TransformersEntailment(name, dtype="bfloat16")
         for each in (model, half):
             each.predict([("warm", "up")] * 2)
-        with ALL_POSITIONS:
-            long = ours(model, data, merge_variants=False)
-        rows = {}
-        for peer in ("uqlm", "lm-polygraph") if args.peers else ():
-            command = [args.peers, str(HERE / "entailment_peers.py"), peer, name]
-            printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-            rows[peer] = json.loads(printed.splitlines()[-1])
-        rows |= {
-            "plain reference": plain(model, data),
-            "ours, all positions, variants apart": long,
-            "ours, variants apart": ours(model, data, merge_variants=False),
-            "ours": ours(model, data),
-            "ours, bfloat16": ours(half, data),
-            "ours, twice": ours(model, data, repeat=2),
-            "ours, twice, cached": ours(model, data, repeat=2, cached=True),
+        run = {peer: partial(ask_peer, args.peers, peer, name) for peer in PEERS if args.peers}
+        run |= {
+            "plain reference": partial(plain, model, data),
+            "ours, all positions and tokens, variants apart": partial(ours, model, data, cuts=False, apart=True),
+            "ours, all tokens, variants apart": partial(ours, model, data, cuts="positions", apart=True),
+            "ours, variants apart": partial(ours, model, data, apart=True),
+            "ours": partial(ours, model, data),
+            "ours, bfloat16": partial(ours, half, data),
+            "ours, twice": partial(ours, model, data, repeat=2),
+            "ours, twice, cached": partial(ours, model, data, repeat=2, cached=True),
         }
+        for peer in args.without:
+            run.pop(peer, None)
+        rounds = [{what: measure() for what, measure in run.items()} for _ in range(args.rounds)]
+    rows = rounds[0]
+    for what, row in rows.items():
+        row["seconds"] = min(each[what]["seconds"] for each in rounds)
     base = rows["uqlm" if "uqlm" in rows else "plain reference"]["seconds"]
-    print(f"{'':36} {'pairs':>6} {'passes':>7} {'padding':>8} {'CPU s':>6} {'ratio':>6}  partition")
+    print(f"{'':46} {'pairs':>6} {'passes':>7} {'padding':>8} {'CPU s':>6} {'ratio':>6}  partition")
     for what, row in rows.items():
         right = "the truth" if by_first_appearance(row["labels"]) == truth else "ANOTHER"
         padding = f"{row['padding']:.1%}" if "padding" in row else ""
         print(
-            f"{what:36} {row['pairs']:6} {row['passes']:7} {padding:>8} {row['seconds']:6.1f} "
+            f"{what:46} {row['pairs']:6} {row['passes']:7} {padding:>8} {row['seconds']:6.1f} "
             f"{row['seconds'] / base:6.2f}  {right}"
         )
 

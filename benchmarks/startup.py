@@ -4,6 +4,9 @@
 
 Next to the graph and the question stand the libraries that they load, and the ratio to these: the median over the
 rounds, each of which runs every command once, so that a busy machine slows all of them.
+
+Every process finds the compiled bytecode of all packages, as where pip installed them: the first round, which is not
+counted, writes that of a checkout, even where PYTHONDONTWRITEBYTECODE is set.
 """
 
 import argparse
@@ -29,6 +32,7 @@ CASES = {f"python -c '{line}'": [sys.executable, "-c", line] for line in IMPORTS
     "coe-agents --help": [COMMAND, "--help"],
     "coe-agents ask (tinyworld)": [COMMAND, "ask", "What is the capital of France?"],
 }
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 RATIOS = [
     ("from coe_agents import create_coe_graph", "import langgraph.graph"),
     ("coe-agents ask (tinyworld)", "import torch, transformers"),
@@ -37,7 +41,7 @@ RATIOS = [
 
 
 def cpu_seconds(command: list[str]) -> float:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -48,7 +52,7 @@ def cpu_seconds(command: list[str]) -> float:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     rounds = [{name: cpu_seconds(command) for name, command in CASES.items()} for _ in range(RUNS + 1)]
-    del rounds[0]  # which read the files into memory
+    del rounds[0]  # which wrote bytecode and read the files into memory
     width = max(map(len, CASES))
     print(f"{'':{width}} median CPU s of {RUNS}   min   max")
     for name in CASES:

@@ -10,6 +10,7 @@ _DEEPEST = 100
 """Levels of nesting; no file of ours has ten, and code that walks a value must not exhaust the stack."""
 _LONG_INTEGER = re.compile(r"(?<![\w.])[+-]?\d[\d_]{18,}(?![\w.])")
 _LARGEST = 2**63
+_decode = json.JSONDecoder().raw_decode
 
 
 def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) -> Any:
@@ -32,14 +33,32 @@ def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) ->
     """
     if is_strict:
         options |= {"object_pairs_hook": with_unique_names, "parse_constant": _refuse_constant}
-    try:
-        value = json.loads(text, **options)
-    except RecursionError as error:
-        raise _too_deep() from error
+    value = None if options else _scan_object(text)
+    if value is None:
+        try:
+            value = json.loads(text, **options)
+        except RecursionError as error:
+            raise _too_deep() from error
     opened = (text.count(b"["), text.count(b"{")) if isinstance(text, bytes) else (text.count("["), text.count("{"))
     if sum(opened) > _DEEPEST:
         _check_depth(value)
     return value
+
+
+def _scan_object(text: str | bytes) -> Any:
+    """Returns what `json.loads` returns for an object in UTF-8; None for all else, valid or not.
+
+    A line of samples is one. `json.loads` first finds out its encoding and the white space around it, which takes
+    longer than reading it.
+    """
+    if not isinstance(text, bytes) or text[:1] != b"{" or text[1:2] in (b"\0", b""):
+        return None
+    try:
+        plain = text.decode("utf-8", "surrogatepass")
+        value, end = _decode(plain)
+    except (ValueError, RecursionError):
+        return None
+    return None if plain[end:].strip(" \t\n\r") else value
 
 
 def parse_toml(text: str) -> dict[str, Any]:

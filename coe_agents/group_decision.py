@@ -8,6 +8,7 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from coe_agents._plurals import quantity
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.redaction import clean
@@ -181,7 +182,7 @@ class GroupDecision:
                 )
             if len(ranked) > _SHOWN:
                 rest, n_others = sum(share for _, share in ranked[_SHOWN:]), len(ranked) - _SHOWN
-                others = "1 other" if n_others == 1 else f"{n_others} others"
+                others = quantity(n_others, "other")
                 yield f"<tr><td></td><td>{rest:.0%}</td><td></td><td>{others}</td></tr>"
         for name, why in self.failed_agents.items():
             yield (

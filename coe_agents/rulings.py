@@ -16,7 +16,8 @@ from typing import Any, Literal, Protocol
 
 from typing_extensions import TypedDict
 
-from coe_agents.types import Response
+from coe_agents.errors import StoreError
+from coe_agents.types import Response, is_number
 
 NAMESPACE = ("coe_agents", "rulings")
 """Where the cases are in the store; a case's key is its id."""
@@ -84,12 +85,17 @@ class Store(Protocol):
 
 
 def cases(store: Store, *, status: Literal["pending", "ruled"] | None = None) -> list[RecordedCase]:
-    """Returns the recorded cases in the order of their decisions, those of one status or all."""
+    """Returns the recorded cases in the order of their decisions, those of one status or all.
+
+    Raises:
+        StoreError: What another program wrote is among them.
+    """
     found: dict[str, RecordedCase] = {}
     wanted = None if status is None else {"status": status}
     offset = 0
     while page := store.search(NAMESPACE, filter=wanted, limit=_PAGE, offset=offset):
-        found |= {item.key: item.value for item in page}
+        # a search finds longer namespaces, too
+        found |= {item.key: _to_case(item.key, item.value) for item in page if tuple(item.namespace) == NAMESPACE}
         offset += len(page)
     return sorted(found.values(), key=lambda case: (case["time"], case["id"]))
 
@@ -112,12 +118,14 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
         KeyError: There is no such case.
         TypeError: An argument is of another kind.
         ValueError: The case was ruled on before, or the arguments do not say what is right.
+        StoreError: Another program wrote what is there.
 
     Example:
         >>> from langgraph.store.memory import InMemoryStore
         >>> store = InMemoryStore()
         >>> case = {"id": "1", "kind": "audit", "status": "pending", "time": "2026-01-31T12:00:00+00:00"}
-        >>> store.put(NAMESPACE, "1", case | {"answer": "Lyon", "ruling": None})
+        >>> case |= {"question": "Capital of France?", "answer": "Lyon", "seen_probability": 0.1, "ruling": None}
+        >>> store.put(NAMESPACE, "1", case | {"responses": [], "labels": []})
         >>> rule(store, "1", correct=False, answer="Paris")["status"]
         'ruled'
         >>> pending_cases(store)
@@ -130,7 +138,7 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
     item = store.get(NAMESPACE, case_id)
     if item is None:
         raise KeyError(f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store)")
-    case: RecordedCase = item.value
+    case = _to_case(case_id, item.value)
     if case["status"] == "ruled":
         raise ValueError(f"a case must be pending to be ruled on; {case_id!r} was ruled on. Choose another")
     answer = answer.strip() or None if answer is not None else None
@@ -147,6 +155,54 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
     return ruled
 
 
+def _to_case(key: str, value: Any) -> RecordedCase:
+    """Returns what is in a store as a case; refuses what no graph recorded."""
+    if not _is_case(value):
+        raise StoreError(
+            f"what is under {key!r:.80} in the store is not a recorded case",
+            hint=f"Delete it if it is yours: store.delete({NAMESPACE}, {key!r:.80})",
+        )
+    case: RecordedCase = value
+    return case
+
+
+def _is_case(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    seen, ruling = value.get("seen_probability"), value.get("ruling")
+    responses, labels = value.get("responses"), value.get("labels")
+    return (
+        all(isinstance(value.get(name), str) for name in ("id", "time", "question"))
+        and isinstance(value.get("answer"), str | None)
+        and value.get("kind") in ("escalation", "audit")
+        and is_number(seen)
+        and 0.0 < seen <= 1.0
+        and isinstance(responses, list)
+        and all(map(_is_response, responses))
+        and isinstance(labels, list)
+        and len(labels) <= len(responses)
+        and all(isinstance(label, int) for label in labels)
+        and (_is_ruling(ruling) if value.get("status") == "ruled" else value.get("status") == "pending")
+    )
+
+
+def _is_response(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("agent"), str)
+        and isinstance(value.get("text"), str)
+        and isinstance(value.get("answer", 0), str | None)
+    )
+
+
+def _is_ruling(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("correct", 0), bool | None)
+        and isinstance(value.get("answer", 0), str | None)
+    )
+
+
 def create_ruling(*, correct: bool | None, answer: str | None) -> PersonRuling:
     """Returns a ruling of this moment."""
     return PersonRuling(correct=correct, answer=answer, time=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -156,8 +212,8 @@ def sample_rows(case: RecordedCase) -> Iterator[dict[str, Any]]:
     """Yields the responses of a ruled case as samples, labelled as far as the ruling says; none if it says nothing.
 
     The clusters decide which responses mean the same: where the right answer is one of the responses, those of its
-    cluster are right and all others wrong. Where it is none of them, `correct` is null, and the criterion compares
-    them with the right answer in `references`; where only the given answer is known to be wrong, so is its cluster,
+    cluster are right and all others wrong. Otherwise `correct` is null, and the criterion compares the responses with
+    the right answer in `references`; where only the given answer is known to be wrong, so is its cluster,
     and nothing is said about the others.
 
     Each sample has two fields of its own: `seen_probability` and `kind`.
@@ -182,7 +238,9 @@ def sample_rows(case: RecordedCase) -> Iterator[dict[str, Any]]:
 def case_row(case: RecordedCase) -> dict[str, Any] | None:
     """Returns a ruled audit as a line for `coe-agents drift --follow`; None for what says nothing about answers.
 
-    An agent is as right as the share of its responses in clusters that are right; it is omitted where that is unknown.
+    An agent is wrong by the share of its responses that are known to be wrong. Where the group was wrong and nobody
+    said what is right, other answers may be right: they count as such, so that no agent is blamed without evidence. If
+    such agents were omitted, those that contradict a wrong group would seem to err more often than they do.
     """
     ruling = case["ruling"]
     if case["kind"] != "audit" or ruling is None or ruling["correct"] is None:
@@ -191,9 +249,7 @@ def case_row(case: RecordedCase) -> dict[str, Any] | None:
     of_agents: dict[str, list[bool | None]] = {}
     for response, label in zip(case["responses"], case["labels"], strict=False):
         of_agents.setdefault(response["agent"], []).append(verdicts.get(label))
-    agents = {
-        name: sum(map(bool, found)) / len(found) for name, found in sorted(of_agents.items()) if None not in found
-    }
+    agents = {name: 1.0 - found.count(False) / len(found) for name, found in sorted(of_agents.items())}
     return {
         "id": case["id"],
         "correct": ruling["correct"],

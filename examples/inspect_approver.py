@@ -47,7 +47,7 @@ def group_approver(agents: Sequence[Agent], *, min_support: float, clusterer: Cl
 
     - "approve": the support of the model's action is at least `min_support`.
     - "reject": another action has that support. It may be calling nothing.
-    - "escalate": otherwise. Then inspect_ai asks the next approver, and rejects the call if there is none.
+    - "escalate": otherwise. Then inspect_ai asks the next approver; after the last one it rejects the call.
 
     The calls of one message are one action. The numbers go into the log, as metadata of the approval; the model is told
     only that its call was not approved, so that it cannot take over what the group would do.

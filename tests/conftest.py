@@ -1,3 +1,4 @@
+import gc
 import os
 from collections.abc import Iterator
 
@@ -23,6 +24,13 @@ settings.load_profile("unhurried")
 collect_ignore = ["inspect_evaluations.py"]
 if not os.environ.get("COE_INSPECT_PYTHON"):
     collect_ignore.append("test_inspect_approver.py")
+
+
+def pytest_collection_finish() -> None:
+    """Collects garbage rarely: visiting all that was imported, again and again, takes a seventh of the tests' time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -219,8 +219,23 @@ def test_every_benchmark_has_a_page_and_make_runs_it():
     assert {path.stem for path in scripts if "result_page" in path.read_text()} == pages
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
     lists = re.findall(r"^(?:DATA_)?BENCHMARKS := (.*)$", makefile, re.MULTILINE)
-    assert {name for line in lists for name in line.split()} | {"entailment", "served_sampling"} == pages
+    assert {name for line in lists for name in line.split()} | {"entailment", "served_sampling", "speed"} == pages
     included = {
         name for text in TEXTS.values() for name in re.findall(r"^```\{include\} .*results/(\w+)\.md$", text, re.M)
     }
     assert included == pages
+
+
+FIGURES = re.findall(
+    r"^\| [^|]+ \| ([^|]+) \| [^|]*results/(\w+)\.md\)\) \|$", (ROOT / "README.md").read_text(), re.MULTILINE
+)
+
+
+@pytest.mark.parametrize(("figures", "page"), FIGURES)
+def test_the_figures_of_the_readme_are_those_of_the_pages(figures, page):
+    printed = re.findall(r"\d+(?:\.\d+)?", (ROOT / f"docs/results/{page}.md").read_text())
+    assert set(re.findall(r"\d+(?:\.\d+)?", figures)) <= set(printed)
+
+
+def test_the_readme_has_figures():
+    assert len(FIGURES) >= 8

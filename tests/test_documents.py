@@ -16,6 +16,24 @@ def test_json_is_what_json_reads(value):
     assert parse_json(json.dumps(value).encode()) == value
 
 
+LINES = [
+    *(b'{"a": 1}', b'{"a": 1} \t\r\n', b'{"a": 1}\x0b', b'{"a": 1}{}', b'{"a": 1, "a": 2}', b'{"a": NaN}'),
+    *(b'{"a": 1', b"{", b"{}", b"", b"{\0", b'{"a": "\xff"}', b'{"a": "\xed\xa0\x80"}', b'{"a": 1e999}'),
+    *('{"a": "é"}'.encode(code) for code in ("utf-16", "utf-16-le", "utf-32-be", "utf-8-sig", "latin-1")),
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_is_what_json_reads(line):
+    def read(how):
+        try:
+            return repr(how(line))
+        except ValueError as error:
+            return type(error), str(error)
+
+    assert read(parse_json) == read(json.loads)
+
+
 @pytest.mark.parametrize("text", DEEP["json"], ids=len)
 def test_deep_json_is_a_value_error(text):
     for given_as in (text, text.encode()):

@@ -73,6 +73,7 @@ def test_the_graph_needs_no_model_and_no_scipy_to_be_imported():
     assert not heavy & loaded_after("from coe_agents import create_coe_graph, ModelAgent")
 
 
+@pytest.mark.slow
 def test_without_langchain_the_middleware_says_what_to_install():
     code = "import sys; sys.modules['langchain'] = None; import coe_agents; coe_agents.create_coe_tool; "
     told = "try: coe_agents.CoEMiddleware\nexcept ImportError as error: print(error)"
@@ -101,6 +102,7 @@ def said_without_the_extras(code):
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -130,7 +132,8 @@ def test_without_an_extra_the_error_names_it(code, said):
 
 
 def test_help_loads_nothing_heavy():
-    assert not {"torch", "transformers", "langgraph", "langchain_core"} & loaded_after("import coe_agents.cli")
+    heavy = {"numpy", "scipy", "torch", "transformers", "langgraph", "langchain_core"}
+    assert not heavy & loaded_after("import coe_agents.cli")
 
 
 def test_the_citation_is_of_this_version():

@@ -5,8 +5,8 @@ Nothing here calls a tool or asks a model.
 
 from coe_agents.actions.canonical import canonical_action
 from coe_agents.actions.contested import ActionEntropy, contested, decompose_entropy
-from coe_agents.actions.match import ActionMatch, ChoiceMatch, StructuredMatch
-from coe_agents.actions.proposals import called_tools, check_proposal, describe_action
+from coe_agents.actions.match import ActionMatch, ChoiceMatch, StructuredMatch, compare_actions
+from coe_agents.actions.proposals import called_tools, check_proposal, compared_answer, describe_action, has_proposals
 from coe_agents.actions.rules import AnyOrder, Exact, Ignore, Meaning, Rule, Within
 
 __all__ = [
@@ -23,7 +23,10 @@ __all__ = [
     "called_tools",
     "canonical_action",
     "check_proposal",
+    "compare_actions",
+    "compared_answer",
     "contested",
     "decompose_entropy",
     "describe_action",
+    "has_proposals",
 ]

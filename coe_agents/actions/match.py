@@ -12,7 +12,7 @@ import numpy as np
 from coe_agents.actions.canonical import canonical_action, to_line, tool_key
 from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Within
 from coe_agents.actions.schemas import find_parameters
-from coe_agents.clustering import parse_choice
+from coe_agents.clustering import Clusterer, parse_choice
 from coe_agents.clustering.protocols import check_batch, check_strings
 from coe_agents.documents import parse_json
 
@@ -203,6 +203,16 @@ class ActionMatch:
         stated = self._parameters.get(tool, {}).get("properties")
         known = [name for name in stated if name in given] if isinstance(stated, Mapping) else []
         return [*known, *sorted(given.difference(known))]
+
+
+def compare_actions(clusterer: Clusterer, tools: Sequence[Any] | None = None) -> ActionMatch:
+    """Returns the clusterer of proposals: an `ActionMatch` itself, with its rules, or else one in place of another.
+
+    A clusterer of texts reads calls as prose. To `NormalizedMatch`, "rm -rf a" and "rm rf an a" are the same words.
+    """
+    if not isinstance(clusterer, ActionMatch):
+        return ActionMatch(tools)
+    return clusterer if tools is None else clusterer.with_tools(tools)
 
 
 class StructuredMatch:

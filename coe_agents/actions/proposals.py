@@ -6,6 +6,8 @@ from typing import Any
 
 from coe_agents.actions.canonical import canonical_action, tool_key
 from coe_agents.actions.schemas import read_tools
+from coe_agents.documents import parse_json
+from coe_agents.types import Response
 
 NO_CALL = "no call"
 """How an action that calls nothing is shown."""
@@ -51,6 +53,37 @@ def check_proposal(calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any]) 
         if unknown := sorted(call["args"].keys() - known.keys()):
             raise ValueError(f'the proposal gives "{name}" the argument {unknown[0][:80]!r}, which it does not have')
     return action
+
+
+def has_proposals(responses: Sequence[Response]) -> bool:
+    """Returns whether an agent with tools gave a response; also one that calls nothing is a proposal."""
+    calls = [response.get("calls") for response in responses]
+    return calls.count(None) < len(calls)
+
+
+def compared_answer(response: Response) -> str:
+    """Returns what is compared of a response to a question that is about actions.
+
+    Of proposed calls it is their canonical action, whatever the response says is its answer: the answer itself if that
+    is an action, which then was written with the tools' schemas. A text that would be read as an action is changed: it
+    was not proposed as one.
+
+    Raises:
+        TypeError: As in `canonical_action`.
+        ValueError: As in `canonical_action`.
+    """
+    calls, text = response.get("calls"), response["text"] if response["answer"] is None else response["answer"]
+    if calls is None:
+        return f"(no proposal: {text!r})" if _is_action(text) else text
+    return text if _is_action(text) else canonical_action(calls)
+
+
+def _is_action(text: str) -> bool:
+    try:
+        canonical_action(parse_json(text, is_strict=True))
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def describe_action(action: str) -> str:

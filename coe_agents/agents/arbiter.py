@@ -7,6 +7,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from coe_agents import prompts
+from coe_agents._plurals import quantity
 from coe_agents.agents._requests.parse import is_cut
 from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.model_agent import ModelAgent
@@ -90,7 +91,9 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         if answer is not None:
             return self._rule("answer", answer, f"gave an answer of its own, beside {len(candidates)} of the group")
         if number is None:
-            return self._rule("abstain", None, f"found none of {len(candidates)} answers right, or did not know")
+            return self._rule(
+                "abstain", None, f"found none of {quantity(len(candidates), 'answer')} right, or did not know"
+            )
         if not 1 <= number <= len(candidates):
             return self._leave_escalated(f"chose answer {number}, but there are {len(candidates)}")
         chosen = candidates[number - 1]

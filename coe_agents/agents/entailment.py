@@ -11,6 +11,7 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 from numpy.typing import NDArray
 
 from coe_agents import prompts
+from coe_agents._plurals import quantity
 from coe_agents.agents._requests.clients import address_of, without_retries
 from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
@@ -103,12 +104,12 @@ class ChatEntailment:
             try:
                 judged = list(pool.map(self._judge, distinct))  # after an error, it cancels those that wait
             except Exception as error:
-                error.add_note(f"raised while ChatEntailment judged {len(distinct)} pairs")
+                error.add_note(f"raised while ChatEntailment judged {quantity(len(distinct), 'pair')}")
                 raise
         if n_unclear := judged.count(None):
             with self._lock:
                 self.n_unclear += n_unclear
-            _LOG.warning("%d of %d pairs could not be judged and count as neutral", n_unclear, len(distinct))
+            _LOG.warning("%d of %s could not be judged: taken as neutral", n_unclear, quantity(len(distinct), "pair"))
         rows = {pair: row or _NEUTRAL for pair, row in zip(distinct, judged, strict=True)}
         return np.array([rows[pair] for pair in pairs])
 

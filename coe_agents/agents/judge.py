@@ -9,6 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from coe_agents import prompts
+from coe_agents._plurals import quantity
 from coe_agents.agents._requests.parse import whole_text
 from coe_agents.agents.choice.reading import read_choice
 from coe_agents.agents.model_agent import ModelAgent
@@ -78,7 +79,7 @@ class ChatJudge:
             judged = list(pool.map(self._verdict, list(compress(predictions, asked))))
         if n_unclear := judged.count(None):
             self.n_unclear += n_unclear
-            _LOG.warning("%d of %d answers could not be judged", n_unclear, len(judged))
+            _LOG.warning("%d of %s could not be judged", n_unclear, quantity(len(judged), "answer"))
         verdicts = iter(judged)
         return [
             next(verdicts) if is_asked else (False if one.references else None)

@@ -197,7 +197,7 @@ class ModelAgent:
 
     async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
-        await asyncio.to_thread(self._prepare_model)
+        await self._aprepare_model()
         return await arun_steps(self._steps(request, config))
 
     async def achoice(
@@ -211,7 +211,7 @@ class ModelAgent:
         Raises:
             CoEError: If the model fails, or chooses none of them.
         """
-        await asyncio.to_thread(self._prepare_model)
+        await self._aprepare_model()
         send = partial(_ask_choice, messages=messages, choices=choices)
         return await arun_steps(self._asker.retry(send, Deadline(self.timeout)))
 
@@ -224,11 +224,12 @@ class ModelAgent:
         with self._lock:
             if self._ready is None:
                 replicas = [self._replica(given) for given in self._given]
-                self._ready = replicas[0].model
-                self._ladder = Ladder(self._ready)
+                self._ladder = Ladder(replicas[0].model)
+                self._own_seed: int | None = getattr(replicas[0].model, "seed", None)
                 self._asker = Asker(
                     self.name, Replicas(replicas), self.retries, self.request_timeout, secrets=secrets_of(self)
                 )
+                self._ready = replicas[0].model  # last, since it says that the others are there
             return self._ready
 
     def _replica(self, given: BaseChatModel | str) -> Replica:
@@ -245,6 +246,10 @@ class ModelAgent:
         except ValueError as error:
             raise without_input(error) from None
 
+    async def _aprepare_model(self) -> None:
+        if self._ready is None:  # imports the provider's package, and may read files
+            await asyncio.to_thread(self._prepare_model)
+
     def _messages(self, request: AgentRequest) -> list[BaseMessage]:
         messages = convert_to_messages(request["messages"])
         if self.system_prompt is None:
@@ -255,7 +260,7 @@ class ModelAgent:
 
     def _seeds(self, request: AgentRequest) -> Callable[[int], int | None]:
         """Returns the seed of each response by number, far from those of other agents, conversations and rounds."""
-        base = self.seed if self.seed is not None else getattr(self.model(), "seed", None)
+        base = self.seed if self.seed is not None else self._own_seed
         if base is None:
             return lambda number: None
         key = repr((base, self.name, request["messages"], request["round"]))

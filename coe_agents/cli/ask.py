@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coe_agents.cli.collector import IMPORTS, rare_collections
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
 from coe_agents.cli.terminal import hide, print_json, print_lines
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy.proposal_wording import is_about_actions
 from coe_agents.redaction import secrets_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
 
 
+@rare_collections(IMPORTS)
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     config: ConfigOption = None,
@@ -36,7 +37,7 @@ def ask(
     if question == "-":
         question = sys.stdin.read().strip()
     if not question.strip():
-        raise typer.BadParameter("it must not be empty", param_hint="QUESTION")
+        raise typer.BadParameter("it must not be empty", param_hint="'question'")
     start = time.perf_counter()
     graph = _create_graph(config)
     if config is None and not as_json:
@@ -59,6 +60,7 @@ def ask(
     raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
 
 
+@rare_collections(IMPORTS)
 def demo() -> None:
     """Ask tinyworld five questions, then for three actions: one is run, one is stopped, and nothing is to be called."""
     from coe_agents.cli.display.decision import show_decision, show_note
@@ -91,6 +93,8 @@ def to_json(question: str, decision: dict[str, Any], seconds: float) -> dict[str
     "decided_by" is there where the group did not decide itself, "answer_kind", "calls" and "contested" where agents
     proposed tool calls.
     """
+    from coe_agents.policy.proposal_wording import is_about_actions
+
     names = [
         "action",
         "answer",

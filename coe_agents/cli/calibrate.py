@@ -1,11 +1,13 @@
 """Owns the commands `calibrate` and `drift`: choose a threshold for a stated risk, and check later that it holds."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.follow import Watch, follow_until_broken
 from coe_agents.cli.options import (
     Exit,
@@ -18,7 +20,7 @@ from coe_agents.cli.options import (
 )
 from coe_agents.cli.recalibrate import recalibrate_on_rulings, without_rulings
 from coe_agents.cli.score import check_proposer, create_setting
-from coe_agents.cli.terminal import print_json, print_lines
+from coe_agents.cli.terminal import clean, print_json, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.evaluation import ScoringSetup
@@ -63,6 +65,10 @@ def calibrate(
             "audits; what measures the uncertainty stays."
         ),
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="The agents' weights, from drift --follow --weights; the policy then holds for these."),
+    ] = None,
 ) -> None:
     """Choose the threshold that answers the most questions at a stated risk of wrong answers.
 
@@ -71,6 +77,7 @@ def calibrate(
     so does calling none.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
+    from coe_agents.policy import AgentWeights
     from coe_agents.policy.gate import LearnedGate
 
     for name, share in (("--risk", risk), ("--confidence", confidence)):
@@ -79,13 +86,14 @@ def calibrate(
     if halves and gate != "learned":
         raise typer.BadParameter("it needs --gate learned", param_hint="--halves")
     if current is not None:
-        if gate != "threshold" or proposer is not None:
-            message = "it cannot be combined with --gate or --proposer: what is judged stays"
+        if gate != "threshold" or proposer is not None or weights is not None:
+            message = "it cannot be combined with --gate, --proposer or --weights: what is judged stays"
             raise typer.BadParameter(message, param_hint="--current")
         recalibrate_on_rulings(samples, create_setting(scoring), current, out, risk=risk, confidence=confidence)
         return
     setting = create_setting(scoring)
-    rows = _judge_samples(samples, setting, every_cluster=gate == "learned", proposer=proposer)
+    of_agents = None if weights is None else AgentWeights.load(weights).weights
+    rows = _judge_samples(samples, setting, every_cluster=gate == "learned", proposer=proposer, weights=of_agents)
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     policy = calibrate_rows(
         rows,
@@ -96,6 +104,7 @@ def calibrate(
         proposer=proposer,
         clusterer=type(setting.clusterer).__name__,
         correctness=setting.criterion.name,
+        weights=of_agents,
     )
     policy.save(out)
     calibration = policy.calibration
@@ -103,14 +112,15 @@ def calibrate(
         _print_support(calibration)
     elif calibration.threshold is None:
         print_lines(
-            f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on {calibration.n_questions} "
-            "questions: the policy always abstains. Raise the risk, or calibrate on more questions."
+            f"No threshold keeps a risk of {risk:g} with confidence {confidence:g} on "
+            f"{quantity(calibration.n_questions, 'question')}: the policy always abstains. Raise the risk, or "
+            "calibrate on more questions."
         )
     else:
         unit = "nats of CoE" if calibration.gate is None else "of the gate's score"
         n_questions, n_answered, n_wrong = calibration.n_questions, calibration.n_answered, calibration.n_wrong
         print_lines(
-            f"Answer up to {calibration.threshold:.3g} {unit}: {n_answered} of {n_questions} questions "
+            f"Answer up to {calibration.threshold:.3g} {unit}: {n_answered} of {quantity(n_questions, 'question')} "
             f"({n_answered / n_questions:.1%}), {n_wrong} wrong "
             f"({n_wrong / n_answered:.1%}; at most {calibration.bound:.1%} with confidence {confidence:g})."
         )
@@ -129,8 +139,10 @@ def calibrate(
         print_lines(f"Questions with a tied lead, which are never answered: {calibration.n_ties}.")
     unjudged = sum(row.correct is None for row in rows)
     if unjudged:
-        print_lines(f"{unjudged} questions without a verdict were skipped.")
-    print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"')
+        skipped = quantity(unjudged, "question without a verdict was", "questions without a verdict were")
+        print_lines(f"{skipped} skipped.")
+    used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
+    print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
 
 
 @expand_options
@@ -153,6 +165,13 @@ def drift(
         float,
         typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
     ] = 1.0,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --follow and samples: where to write the agents' weights, with the date and the evidence, when "
+            "an agent has grown worse. calibrate --weights and [graph] weights read them."
+        ),
+    ] = None,
     until_end: Annotated[
         bool, typer.Option("--until-end", help="With --follow: stop at the end of the file instead of waiting.")
     ] = False,
@@ -164,12 +183,16 @@ def drift(
     from coe_agents.policy.gate import LearnedGate
 
     if follow is not None:
-        _follow(policy, samples, scoring, Watch(follow, 0.0, {}, false_alarms, min_seen, until_end), as_json=as_json)
-    for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
+        _follow(policy, samples, scoring, Watch(follow, false_alarms, min_seen, until_end, weights), as_json=as_json)
+    for name, is_given in (
+        ("--until-end", until_end),
+        ("--min-seen", min_seen != 1.0),
+        ("--weights", weights is not None),
+    ):
         if is_given:
             raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
     if not samples:
-        raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="SAMPLES")
+        raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="'samples'")
     setting = create_setting(scoring)
     calibrated = CalibratedPolicy.load(policy)
     rows = _judge_samples(
@@ -177,6 +200,7 @@ def drift(
         setting,
         every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
         proposer=calibrated.calibration.proposer,
+        weights=calibrated.calibration.weights,
     )
     found = check_drift(calibrated, rows, clusterer=type(setting.clusterer).__name__)
     if as_json:
@@ -184,19 +208,21 @@ def drift(
     else:
         moved = "have changed" if found.scores_changed else "show no change"
         print_lines(
-            f"{found.n_questions} questions: the uncertainties {moved} "
+            f"{quantity(found.n_questions, 'question')}: the uncertainties {moved} "
             f"(Kolmogorov-Smirnov {found.ks_statistic:.3f}, p = {found.p_value:.3g}); coverage {found.coverage:.1%}"
         )
         if found.risk_interval is not None:
             low, high = found.risk_interval
+            judged = quantity(found.n_judged, "answer is", "answers are")
             print_lines(
-                f"risk: {found.n_wrong} of {found.n_judged} answers are wrong, {low:.1%} to {high:.1%} by one-sided "
+                f"risk: {found.n_wrong} of {judged} wrong, {low:.1%} to {high:.1%} by one-sided "
                 f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_VERDICTS[found.risk]}"
             )
         if found.n_ties:
             print_lines(f"questions with a tied lead, which are never answered: {found.n_ties}")
         if found.n_unmeasurable:
-            print_lines(f"{found.n_unmeasurable} questions lack an agent that the learned gate needs")
+            lacking = quantity(found.n_unmeasurable, "question lacks", "questions lack")
+            print_lines(f"{lacking} an agent that the learned gate needs")
         for mismatch in found.mismatches:
             print_lines(f"mismatch: {mismatch}")
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
@@ -245,26 +271,40 @@ def _follow(
         raise typer.BadParameter(message, param_hint="--false-alarms")
     if not 0.0 < watch.min_seen <= 1.0:
         raise typer.BadParameter(f"it must be above 0 and at most 1; got {watch.min_seen:g}", param_hint="--min-seen")
-    watch = replace(watch, risk=CalibratedPolicy.load(policy).calibration.risk)
+    if watch.out is not None and not samples:
+        message = "samples are needed by which each agent is judged. Add those of the calibration"
+        raise typer.BadParameter(message, param_hint="--weights")
+    calibration = CalibratedPolicy.load(policy).calibration
+    watch = replace(watch, risk=calibration.risk)
     if samples:
-        rows = _judge_samples(samples, create_setting(scoring), every_cluster=True, proposer=None)
-        watch = replace(watch, agents=agent_risks(rows))
+        rows = _judge_samples(samples, create_setting(scoring), every_cluster=True, proposer=None, weights=None)
+        risks = agent_risks(rows)
+        names = calibration.agents.keys() | risks.keys()
+        watch = replace(
+            watch, agents=risks, weights={name: (calibration.weights or {}).get(name, 1.0) for name in sorted(names)}
+        )
     follow_until_broken(watch, as_json=as_json)
 
 
 def _judge_samples(
-    samples: list[Path], setting: "ScoringSetup", *, every_cluster: bool, proposer: str | None
+    samples: list[Path],
+    setting: "ScoringSetup",
+    *,
+    every_cluster: bool,
+    proposer: str | None,
+    weights: Mapping[str, float] | None,
 ) -> "list[Judged]":
     from coe_agents.evaluation import Samples, judge_samples
 
     with Samples(samples) as questions:
         return judge_samples(
-            without_rulings(questions),
+            without_rulings(questions, argument="samples"),
             clusterer=setting.clusterer,
             weighting=setting.weighting,
             criterion=setting.criterion,
             every_cluster=every_cluster,
             proposer=proposer,
+            weights=weights,
         )
 
 

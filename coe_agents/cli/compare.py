@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, expand_options
 from coe_agents.cli.terminal import clean, create_console, print_json, print_lines
 
@@ -79,7 +80,7 @@ def compare(
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.comparison import outcomes_of
 
-    runs = dict(zip(_names_of(paths), map(read_run, paths), strict=True))
+    runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))
     settings = {"questions": "; ".join(dict.fromkeys(_source(run.settings) for run in runs.values()))}
     prices = prices_of(config)
     comparison = compare_policies(
@@ -102,6 +103,7 @@ def _replay(
     resamples: int,
     risk: float | None,
 ) -> None:
+    from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import CRITERIA, Samples
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.frontier import find_frontier
@@ -111,18 +113,21 @@ def _replay(
     if not files:
         raise typer.BadParameter("it must name at least one file", param_hint="--policies")
     prices = prices_of(config)
-    replayed = [_policy_of(file, name, prices) for file, name in zip(files, _names_of(files), strict=True)]
+    replayed = [
+        _policy_of(file, name, prices)
+        for file, name in zip(files, names_of(files, of="file", option="--policies"), strict=True)
+    ]
     clusterer = replay_clusterer(options.clusterer)
     criterion = CRITERIA[options.correctness]
     with Samples(paths) as questions:
-        saved = load_saved(questions, clusterer)
+        saved = load_saved(without_rulings(questions, argument="paths"), clusterer)
     settings = {
         "samples": ", ".join(path.name for path in paths),
         "clusterer": type(clusterer).__name__,
         "right": criterion.name,
     }
     if not saved:
-        raise typer.BadParameter("no question has a response", param_hint="PATHS")
+        raise typer.BadParameter("no question has a response", param_hint="'paths'")
     comparison = compare_policies(
         [replay(saved, each, criterion) for each in replayed], n_resamples=resamples, settings=settings
     )
@@ -132,7 +137,7 @@ def _replay(
 
 def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "ReplayedPolicy":
     """Returns the policy of a configuration with what its graph would do; no model is loaded."""
-    from coe_agents.config.build import create_policy, load_divergence
+    from coe_agents.config.build import create_policy, load_divergence, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
     from coe_agents.rounds import AdaptiveSampling, Strategies
@@ -144,7 +149,7 @@ def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "R
         name=name.removesuffix(".toml"),
         policy=create_policy(config),
         n_samples={agent.name: agent.n_samples if agent.temperature > 0 else 1 for agent in config.agents},
-        weights={agent.name: agent.weight for agent in config.agents},
+        weights={agent.name: agent.weight for agent in config.agents} | (load_weights(config) or {}),
         max_rounds=graph.max_rounds,
         adaptive=adaptive,
         strategies=Strategies(dict(graph.strategies)),
@@ -209,7 +214,7 @@ def show(
         for line in ("", *frontier.in_words()):
             print_lines(line)
         if frontier.judged is not None:
-            _show_cells(frontier.judged)
+            show_cells(frontier.judged)
         if out is None:
             print_lines("--out FOLDER or --json shows the whole frontier.")
     for path in written:
@@ -225,13 +230,14 @@ def _show_table(comparison: "Comparison", chains: "Sequence[ChainFigures]") -> N
 
     for line in (*in_words(comparison), *(each.in_words() for each in chains)):
         print_lines(line)
-    _show_cells(comparison)
+    show_cells(comparison)
     whose: dict[str, list[str]] = {}
     for each in comparison.policies:
         for note in each.notes:
             whose.setdefault(note, []).append(each.name)
     notes = [f"{', '.join(names)}: {note}" for note, names in whose.items()]
-    notes.append(f"[low, high]: 95 % intervals, {comparison.n_resamples} bootstrap resamples; differences are paired.")
+    resamples = quantity(comparison.n_resamples, "bootstrap resample")
+    notes.append(f"[low, high]: 95 % intervals, {resamples}; differences are paired.")
     console = create_console()
     for note in notes:
         console.print(Text(clean(note), style="dim"))
@@ -239,7 +245,8 @@ def _show_table(comparison: "Comparison", chains: "Sequence[ChainFigures]") -> N
         show_experiment(to_experiment(chains))
 
 
-def _show_cells(comparison: "Comparison") -> None:
+def show_cells(comparison: "Comparison") -> None:
+    """Prints the figures of a comparison, a column for each policy."""
     from rich.table import Table
     from rich.text import Text
 
@@ -268,11 +275,11 @@ def _write(experiment: "Experiment", folder: Path) -> Path:
     return folder / experiment.name
 
 
-def _names_of(paths: Sequence[Path]) -> list[str]:
+def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:
     """Returns the last part of each path, or as many as tell them apart."""
     resolved = [Path(os.path.abspath(path)) for path in paths]
     if len(set(resolved)) < len(resolved):
-        raise typer.BadParameter("each folder must be given once. Remove the repetition", param_hint="PATHS")
+        raise typer.BadParameter(f"each {of} must be given once. Remove the repetition", param_hint=option)
     n_parts = 1
     while True:
         names = ["/".join(path.parts[-n_parts:]) for path in resolved]

@@ -14,7 +14,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.sample import load_set, sample_to
+from coe_agents.cli.sample import find_questions, sample_to
 from coe_agents.cli.score import figures_of, show
 
 
@@ -35,8 +35,8 @@ def evaluate(
             stack.enter_context(cluster(ray.address))  # one for both
         with redirect_stdout(sys.stderr) if as_json else ExitStack():
             settings = load_quietly(config)
-            questions = load_set(sampling.dataset, sampling.split)
-            sample_to(sampling, questions, settings, engine=ray, partition_size=partition_size)
+            found = find_questions(sampling, on_disk=ray is not None)
+            sample_to(sampling, found, settings, engine=ray, partition_size=partition_size)
         needs_config = scoring.clusterer is None or scoring.correctness == "judge"
         scoring = replace(
             scoring,

@@ -1,7 +1,6 @@
 """Owns the commands `audit` and `harvest`: what people rule on recorded cases, and the samples that it becomes."""
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.options import JsonOption
 from coe_agents.cli.terminal import clean, print_json, print_lines
 
@@ -37,6 +37,7 @@ def harvest(
 
     Each sample has the probability with which its case was seen: the audit rate for an answer, 1 for an escalation.
     """
+    from coe_agents.evaluation.samples.folder import write
     from coe_agents.rulings import case_row, sample_rows
     from coe_agents.rulings import cases as recorded
 
@@ -47,14 +48,10 @@ def harvest(
         labelled = [row for case in ruled if (row := case_row(case)) is not None]
     used = [case for case in ruled if rows[case["id"]]]
     content = "".join(json.dumps(row) + "\n" for case in used for row in rows[case["id"]])
-    temporary = out.with_name(out.name + ".tmp")
-    temporary.write_text(content, "utf-8")
-    os.replace(temporary, out)
+    write(out, content.encode())
     n_audits = sum(case["kind"] == "audit" for case in used)
-    print_lines(
-        f"{clean(str(out))}: {n_audits} audited answers and {len(used) - n_audits} escalations; "
-        f"{waiting} cases wait for a ruling."
-    )
+    sources = f"{quantity(n_audits, 'audited answer')} and {quantity(len(used) - n_audits, 'escalation')}"
+    print_lines(f"{clean(str(out))}: {sources}; {_waiting(waiting)}.")
     if len(ruled) > len(used):
         print_lines(f"Left out, since the person abstained: {len(ruled) - len(used)}.")
     if not n_audits:
@@ -64,7 +61,7 @@ def harvest(
         )
     if cases is not None:
         new = _append(cases, labelled)
-        print_lines(f"{clean(str(cases))}: {new} new labelled answers.")
+        print_lines(f"{clean(str(cases))}: {quantity(new, 'new labelled answer')}.")
 
 
 def audit(
@@ -78,21 +75,34 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Show the recorded cases that wait for a person's ruling, or rule on one of them."""
-    from coe_agents.rulings import pending_cases
+    from coe_agents.rulings import NAMESPACE, pending_cases
     from coe_agents.rulings import rule as record_ruling
 
-    if rule is None and (right or wrong or answer is not None):
+    has_ruled = right or wrong or answer is not None
+    if rule is None and has_ruled:
         raise typer.BadParameter("a ruling needs the id of a case. Add --rule ID", param_hint="--rule")
+    if rule is not None and not has_ruled:
+        message = "a ruling must say what is right. Add --right, --wrong or --answer"
+        raise typer.BadParameter(message, param_hint="--rule")
     if right and wrong:
         raise typer.BadParameter("it cannot be combined with --right. Omit one of them", param_hint="--wrong")
+    if right and answer is not None:
+        raise typer.BadParameter("it is for an answer that was wrong. Omit it, or --right", param_hint="--answer")
     with _open(store) as opened:
         if rule is None:
             _show(pending_cases(opened), as_json=as_json)
             return
+        found = opened.get(NAMESPACE, rule)
+        if found is None:
+            message = f"there is no case {clean(rule, 50)!r} in the store. Without --rule those that wait are shown"
+            raise typer.BadParameter(message, param_hint="--rule")
+        if not (right or wrong) and found.value.get("kind") == "audit":
+            message = "an audit needs --right or --wrong: the question is whether the answer that was given is right"
+            raise typer.BadParameter(message, param_hint="--rule")
         try:
             case = record_ruling(opened, rule, correct=right if right or wrong else None, answer=answer)
-        except (KeyError, ValueError) as error:
-            raise typer.BadParameter(str(error.args[0]), param_hint="--rule") from error
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--rule") from error
     if as_json:
         print_json(case)
     else:
@@ -103,11 +113,15 @@ def _show(waiting: "list[RecordedCase]", *, as_json: bool) -> None:
     if as_json:
         print_json({"pending": waiting})
         return
-    print_lines("No case waits for a ruling." if not waiting else f"{len(waiting)} cases wait for a ruling:")
+    print_lines(f"{_waiting(len(waiting))}:" if waiting else "No case waits for a ruling.")
     for case in waiting:
         said = "was answered" if case["kind"] == "audit" else "was escalated; the leading answer is"
         print_lines(f"\n{case['id']}  {case['time']}\n  {clean(case['question'], 500)}")
         print_lines(f"  {said}: {clean(str(case['answer']), 500)}")
+
+
+def _waiting(n: int) -> str:
+    return f"{quantity(n, 'case waits', 'cases wait')} for a ruling"
 
 
 @contextmanager

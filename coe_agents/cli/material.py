@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 import coe_agents
+from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.options import SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import load_set, sample_to
@@ -214,10 +215,12 @@ def create_sampled_material(
     names = tuple(agent.name for agent in settings.agents)
     setting = _create_setting(clusterer, correctness, tinyworld=sources[0] == "tinyworld")
     sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
+    sizes = _join(n for n, _ in sampling)
+    responses = "1 response" if sizes == "1" else f"{sizes} responses"
     provenance = {
         "dataset": " and ".join(sources),
         "agents": ", ".join(names),
-        "n": f"{limit or 'all'} questions, {_join(n for n, _ in sampling)} responses of each agent",
+        "n": f"{quantity(limit, 'question') if limit else 'all questions'}, {responses} of each agent",
         "temperature": _join(temperature for _, temperature in sampling),
         "seed": str(seed),
         **_provenance(setting, settings),
@@ -268,7 +271,7 @@ def read_saved_material(
     provenance = {
         "dataset": source,
         "agents": ", ".join(names),
-        "n": f"{len(questions)} questions, {min(counts)} to {max(counts)} responses of each agent",
+        "n": f"{quantity(len(questions), 'question')}, {min(counts)} to {max(counts)} responses of each agent",
         "temperature and seed": "unknown: the files do not state them",
         **_provenance(setting, None),
     }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.errors import SamplesError
 
@@ -16,14 +17,17 @@ if TYPE_CHECKING:
 _PROBABILITY = "seen_probability"
 
 
-def without_rulings(questions: "Iterable[SampledQuestion]") -> "Iterator[SampledQuestion]":
-    """Yields the questions; refuses cases that were seen with unequal probabilities, which no count may pool."""
+def without_rulings(questions: "Iterable[SampledQuestion]", *, argument: str) -> "Iterator[SampledQuestion]":
+    """Yields the questions; refuses cases that were seen with unequal probabilities, which no count may pool.
+
+    `argument` is the command's argument that names them.
+    """
     for question in questions:
         if any(_PROBABILITY in sample for sample in (*question.responses, *question.failures)):
             raise typer.BadParameter(
                 f"the case {clean(question.id, 50)!r} was seen with a probability of its own, and its errors cannot "
                 "be counted like others. For samples of harvest: calibrate --current POLICY",
-                param_hint="SAMPLES",
+                param_hint=f"'{argument}'",
             )
         yield question
 
@@ -51,9 +55,12 @@ def recalibrate_on_rulings(
             weighting=setting.weighting,
             criterion=setting.criterion,
             every_cluster=isinstance(policy.calibration.gate, LearnedGate),
+            weights=policy.calibration.weights,
         )
     found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
     found.policy.save(out)
+    for mismatch in dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement)):
+        print_lines(f"mismatch: {mismatch}")
     print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
     print_lines(f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"')
 
@@ -64,9 +71,8 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
 
     for question in questions:
         sample = (*question.responses, *question.failures)[0]
-        given = dict(sample)
         try:
-            seen[question.id] = Seen(given.get(_PROBABILITY), given.get("kind"))  # type: ignore[arg-type]
+            seen[question.id] = Seen.of(sample)
         except ValueError as error:
             raise SamplesError(
                 f"the case {question.id[:50]!r}: {error}", hint="Pass samples that `coe-agents harvest` wrote"
@@ -76,10 +82,11 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
 
 def _describe(found: "Recalibration", before: float | None, *, risk: float, confidence: float) -> str:
     calibration = found.policy.calibration
-    cases = f"{found.n_audits} audited answers and {found.n_escalations} escalations"
+    escalations = quantity(found.n_escalations, "escalation")
+    cases = f"{quantity(found.n_audits, 'audited answer')} and {escalations}"
     if found.outcome == "unaudited":
         return (
-            f"The threshold stays: no answer was audited, and {found.n_escalations} escalations say nothing about the "
+            f"The threshold stays: no answer was audited, and {escalations} cannot show the "
             "risk of answers.\nAudit a share of them: create_coe_graph(..., record=True, audit_rate=0.05)."
         )
     if found.outcome == "few":

@@ -1,10 +1,12 @@
-"""Owns the command `report`: an evaluation as one HTML page."""
+"""Owns the command `report`: an evaluation, a run or two runs as one HTML page."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from coe_agents._plurals import quantity
+from coe_agents.cli.collector import ROWS, rare_collections
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.score import create_setting
 from coe_agents.cli.terminal import clean, print_lines
@@ -12,7 +14,12 @@ from coe_agents.cli.terminal import clean, print_lines
 
 @expand_options
 def report(
-    run: Annotated[list[Path], typer.Argument(help="The folder of a run of `sample`, or files of saved responses.")],
+    run: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The folder of a run of `sample`, or files of saved responses; or a folder of `run`, or two of them."
+        ),
+    ],
     scoring: ScoringOptions,
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
     title: Annotated[
@@ -20,21 +27,55 @@ def report(
     ] = None,
     resamples: ResamplesOption = 1000,
 ) -> None:
-    """Write scores, curves, adjustable thresholds and all questions to one HTML page that needs no network."""
+    """Write one HTML page that needs no network: of saved responses, of a run of `run`, or of two side by side.
+
+    For saved responses it shows scores, curves, adjustable thresholds and all questions. For a run it shows what the
+    policy did with each question, round by round; for two, which outcomes changed, and paired differences. The
+    options of scoring are for saved responses.
+    """
+    from coe_agents.evaluation.decisions import DECISIONS
+
+    decided = [(path / DECISIONS).is_file() for path in run]
+    if any(decided):
+        page, count = _of_runs(run, title, resamples=resamples, are_decided=all(decided))
+    else:
+        page, count = _of_samples(run, scoring, title, resamples=resamples)
+    out.write_text(page, "utf-8", errors="replace", newline="\n")
+    print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
+
+
+def _of_samples(paths: list[Path], scoring: ScoringOptions, title: str | None, *, resamples: int) -> tuple[str, int]:
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.html import create_page
 
     setting = create_setting(scoring)
-    with Samples(run) as questions:
+    with rare_collections(ROWS), Samples(paths) as questions:
         page = create_page(
             questions,
-            title=", ".join(path.resolve().name for path in run) if title is None else title,
+            title=", ".join(path.resolve().name for path in paths) if title is None else title,
             clusterer=setting.clusterer,
             weighting=setting.weighting,
             criterion=setting.criterion,
             entailment=setting.entailment,
             n_resamples=resamples,
         )
-        count = len(questions)
-    out.write_text(page, "utf-8", errors="replace", newline="\n")
-    print_lines(f"{count} questions: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
+        return page, len(questions)
+
+
+def _of_runs(paths: list[Path], title: str | None, *, resamples: int, are_decided: bool) -> tuple[str, int]:
+    from coe_agents.cli.compare import names_of
+    from coe_agents.evaluation.decisions import read_run
+    from coe_agents.experiments.html import create_run_page
+
+    if not are_decided or len(paths) > 2:
+        found = "saved responses among them" if not are_decided else f"{len(paths)}"
+        raise typer.BadParameter(
+            f"it must be one or two folders that coe-agents run wrote; got {found}. For more: coe-agents compare",
+            param_hint="'run'",
+        )
+    names = names_of(paths)
+    runs = [read_run(path) for path in paths]
+    page = create_run_page(
+        runs, title=" and ".join(names) if title is None else title, names=names, n_resamples=resamples
+    )
+    return page, len({key for run in runs for key in (*run.items, *run.errors)})

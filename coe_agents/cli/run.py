@@ -1,8 +1,6 @@
 """Owns the command `run`: asks the whole graph, as configured, the questions of a dataset, and keeps each decision."""
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -11,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.interrupts import INTERRUPTED, clean_up_after_interrupt
 from coe_agents.cli.options import ConfigOption, EngineOptions, Exit, LimitOption, expand_options
-from coe_agents.cli.sample import most_actors
+from coe_agents.cli.sample import list_digest, most_actors
 from coe_agents.cli.terminal import clean, print_lines
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation.samples.store import Store
-    from coe_agents.runs import ItemSet, RunItem
+    from coe_agents.evaluation.samples.store import Store, Unit
+    from coe_agents.runs import ItemSet, ItemsOnDisk, RunItem
 
 RUN_EPILOG = (
     "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
@@ -77,10 +76,21 @@ def run(
     """
     ray = ray_options(engine)
     settings = load_quietly(config)
-    from coe_agents.runs import create_run_group, load_items  # slow to import: mistakes above are reported first
+    # slow to import: mistakes above are reported first
+    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices, load_items, open_items
+    from coe_agents.runs.runner import UnitsOnDisk, units_of
 
-    found = load_items(dataset, split)
-    items = found.choose(limit or None, seed=seed)
+    found: ItemSet | ItemsOnDisk
+    items: Sequence[RunItem]
+    units: Mapping[Unit, int]
+    if ray is None:
+        found = load_items(dataset, split)
+        items = found.choose(limit or None, seed=seed)
+        units = units_of(items)
+    else:  # nothing of them is in memory, however many there are
+        found = open_items(dataset, split, seed=seed)
+        items = chosen = found.items.first(limit or None)
+        units = UnitsOnDisk(chosen, seed=seed)
     options: dict[str, Any] = {
         "seed": seed,
         "at_once": at_once,
@@ -90,15 +100,20 @@ def run(
     }
     group = create_run_group(settings, **options)
     depends = {"dataset": _describe(found, items, limit), **group.settings}
-    from coe_agents.runs import Timings, decide_all, keep_prices
+    from coe_agents.evaluation.decisions import DECISIONS
+    from coe_agents.evaluation.samples.store import Store
 
-    with _open(out, depends, items) as store, Timings(out) as timings, _progress(items, store) as on_item:
+    with (
+        Store(out, depends, units, name=DECISIONS) as store,
+        Timings(out) as timings,
+        _progress(len(items), store) as on_item,
+    ):
         keep_prices(out, group.prices)
         if ray is None:
             import asyncio
 
             asyncio.run(decide_all(items, group, store, timings, on_item=on_item))
-        elif n_pending := len(store.pending_units()):
+        elif n_pending := store.n_pending:
             from coe_agents.distributed import cluster
             from coe_agents.runs.parts import decide_parts
 
@@ -110,23 +125,15 @@ def run(
                 decide_parts(items, create, store, timings, pool, size=partition_size, on_item=on_item)
 
 
-def _describe(found: "ItemSet", items: "Sequence[RunItem]", limit: int) -> dict[str, Any]:
+def _describe(found: "ItemSet | ItemsOnDisk", items: "Sequence[RunItem]", limit: int) -> dict[str, Any]:
     """Returns what the settings say about the questions."""
     return {
         "source": found.source,
         "n_records": found.n_records,
         "n_questions": len(found.items),
         "limit": limit,
-        "sha256": hashlib.sha256(json.dumps([asdict(item) for item in items]).encode()).hexdigest(),
+        "sha256": list_digest(map(asdict, items)),
     }
-
-
-def _open(out: Path, settings: dict[str, Any], items: "Sequence[RunItem]") -> "Store":
-    from coe_agents.evaluation.decisions import DECISIONS
-    from coe_agents.evaluation.samples.store import Store
-    from coe_agents.runs.runner import units_of
-
-    return Store(out, settings, units_of(items), name=DECISIONS)
 
 
 @dataclass(slots=True)
@@ -166,7 +173,7 @@ class _Tally:
 
 
 @contextmanager
-def _progress(items: "Sequence[RunItem]", store: "Store") -> Iterator[Callable[[dict[str, Any]], None]]:
+def _progress(n_items: int, store: "Store") -> Iterator[Callable[[dict[str, Any]], None]]:
     """Shows the progress of a run with its coverage and risk; at its end says what became of the questions."""
     from coe_agents.cli.display.progress import progress
     from coe_agents.runs.runner import kept_rows
@@ -176,7 +183,9 @@ def _progress(items: "Sequence[RunItem]", store: "Store") -> Iterator[Callable[[
         tally.add(row)
     clean_up_after_interrupt()
     try:
-        with progress({"questions": (tally.n, len(items))}, what="questions", figures=tally.figures) as advance:
+        with progress(
+            {"questions": (tally.n, n_items)}, what=("question", "questions"), figures=tally.figures
+        ) as advance:
 
             def on_item(row: dict[str, Any]) -> None:
                 tally.add(row)
@@ -184,10 +193,10 @@ def _progress(items: "Sequence[RunItem]", store: "Store") -> Iterator[Callable[[
 
             yield on_item
     except KeyboardInterrupt:
-        n_missing = len(store.pending_units())
-        print_lines(f"Interrupted; {n_missing} questions are missing. Rerun the same command to resume.")
+        missing = quantity(store.n_pending, "question is", "questions are")
+        print_lines(f"Interrupted; {missing} missing. Rerun the same command to resume.")
         raise typer.Exit(INTERRUPTED) from None
-    _show_end(tally, len(items), store.path)
+    _show_end(tally, n_items, store.path)
 
 
 def _show_end(tally: _Tally, n_items: int, path: Path) -> None:
@@ -195,7 +204,7 @@ def _show_end(tally: _Tally, n_items: int, path: Path) -> None:
         f", {tally.wrong:.4g} of these wrong" if tally.n_judged else ", none judged" if tally.n_answered else ""
     )
     withheld = f"{tally.n - tally.n_answered} withheld, {tally.n_escalated} escalated"
-    print_lines(f"{n_items} questions: {answered}; {withheld}. {clean(str(path))}")
+    print_lines(f"{quantity(n_items, 'question')}: {answered}; {withheld}. {clean(str(path))}")
     if tally.n_failed_agents:
         print_lines(f"In {tally.n_failed_agents} of them an agent failed in the last round; the others decided.")
     if tally.n_errors:

@@ -3,14 +3,15 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.interrupts import clean_up_after_interrupt
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
 
     from coe_agents.config.group import Group, SelfCheck
     from coe_agents.config.schema import Config
-    from coe_agents.distributed import SampleParts
-    from coe_agents.evaluation.datasets import Question, QuestionSet
-    from coe_agents.evaluation.samples.store import Store, Unit
+    from coe_agents.evaluation.datasets import Question, QuestionSet, QuestionsOnDisk
+    from coe_agents.evaluation.samples.store import Unit
 
 SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
@@ -38,13 +38,13 @@ def sample(sampling: SamplingOptions, engine: EngineOptions, partition_size: Par
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     ray = ray_options(engine)
     config = load_quietly(sampling.config)
-    questions = load_set(sampling.dataset, sampling.split)
-    sample_to(sampling, questions, config, engine=ray, partition_size=partition_size)
+    found = find_questions(sampling, on_disk=ray is not None)
+    sample_to(sampling, found, config, engine=ray, partition_size=partition_size)
 
 
 def sample_to(
     options: SamplingOptions,
-    found: "QuestionSet",
+    found: "QuestionSet | QuestionsOnDisk",
     config: "Config | None",
     *,
     engine: EngineOptions | None = None,
@@ -54,35 +54,43 @@ def sample_to(
 
     `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name.
     """
-    from coe_agents.evaluation.datasets import examples_from, load_prompt, subset
+    from coe_agents.evaluation.datasets import QuestionSet, examples_from, load_prompt, subset
 
     seed, passages = options.seed, options.with_context
     wording = load_prompt(found.kind, options.prompt)
-    questions = subset(found.questions, options.limit or None, seed=seed)
-    examples = examples_from(found.questions, options.shots, seed=seed, with_context=passages)
-    prompts = {
-        # where tools are shown, a wording that asks for a short answer would ask for something else
-        question.id: question.question
-        if question.tools is not None and options.prompt is None
-        else wording.text(question, examples(question), with_context=passages)
-        for question in questions
-    }
+    limit = options.limit or None
+    questions: Sequence[Question]
+    shown: Sequence[Question]
+    if isinstance(found, QuestionSet):
+        questions, shown = subset(found.questions, limit, seed=seed), found.questions
+    else:
+        questions, shown = found.questions.first(limit), found.examples(options.shots, with_context=passages)
+    examples = examples_from(shown, options.shots, seed=seed, with_context=passages)
+
+    def prompt(question: "Question") -> str:
+        if question.tools is not None and options.prompt is None:
+            return question.question  # a wording that asks for a short answer would ask for something else
+        return wording.text(question, examples(question), with_context=passages)
+
+    # on a cluster no prompt is kept: an actor gets those of its part
+    prompts = {question.id: prompt(question) for question in questions} if engine is None else {}
     from coe_agents.config.group import create_group  # slow to import: mistakes above are reported first
 
     fields: dict[SelfCheck, bool] = {"p_false": options.p_false, "verbal_conf": options.verbal_confidence}
     self_checks = [field for field, is_wanted in fields.items() if is_wanted]
     asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "self_checks": self_checks, "passages": passages}
     group = create_group(config, prompts, **asked)
+    digest = _object_digest((question.id, prompts.get(question.id) or prompt(question)) for question in questions)
     settings = {
         "dataset": {
             "source": found.source,
             "n_records": found.n_records,
             "n_questions": len(found.questions),
             "limit": options.limit,
-            "sha256": _digest([asdict(question) for question in questions]),
+            "sha256": list_digest(map(asdict, questions)),
         },
         "seed": seed,
-        "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": _digest(prompts)},
+        "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": digest},
         **group.settings,
     }
     if engine is None:
@@ -95,14 +103,14 @@ def sample_to(
         SampleParts(
             options.out, settings, questions, group.participants, size=partition_size, numbers=self_checks
         ) as parts,
-        _progress_and_summary(group, questions, parts) as advance,
+        _progress_and_summary(group, len(questions), parts.path, parts.n_missing) as advance,
     ):
-        if parts.pending_units():
+        if parts.n_unfinished:
             with cluster(engine.address):
                 pool = create_pool(engine, n_parts=parts.n_unfinished, bound=most_actors(config, options.at_once))
                 # called in the actors, whose environment holds the keys
                 create = partial(create_group, share_limits(config, pool.n_actors), n_sharing=pool.n_actors, **asked)
-                sample_parts(parts, prompts, create, pool, on_unit=advance)
+                sample_parts(parts, prompt, create, pool, on_unit=advance, on_failure=advance)
 
 
 def most_actors(config: "Config | None", at_once: int | None) -> int | None:
@@ -112,6 +120,15 @@ def most_actors(config: "Config | None", at_once: int | None) -> int | None:
     remote = [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS] if config else []
     bounds = [min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote]
     return min(bounds, default=None)
+
+
+def find_questions(options: SamplingOptions, *, on_disk: bool) -> "QuestionSet | QuestionsOnDisk":
+    """Returns the questions that the options name, in memory or, for any number of them, on the disk."""
+    if not on_disk or options.dataset == "tinyworld":
+        return load_set(options.dataset, options.split)
+    from coe_agents.evaluation.datasets import open_questions
+
+    return open_questions(options.dataset, split=options.split, seed=options.seed)
 
 
 def load_set(dataset: str, split: str | None) -> "QuestionSet":
@@ -132,41 +149,73 @@ def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, An
     from coe_agents.evaluation.runner import units_of
     from coe_agents.evaluation.samples.store import Store
 
-    with (
-        Store(out, settings, units_of(questions, group.participants)) as store,
-        _progress_and_summary(group, questions, store) as advance,
-    ):
-        asyncio.run(sample_all(questions, group, store, on_unit=advance))
+    with ExitStack() as stack:
+        store = stack.enter_context(Store(out, settings, units_of(questions, group.participants)))
+        missing = Counter(agent for _, agent in store.pending_units())
+        advance = stack.enter_context(_progress_and_summary(group, len(questions), store.path, missing))
+
+        def on_unit(unit: "Unit") -> None:
+            missing[unit[1]] -= 1
+            advance(unit, store.error_of(unit))
+
+        asyncio.run(sample_all(questions, group, store, on_unit=on_unit))
+
+
+class _Advance(Protocol):
+    """Counts a unit; it failed if there is a reason."""
+
+    def __call__(self, unit: "Unit", error: str | None = None) -> None: ...
 
 
 @contextmanager
-def _progress_and_summary(
-    group: "Group", questions: "Sequence[Question]", kept: "Store | SampleParts"
-) -> "Iterator[Callable[[Unit], None]]":
-    """Shows the progress of a run; at its end prints where the responses are, and what failed."""
+def _progress_and_summary(group: "Group", n_questions: int, path: "Path", missing: Counter[str]) -> Iterator[_Advance]:
+    """Shows the progress of a run; at its end prints where the responses are, and what failed.
+
+    `missing` counts the units that each agent lacks; the caller keeps it up to date.
+    """
     from coe_agents.cli.display.progress import progress
 
     agents = group.participants
-    missing = Counter(agent for _, agent in kept.pending_units())
-    totals = {agent.name: (len(questions) - missing[agent.name], len(questions)) for agent in agents}
+    totals = {agent.name: (n_questions - missing[agent.name], n_questions) for agent in agents}
+    n_failed, first_errors = Counter[str](), dict[str, str]()
     clean_up_after_interrupt()
     try:
-        with progress(totals) as advance:
-            yield lambda unit: advance(unit[1], unit in kept.errors)
+        with progress(totals) as show:
+
+            def advance(unit: "Unit", error: str | None = None) -> None:
+                if error is not None:
+                    n_failed[unit[1]] += 1
+                    first_errors.setdefault(unit[1], error)
+                show(unit[1], error is not None)
+
+            yield advance
     except KeyboardInterrupt:
-        print_lines(f"Interrupted; {len(kept.pending_units())} replies are missing. Rerun the same command to resume.")
+        replies = quantity(missing.total(), "reply is", "replies are")
+        print_lines(f"Interrupted; {replies} missing. Rerun the same command to resume.")
         raise typer.Exit(_INTERRUPTED) from None
-    print_lines(f"{len(questions)} questions, {len(agents)} agents: {clean(str(kept.path))}")
-    for agent in agents:
-        errors = [error for (_, name), error in kept.errors.items() if name == agent.name]
-        if errors:
-            times = "once" if len(errors) == 1 else f"{len(errors)} times"
-            print_lines(f"{clean(agent.name)} failed {times}; the first error: {clean(errors[0])}")
-    if kept.errors:
+    print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(path))}")
+    for name in (agent.name for agent in agents if n_failed[agent.name]):
+        times = "once" if n_failed[name] == 1 else f"{n_failed[name]} times"
+        print_lines(f"{clean(name)} failed {times}; the first error: {clean(first_errors[name])}")
+    if n_failed:
         print_lines("Rerun the same command to repeat the failed requests.")
         raise typer.Exit(Exit.FAILED)
 
 
-def _digest(value: object) -> str:
-    """Returns the SHA-256 digest of a value of JSON."""
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+def list_digest(values: "Iterable[object]") -> str:
+    """Returns the SHA-256 digest of a list of JSON, of which one value at a time is in memory."""
+    return _digest("[", (json.dumps(value) for value in values), "]")
+
+
+def _object_digest(pairs: "Iterable[tuple[str, str]]") -> str:
+    """Returns the SHA-256 digest of an object of JSON, of which one pair at a time is in memory."""
+    return _digest("{", (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in pairs), "}")
+
+
+def _digest(start: str, parts: "Iterable[str]", end: str) -> str:
+    digest, separator = hashlib.sha256(start.encode()), ""
+    for part in parts:
+        digest.update((separator + part).encode())
+        separator = ", "
+    digest.update(end.encode())
+    return digest.hexdigest()

@@ -1,7 +1,7 @@
 """Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.collector import ROWS, rare_collections
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.options import (
     EngineOptions,
@@ -25,7 +26,8 @@ from coe_agents.cli.terminal import print_json
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation import Criterion, Samples, Scores, ScoringSetup
+    from coe_agents.evaluation import Criterion, Scores, ScoringSetup
+    from coe_agents.evaluation.scoring import TalliedScores
     from coe_agents.evaluation.scoring.estimators import Estimator
 
 _JUDGED_AT_ONCE = 8
@@ -47,6 +49,14 @@ def score(
         list[str] | None,
         typer.Option(help="A score of yours, as package.module:name, whose code is run. May be given several times."),
     ] = None,
+    tally: Annotated[
+        bool,
+        typer.Option(
+            "--tally",
+            help="Keep tallies in place of scores: memory does not grow with the questions, figures are approximate. "
+            "It says by how much at most. Meant for ten thousand questions and more.",
+        ),
+    ] = False,
 ) -> None:
     """Show how well each uncertainty score separates wrong answers from right ones, on saved responses.
 
@@ -69,6 +79,7 @@ def score(
         partition_size=partition_size,
         estimators=estimator or (),
         proposer=proposer,
+        tallied=tally,
     )
     show(figures, as_json=as_json)
 
@@ -93,32 +104,43 @@ def figures_of(
     partition_size: int = 256,
     estimators: Sequence[str] = (),
     proposer: str | None = None,
+    tallied: bool = False,
 ) -> dict[str, Any]:
     """Returns the report on samples; with a Ray engine the scores are stored in `out`, and a rerun resumes there.
 
     `estimators` are names of further scores, as "package.module:name", for this process only. `proposer` is the agent
-    whose first response is judged.
+    whose first response is judged. `tallied` says whether to keep tallies only.
     """
-    from coe_agents.evaluation import Samples, report
-    from coe_agents.evaluation import score as score_samples
+    from coe_agents.evaluation import report
 
     config = _load_config(options)
     setting = _create_setting(options, config, proposer=proposer)
-    with Samples(samples) as questions:
-        if engine is None or out is None:
-            scores = score_samples(
-                questions,
-                clusterer=setting.clusterer,
-                weighting=setting.weighting,
-                criterion=setting.criterion,
-                entailment=setting.entailment,
-                estimators=_load_estimators(estimators),
-                proposer=proposer,
-            )
-        else:
-            scores = _score_on(engine, questions, out, setting, options, config, partition_size)
+    if engine is None or out is None:
+        scores = _score_here(samples, setting, estimators, tallied=tallied)
+    else:
+        scores = _score_on(engine, samples, out, setting, options, config, partition_size, tallied=tallied)
     check_proposer(proposer, scores.agents)
     return report(scores, n_resamples=resamples)
+
+
+def _score_here(
+    samples: list[Path], setting: "ScoringSetup", estimators: Sequence[str], *, tallied: bool
+) -> "Scores | TalliedScores":
+    from coe_agents.evaluation import Samples
+    from coe_agents.evaluation.scoring import score as score_samples
+    from coe_agents.evaluation.scoring import tally
+
+    with rare_collections(ROWS), Samples(samples) as questions:
+        collect: Callable[..., Scores | TalliedScores] = tally if tallied else score_samples
+        return collect(
+            questions,
+            clusterer=setting.clusterer,
+            weighting=setting.weighting,
+            criterion=setting.criterion,
+            entailment=setting.entailment,
+            estimators=_load_estimators(estimators),
+            proposer=setting.proposer,
+        )
 
 
 def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
@@ -219,54 +241,62 @@ def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
 
 def _score_on(
     engine: EngineOptions,
-    questions: "Samples",
+    samples: list[Path],
     out: Path,
     setting: "ScoringSetup",
     options: ScoringOptions,
     config: "Config | None",
     partition_size: int,
-) -> "Scores":
+    *,
+    tallied: bool,
+) -> "Scores | TalliedScores":
     import coe_agents
     from coe_agents.cli.display.progress import progress
     from coe_agents.config.schema import JudgeClusterer
     from coe_agents.distributed import cluster
     from coe_agents.distributed import score as score_parts
+    from coe_agents.evaluation import Samples
+    from coe_agents.evaluation.scoring.scores import to_scores
+    from coe_agents.evaluation.scoring.tallied import to_tallies
 
-    settings = {
-        "coe_agents": coe_agents.__version__,
-        "sha256": sorted(_digest(path) for path in questions.paths),
-        "correctness": options.correctness,
-        "weighting": options.weighting,
-        **({"proposer": setting.proposer} if setting.proposer else {}),
-        **clustering_settings(options.clusterer, config),
-    }
-    name = "scored"
-    with progress({name: (0, len(questions))}, what="questions") as advance, cluster(engine.address):
-        bounds = [_JUDGED_AT_ONCE] if options.correctness == "judge" else []
-        if config and isinstance(config.clusterer, JudgeClusterer):
-            bounds.append(config.clusterer.max_concurrency)
-        n_parts = -(-len(questions) // partition_size)
-        pool = create_pool(engine, n_parts=n_parts, bound=min(bounds, default=None))
-        create = partial(
-            _create_setting,
-            options,
-            share_limits(config, pool.n_actors),
-            judged_at_once=_JUDGED_AT_ONCE // pool.n_actors,
-            proposer=setting.proposer,
-        )
-        return score_parts(
-            questions,
-            create,
-            out,
-            settings,
-            pool,
-            weighting=options.weighting,
-            size=partition_size,
-            criterion=setting.criterion.name,
-            clusterer=type(setting.clusterer).__name__,
-            proposer=setting.proposer,
-            on_question=lambda: advance(name, False),
-        )
+    with Samples(samples) as questions:
+        settings = {
+            "coe_agents": coe_agents.__version__,
+            "sha256": sorted(_digest(path) for path in questions.paths),
+            "correctness": options.correctness,
+            "weighting": options.weighting,
+            **({"proposer": setting.proposer} if setting.proposer else {}),
+            **clustering_settings(options.clusterer, config),
+        }
+        name = "scored"
+        with progress({name: (0, len(questions))}, what=("question", "questions")) as advance, cluster(engine.address):
+            bounds = [_JUDGED_AT_ONCE] if options.correctness == "judge" else []
+            if config and isinstance(config.clusterer, JudgeClusterer):
+                bounds.append(config.clusterer.max_concurrency)
+            n_parts = -(-len(questions) // partition_size)
+            pool = create_pool(engine, n_parts=n_parts, bound=min(bounds, default=None))
+            create = partial(
+                _create_setting,
+                options,
+                share_limits(config, pool.n_actors),
+                judged_at_once=_JUDGED_AT_ONCE // pool.n_actors,
+                proposer=setting.proposer,
+            )
+            found: Scores | TalliedScores = score_parts(
+                questions,
+                create,
+                out,
+                settings,
+                pool,
+                weighting=options.weighting,
+                size=partition_size,
+                criterion=setting.criterion.name,
+                clusterer=type(setting.clusterer).__name__,
+                proposer=setting.proposer,
+                on_question=lambda: advance(name, False),
+                collect=to_tallies if tallied else to_scores,
+            )
+    return found
 
 
 def clustering_settings(clusterer: str | None, config: "Config | None") -> dict[str, Any]:

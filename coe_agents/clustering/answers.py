@@ -6,7 +6,7 @@ Every scan is linear in the length of the response, so that a runaway response o
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 _MARK = re.compile(r"[<\\#:：=(\[\n]|answer|guess", re.IGNORECASE)
 """One of these is in every text that holds anything of what follows."""
@@ -92,13 +92,13 @@ def canonical_answer(text: str, *, patterns: Sequence[str | re.Pattern[str]] = (
     """
     if patterns == () and not _MARK.search(text):
         return text.strip()
-    spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text))
+    spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text)) if "<" in text else text.strip()
     spoken = _ROLE_HEADER.sub("", spoken).strip()
-    if found := _by_patterns(spoken, patterns):
+    if patterns != () and (found := _by_patterns(spoken, patterns)):
         return found
     spoken = _own_turn(spoken)
-    for find in (_json_field, _boxed, _after_hashes, _after_marker, _after_sentence_marker):
-        if found := _unwrap(find(spoken)):
+    for find, needed in _FORMS:
+        if needed in spoken and (raw := find(spoken)) and (found := _unwrap(raw)):
             return found
     return _cut_tail(spoken)
 
@@ -152,6 +152,8 @@ def parse_choice(text: str, choices: Sequence[str]) -> str | None:
 
 def _own_turn(text: str) -> str:
     """Cuts turns that the model made up: the user's next message, or, once it has answered, a next question."""
+    if ":" not in text and "：" not in text:
+        return text.strip()
     turn = _OTHER_TURN.search(text)
     if turn and text[: turn.start()].strip():
         text = text[: turn.start()]
@@ -219,9 +221,9 @@ def _unescape(content: str) -> str:
 
 
 def _after_marker(text: str) -> str:
-    markers = [
-        marker for pattern in (_COLON_MARKER, _HEADING_MARKER, _PLURAL_MARKER) for marker in pattern.finditer(text)
-    ]
+    has_colon, has_heading = ":" in text or "：" in text, "#" in text or "**" in text
+    possible = ((_COLON_MARKER, has_colon), (_HEADING_MARKER, has_heading), (_PLURAL_MARKER, has_colon))
+    markers = [marker for pattern, is_possible in possible if is_possible for marker in pattern.finditer(text)]
     end = len(text)
     for marker in sorted(markers, key=re.Match.end, reverse=True):
         if value := _value_at(text, marker.end(), end):
@@ -246,6 +248,16 @@ def _after_sentence_marker(text: str) -> str:
     line = text[marker.end() :].lstrip().partition("\n")[0]
     end = SENTENCE_END.search(line)
     return _cut_tail(line[: end.start()] if end else line, may_empty=True)
+
+
+_FORMS: tuple[tuple[Callable[[str], str], str], ...] = (
+    (_json_field, '"answer"'),
+    (_boxed, "box"),
+    (_after_hashes, "####"),
+    (_after_marker, ""),
+    (_after_sentence_marker, ""),
+)
+"""How each form of an answer is found, in order, and what a text that has it contains."""
 
 
 def _cut_tail(text: str, *, may_empty: bool = False) -> str:

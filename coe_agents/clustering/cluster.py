@@ -113,7 +113,8 @@ def _cluster_batch(
 def _in_own_order(texts: Sequence[str]) -> list[str]:
     """Returns the texts by how often they occur, the most frequent first, then by length, then by text."""
     counts = Counter(texts)
-    return sorted(texts, key=lambda text: (-counts[text], len(text), text))
+    ordered = sorted((-count, len(text), text) for text, count in counts.items())
+    return [text for count, _, text in ordered for _ in range(-count)]
 
 
 def _check_labels(returned: Any, answers: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:

@@ -52,9 +52,13 @@ def normalize_answer(text: str) -> str:
         >>> [normalize_answer(language) for language in ("C", "C++", "C#")]
         ['c', 'c + +', 'c ♯']
     """
+    if _WORDS.fullmatch(text):
+        words = text.lower().rstrip(".").split()
+        if _VALUES.keys().isdisjoint(words):  # without them, nothing below changes a word
+            return " ".join([word for word in words[:-1] if word not in _ARTICLES] + words[-1:])
     plain = _fold(text)
     pieces = _NUMBER.split(_INITIALS.sub("", plain))
-    words: list[str] = []
+    words = []
     for i, piece in enumerate(pieces):
         words += [_canonical_number(piece)] if i % 2 else _ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split()
     kept = [word for word in words[:-1] if word not in _ARTICLES] + words[-1:]
@@ -70,6 +74,8 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _VALUES = {word: i for i, word in enumerate(_UNITS.split())} | {word: 10 * i for i, word in enumerate(_TENS, start=2)}
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
+_WORDS = re.compile(r"[A-Za-z][A-Za-z ]*\.?")
+"""The most frequent answers: letters of English, spaces, and a full stop."""
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹]+")
 _VULGAR_FRACTIONS = re.compile("[¼-¾⅐-⅞]")
 _LEADING_PLUS = re.compile(r"\A\s*\+(?=\.?\d)")

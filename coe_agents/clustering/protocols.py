@@ -10,6 +10,7 @@ ENTAILMENT_LABELS = ("contradiction", "neutral", "entailment")
 """The order of the columns that every `EntailmentModel` returns."""
 
 CONTRADICTION, NEUTRAL, ENTAILMENT = range(3)
+_STRINGS = frozenset({str})
 
 
 @runtime_checkable
@@ -68,6 +69,8 @@ def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
             f"{name} must be a sequence of strings; got {type(texts).__name__}. Wrap a single string in a list"
         )
     listed = list(texts)
+    if _STRINGS.issuperset(map(type, listed)):
+        return listed
     for i, text in enumerate(listed):
         if not isinstance(text, str):
             raise TypeError(

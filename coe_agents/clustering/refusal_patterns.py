@@ -27,6 +27,12 @@ STOCK_PHRASES = frozenset(
     for phrase in line.split("|")
 )
 
+MAY_DECLINE = re.compile(
+    r"n(?:ot\b|'t\b|o\b|/a|one)|idk|un(?:able|sure|certain|known|specified|answerable|determined|clear)|in(?:sufficient|determinate"
+    r"|complete)|impossible|without|need|require|refuse|decline|je |keine|niet|nie |bilmiyorum|non "
+)
+"""One of these is in every clause in ASCII that is a stock phrase or matches `refusal`; searching them takes little."""
+
 _WORDS = {
     "i_am": r"(?:i'm|i am)",
     "cannot": r"(?:can ?not|can't|could ?not|couldn't|<be> (?:unable|not able) to)",

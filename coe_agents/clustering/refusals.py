@@ -7,9 +7,17 @@ refuses. "I don't know exactly, but it is Paris" holds a clause that does neithe
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 from coe_agents.clustering.answers import SENTENCE_END, canonical_answer
-from coe_agents.clustering.refusal_patterns import STOCK_PHRASES, filler, hedged_answer, opening_pattern, refusal
+from coe_agents.clustering.refusal_patterns import (
+    MAY_DECLINE,
+    STOCK_PHRASES,
+    filler,
+    hedged_answer,
+    opening_pattern,
+    refusal,
+)
 from coe_agents.types import AnswerKind
 
 
@@ -30,10 +38,19 @@ def answer_kind(text: str) -> AnswerKind:
         >>> answer_kind("<think>Which city?</think>")
         'empty'
     """
+    return _short_kind(text) if len(text) <= _SHORT else _kind(text)
+
+
+def _kind(text: str) -> AnswerKind:
     answer = canonical_answer(text)
-    if not any(_is_visible(character) for character in answer):
+    if not (answer[:1].isalnum() or any(_is_visible(character) for character in answer)):
         return "empty"
     return "refusal" if _refuses(answer) else "answer"
+
+
+_short_kind = lru_cache(maxsize=512)(_kind)
+"""The same of short texts: one question asks it of each answer several times, to cluster, decide and explain."""
+_SHORT = 200
 
 
 def _is_visible(character: str) -> bool:
@@ -55,9 +72,10 @@ def _refuses(answer: str) -> bool:
     if len(answer) > _MAX_CHARACTERS:
         return False
     plain = answer.replace("’", "'").replace("‘", "'").replace("ʼ", "'").replace("\N{NO-BREAK SPACE}", " ")
-    if _tidy(plain) in STOCK_PHRASES:
+    tidy = _tidy(plain)
+    if tidy in STOCK_PHRASES:
         return True
-    if _is_title(plain):
+    if (tidy.isascii() and not MAY_DECLINE.search(tidy)) or _is_title(plain):
         return False
     refused = False
     for clause in _clauses(plain):

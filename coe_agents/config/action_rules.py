@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coe_agents.actions import AnyOrder, Exact, Ignore, Rule, Within
+from coe_agents.types import is_number
 
 _NAMED: Mapping[str, Rule] = {"exact": Exact(), "ignore": Ignore(), "any_order": AnyOrder()}
 _FORMS = '"exact", "ignore", "any_order", { within = 0.01 } or { within_relative = 0.05 }'
@@ -38,13 +39,9 @@ def _read_rule(name: str, stated: Any) -> Rule:
         isinstance(stated, Mapping)
         and stated
         and stated.keys() <= _WITHIN.keys()
-        and all(map(_is_number, stated.values()))
+        and all(map(is_number, stated.values()))
     ):
         return Within(**{_WITHIN[key]: value for key, value in stated.items()})
     if isinstance(stated, Mapping) and "." not in name:  # what TOML reads an unquoted "tool.argument" as
         raise ValueError(f'the rule of "{name}" must be {_FORMS}. Put a name with a point in quotes: "tool.argument"')
     raise ValueError(f'the rule of "{name}" must be {_FORMS}; got {stated!r:.80}. Write one of them')
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

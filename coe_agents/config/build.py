@@ -32,7 +32,16 @@ from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, create_coe_graph
 from coe_agents.graph.shown_tools import check_tools
-from coe_agents.policy import CalibratedPolicy, CascadePolicy, Policy, RegimePolicy, ThresholdPolicy
+from coe_agents.policy import (
+    AgentWeights,
+    CalibratedPolicy,
+    CascadePolicy,
+    Policy,
+    RegimePolicy,
+    StoppingPolicy,
+    StoppingRule,
+    ThresholdPolicy,
+)
 from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
@@ -172,6 +181,12 @@ def create_policy(config: Config) -> Policy:
                     return CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
                 except ConfigurationError as error:
                     raise FieldError("path", str(error)) from error
+            case schema.StoppingConfig():
+                then = ThresholdPolicy(section.max_coe, otherwise=section.otherwise)
+                try:
+                    return StoppingPolicy(StoppingRule.load(config.folder / section.path), then)
+                except ConfigurationError as error:
+                    raise FieldError("path", str(error)) from error
 
 
 def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
@@ -222,6 +237,18 @@ def load_tools(config: Config) -> list[dict[str, Any]] | None:
             raise FieldError("tools", " ".join(described.split())) from error
 
 
+def load_weights(config: Config) -> dict[str, float] | None:
+    """Returns the weights of the file that a configuration names, by agent; None if it names none."""
+    name = config.graph.weights
+    if name is None:
+        return None
+    with _faults_at(config, schema.GraphConfig, "graph"):
+        try:
+            return dict(AgentWeights.load(config.folder / name).weights)
+        except ConfigurationError as error:
+            raise FieldError("weights", str(error)) from error
+
+
 def _may_be_tools(loaded: object) -> bool:
     return isinstance(loaded, list | tuple) or (callable(loaded) and not isinstance(loaded, BaseTool))
 
@@ -246,6 +273,7 @@ _OF_GRAPH: dict[str, _Create] = {
     "divergence": load_divergence,
     "coordination": _check_solver,
     "tools": load_tools,
+    "weights": load_weights,
 }
 """What a graph needs besides agents, clusterer and policy."""
 

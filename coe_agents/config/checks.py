@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from coe_agents._plurals import quantity
 from coe_agents.config import schema
 from coe_agents.config.build import find_faults
 from coe_agents.config.schema import Config, ModelSection
@@ -65,18 +66,23 @@ def _unreachable_regimes(config: Config) -> Iterator[str]:
 
 def _notes(config: Config) -> Iterator[str]:
     policy, graph = config.policy, config.graph
-    uniform = len({agent.weight for agent in config.agents}) == 1
+    uniform = graph.weights is None and len({agent.weight for agent in config.agents}) == 1
     # resampling doubles the responses of each round: 1 + 2 + 4 + ...
     wanted = graph.adaptive.max_samples if graph.adaptive is not None else None
     n_responses = (2**graph.max_rounds - 1) * sum(wanted or agent.n_samples for agent in config.agents)
     again: list[tuple[str, ...]]
     most = math.log(n_responses) if uniform and graph.divergence == "kl" else math.inf
     if isinstance(policy, schema.ThresholdConfig) and policy.max_coe >= most:
-        message = f"CoE of {n_responses} responses is at most {most:.3f} nats, so this policy answers all but ties"
+        responses = quantity(n_responses, "response")
+        message = f"CoE of {responses} is at most {most:.3f} nats, so this policy answers all but ties"
         yield config.fault(message, "policy", "max_coe")
     if isinstance(policy, schema.ThresholdConfig | schema.CalibratedConfig | schema.CascadeConfig):
         again = [("otherwise",)] if policy.otherwise == "another_round" else []
         escalates = policy.otherwise == "escalate"
+    elif isinstance(policy, schema.StoppingConfig):
+        again, escalates = [], policy.otherwise == "escalate"
+        if graph.max_rounds == 1:
+            yield config.fault("the rule is never asked, because max_rounds of [graph] is 1", "policy", "path")
     elif isinstance(policy, schema.CustomPart):
         again, escalates = [], True  # only its code knows
     else:
@@ -87,6 +93,9 @@ def _notes(config: Config) -> Iterator[str]:
         yield config.fault(message, "policy", *again[0])
     if graph.adaptive is not None and isinstance(policy, schema.CalibratedConfig):
         message = "a calibrated policy needs as many responses as at calibration, so all are sampled at once"
+        yield config.fault(message, "graph", "adaptive")
+    if graph.adaptive is not None and isinstance(policy, schema.StoppingConfig):
+        message = "a stopping rule was learned on whole rounds, so all responses are sampled at once"
         yield config.fault(message, "graph", "adaptive")
     if config.escalation is not None and not escalates:
         yield config.fault('no action of [policy] is "escalate", so the arbiter is never asked', "escalation")

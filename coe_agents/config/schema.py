@@ -239,6 +239,21 @@ class CascadeConfig(_Section):
     otherwise: Literal["abstain", "escalate"] = "abstain"
 
 
+class StoppingConfig(_Section):
+    """Asks another round where a rule of `coe-agents learn-stopping` expects it to pay; then answers up to `max_coe`.
+
+    Attributes:
+        path: Of the rule, relative to the folder of the file.
+        max_coe: Once no further round is asked, it answers while CoE is at most this, in nats.
+        otherwise: What it does above that.
+    """
+
+    kind: Literal["stopping"]
+    path: str = Field(min_length=1)
+    max_coe: float = Field(ge=0)
+    otherwise: Literal["abstain", "escalate"] = "abstain"
+
+
 class ArbiterConfig(ModelSection):
     """A stronger model that decides what the policy escalates, at temperature 0."""
 
@@ -257,7 +272,7 @@ class AdaptiveConfig(_Section):
 
 
 class GraphConfig(_Section):
-    """The options of `create_coe_graph`."""
+    """The options of `create_coe_graph`; `weights` is a file that `drift --follow --weights` wrote."""
 
     max_rounds: int = Field(default=1, ge=1, le=MOST_ROUNDS)
     token_budget: int | None = Field(default=None, ge=1)
@@ -266,6 +281,7 @@ class GraphConfig(_Section):
     adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
     coordination: Annotated[str, AfterValidator(_name_of("solver", tuple(SOLVERS)))] | None = None
+    weights: str | None = Field(default=None, min_length=1)
     weighting: Literal["auto", "frequency", "probability"] = "auto"
     divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
     history: Literal["conversation", "question"] = "conversation"
@@ -276,7 +292,7 @@ class GraphConfig(_Section):
 _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
 _KINDS = {
     "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
-    "policy": ("threshold", "regime", "calibrated", "cascade"),
+    "policy": ("threshold", "regime", "calibrated", "cascade", "stopping"),
 }
 
 
@@ -310,6 +326,7 @@ class Config(_Section):
         | Annotated[RegimeConfig, Tag("regime")]
         | Annotated[CalibratedConfig, Tag("calibrated")]
         | Annotated[CascadeConfig, Tag("cascade")]
+        | Annotated[StoppingConfig, Tag("stopping")]
         | Annotated[CustomPart, Tag("custom")],
         Discriminator(_tag_of("policy")),
     ]
@@ -343,6 +360,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("policy", "regime"): RegimeConfig,
     ("policy", "calibrated"): CalibratedConfig,
     ("policy", "cascade"): CascadeConfig,
+    ("policy", "stopping"): StoppingConfig,
     ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,

@@ -1,7 +1,8 @@
-"""Owns running on several machines: sampling and scoring as stages of Ray Data. Only this package imports Ray.
+"""Owns running on several machines: sampling and scoring on a Ray cluster. Only this package imports Ray.
 
-The driver cuts the work into parts, a pool of actors works through them, and the driver writes each finished
-part as one Parquet file. So no disk is shared, and a part is there whole or not at all, whichever process is killed.
+The driver cuts the work into parts as actors take them, and writes each finished part as one Parquet file. So no disk
+is shared, and a part is there whole or not at all, whichever process is killed. It uses Ray's actors, not Ray Data,
+which holds references to its whole input for as long as it runs.
 """
 
 from typing import Any

@@ -5,16 +5,20 @@ import logging
 import os
 import socket
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from coe_agents import errors
 from coe_agents.errors import CoEError, ConfigurationError, StoreError
 
 _SECONDS_TO_CONNECT = 10.0
+_PATIENCE = 30.0
+"""Seconds after which a pool without a single actor warns that it waits for room on the cluster."""
 _ATTEMPTS = 3
 """How often a part is tried when the process or the machine that works on it is lost."""
 
@@ -75,88 +79,164 @@ def n_nodes() -> int:
 def work_through(parts: Iterable[Part], create: Callable[[], Work], pool: Pool) -> Iterator[Part]:
     """Yields the result of each part once, in the order in which they finish.
 
-    The inputs wait in Ray's object store, which spills to disk what does not fit. `create` is called once in every
-    actor, with its first part. An actor that is killed is replaced, and its part is tried again.
+    The parts are read as they are needed: at any time one is in hand for each actor, and one more is prepared. So
+    neither this process nor Ray's object store holds more than that of them, however many there are. `create` is called
+    once in every actor, with its first part. An actor that is lost is replaced, and its part is tried again, by
+    whichever actor is free first.
 
     Raises:
         CoEError: Or ValueError, ImportError or OSError, as the work or `create` raised it.
-        StoreError: If these raised something else, the cluster failed for good, or a part was returned twice.
+        StoreError: If these raised something else, or the cluster failed for good.
+        TypeError: If `create` cannot be sent to an actor.
     """
-    ray = _ray()
-    import ray.data as ray_data
-
-    context = ray_data.DataContext.get_current()
-    context.enable_progress_bars = context.print_on_execution_start = False
-    context.execution_no_progress_timeout_s = -1  # the agents have deadlines of their own
-    for name in ("ray.data", "ray.data.exceptions"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    waiting = [ray.put(_table(number, content)) for number, content in parts]
-    if not waiting:
+    upcoming = iter(parts)
+    first = next(upcoming, None)
+    if first is None:
         return
-    attempts = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Attempts)
-    done = ray_data.from_arrow_refs(waiting).map_batches(
-        Actor,
-        fn_constructor_args=(create, attempts.remote()),
-        batch_size=1,
-        batch_format="pyarrow",
-        # one at a time, or a part would wait for another one while an actor is idle
-        compute=ray_data.ActorPoolStrategy(size=pool.n_actors, max_tasks_in_flight_per_actor=1),
-        num_cpus=1,
-        num_gpus=pool.n_gpus or None,
-    )
-    batches: Iterator[Any] = iter(done.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0))
-    seen = set[int]()
-    try:
-        for table in batches:
-            for row in table.to_pylist():
-                if row["error"] is not None:
-                    raise _from_json(row["error"])
-                if row["part"] in seen:
-                    raise StoreError(
-                        f"part {row['part']} was returned twice", hint="Report it; rerun the same command to resume"
-                    )
-                seen.add(row["part"])
-                yield row["part"], row["content"]
-    except ray.exceptions.RayError as error:
-        line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise StoreError(
-            f"the cluster failed: {line}", hint="Finished parts are kept; rerun the same command to resume"
-        ) from error
+    ray = _ray()
+    with _Workers(create, pool) as workers:
+        try:
+            yield from workers.map(chain((first,), upcoming))
+        except ray.exceptions.RayError as error:
+            line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise StoreError(
+                f"the cluster failed: {line}", hint="Finished parts are kept; rerun the same command to resume"
+            ) from error
 
 
-class Attempts:
-    """Counts how often each part was tried, since Ray would retry for ever one that kills its process."""
+class MapWorker:
+    """One of the pool, as an actor of Ray."""
 
-    def __init__(self) -> None:
-        self._begun = Counter[int]()
-
-    def begin(self, number: int) -> int:
-        """Returns which attempt this is."""
-        self._begun[number] += 1
-        return self._begun[number]
-
-
-class Actor:
-    """One of the pool, as Ray Data calls it."""
-
-    def __init__(self, create: Callable[[], Work], attempts: Any) -> None:
-        self._create, self._attempts = create, attempts
+    def __init__(self, create: bytes) -> None:
+        self._create = create
         self._work: Work | None = None
 
-    def __call__(self, parts: Any) -> Any:
-        (part,) = parts.to_pylist()
+    def start(self) -> None:
+        """Returns once the actor runs."""
+
+    def work(self, content: bytes) -> tuple[bytes, str | None]:
+        """Returns the result of a part, or an error as data, since Ray would wrap its text in its own."""
         try:
-            if _ray().get(self._attempts.begin.remote(part["part"])) > _ATTEMPTS:
-                raise StoreError(
-                    f"part {part['part']} failed: {_ATTEMPTS} processes ended while they worked on it",
-                    hint="See Ray's logs; there may be too little memory. Rerun the same command to resume",
-                )
             if self._work is None:
-                self._work = self._create()
-            content = self._work(part["content"])
-        except Exception as error:  # as data, since Ray would wrap its text in its own
-            return _table(part["part"], b"", _to_json(error))
-        return _table(part["part"], content)
+                self._work = _ray().cloudpickle.loads(self._create)()
+            return self._work(content), None
+        except Exception as error:  # whatever a user's clusterer or client raises: the driver raises it again
+            return b"", _to_json(error)
+
+
+class _Workers:
+    """The actors of a pool, and which part each of them has."""
+
+    def __init__(self, create: Callable[[], Work], pool: Pool) -> None:
+        self._ray = _ray()
+        self._pool = pool
+        try:
+            self._create = self._ray.cloudpickle.dumps(create)
+        except Exception as error:  # what a class of the user's raises
+            raise TypeError(
+                f'"create" must be picklable, as it is called in the actors; got {type(error).__name__}: {error}. '
+                "Create clients, locks and files inside it"
+            ) from error
+        self._actors: dict[Any, Part | None] = {}
+        """The part of each actor; None for one that is not started yet, or idle."""
+        self._awaited: dict[Any, Any] = {}
+        """The actor behind each pending result; those of `start` are among them."""
+        self._n_lost = Counter[int | None]()
+        """How often each part in hand lost its actor; None: actors that ended as they started, in a row."""
+        self._remote = self._ray.remote(num_cpus=1, num_gpus=pool.n_gpus, scheduling_strategy="SPREAD")(MapWorker)
+
+    def __enter__(self) -> "_Workers":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for actor in self._actors:
+            self._end(actor)
+
+    def map(self, parts: Iterator[Part]) -> Iterator[Part]:
+        lost, idle = list[Part](), list[Any]()
+        prepared = next(parts, None)
+        for _ in range(self._pool.n_actors):
+            self._start()
+        while prepared or lost or self._busy():
+            actor, part, result = self._next_ended()
+            if result is not None:
+                idle.append(actor)
+            elif part is not None:
+                lost.append(part)
+            while idle and (lost or prepared):  # before the result is kept, so that no actor waits for the disk
+                if lost:
+                    self._give(idle.pop(), lost.pop())
+                elif prepared:
+                    self._give(idle.pop(), prepared)
+                    prepared = next(parts, None)
+            if part is not None and result is not None:
+                yield part[0], result
+
+    def _next_ended(self) -> tuple[Any, Part | None, bytes | None]:
+        """Returns an actor, the part it had (None if it has started), and the result; None if the actor is lost."""
+        ended = self._wait()
+        actor = self._awaited.pop(ended)
+        part = self._actors.pop(actor)
+        try:
+            content, fault = self._ray.get(ended) or (b"", None)
+        except _lost_errors(self._ray) as error:
+            self._end(actor)
+            self._count_loss(part, error)
+            self._start()
+            return actor, part, None
+        self._actors[actor] = None
+        if fault is not None:
+            raise _from_json(fault)
+        self._n_lost.pop(None if part is None else part[0], 0)
+        return actor, part, content
+
+    def _start(self) -> None:
+        actor = self._remote.remote(self._create)
+        self._actors[actor] = None
+        self._awaited[actor.start.remote()] = actor
+
+    def _give(self, actor: Any, part: Part) -> None:
+        self._actors[actor] = part
+        self._awaited[actor.work.remote(part[1])] = actor
+
+    def _wait(self) -> Any:
+        """Returns the first pending result; says so where no actor could start for long."""
+        ended, _ = self._ray.wait(list(self._awaited), num_returns=1, timeout=None if self._busy() else _PATIENCE)
+        if not ended:
+            gpus = f" and {self._pool.n_gpus:g} GPU" if self._pool.n_gpus else ""
+            warnings.warn(
+                f"no actor could start for {_PATIENCE:.0f} s: no machine of the cluster has 1 CPU{gpus} free. Waiting",
+                stacklevel=2,
+            )
+            ended, _ = self._ray.wait(list(self._awaited), num_returns=1)
+        return ended[0]
+
+    def _busy(self) -> bool:
+        return any(self._actors.values())
+
+    def _count_loss(self, part: Part | None, error: Exception) -> None:
+        number = None if part is None else part[0]
+        self._n_lost[number] += 1
+        if number is None:
+            if (
+                self._n_lost[None] == _ATTEMPTS * self._pool.n_actors
+            ):  # a lost machine may end all its actors as they start
+                raise error
+        elif self._n_lost[number] == _ATTEMPTS:
+            raise StoreError(
+                f"part {number} failed: {_ATTEMPTS} processes ended while they worked on it",
+                hint="See Ray's logs; there may be too little memory. Rerun the same command to resume",
+            )
+
+    def _end(self, actor: Any) -> None:
+        with suppress(Exception):  # it may have ended by itself, or with the cluster
+            self._ray.kill(actor)
+
+
+def _lost_errors(ray: Any) -> tuple[type[Exception], ...]:
+    """What Ray raises where the process or the machine that had a part, or its result, is lost."""
+    names = ("RayActorError", "ObjectLostError", "OutOfMemoryError", "NodeDiedError", "WorkerCrashedError")
+    return tuple(getattr(ray.exceptions, name) for name in names)
 
 
 _BUILT_IN = {kind.__name__: kind for kind in (ValueError, ImportError, OSError)}
@@ -175,14 +255,6 @@ def _from_json(encoded: str) -> Exception:
     name, message, hint = json.loads(encoded)
     error: Exception = getattr(errors, name)(message, hint=hint) if hasattr(errors, name) else _BUILT_IN[name](message)
     return error
-
-
-def _table(number: int, content: bytes, error: str | None = None) -> Any:
-    import pyarrow
-
-    columns = {"part": [number], "content": [content], "error": [error]}
-    types = {"part": pyarrow.int64(), "content": pyarrow.large_binary(), "error": pyarrow.string()}
-    return pyarrow.table(columns, pyarrow.schema(types))
 
 
 def _ray() -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from typing import Any
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.runner import Group, Participant, units_of
 from coe_agents.evaluation.runner import sample as sample_all
 from coe_agents.evaluation.samples.folder import run_folder, write
@@ -22,15 +24,24 @@ from coe_agents.evaluation.samples.parquet import PARTS, SAMPLE_COLUMNS, part_fi
 from coe_agents.evaluation.samples.store import Unit, is_failure, is_whole
 
 Rows = Sequence[Mapping[str, Any]]
+_WHOLE, _ABSENT, _REPEATED, _FAILED = range(4)
+"""The state of a part's file: complete, absent, with failures to ask again, or with failures of this run."""
+_UNFINISHED = (_ABSENT, _REPEATED)
 
 
 class SampleParts:
     """The samples of one run, in one file for each `size` questions; use it as a context manager.
 
     A file holds every unit of its questions, once: its responses, or a failure, which is asked again. `settings` are as
-    in `Store`. `numbers` names what samples have beyond the fields of all; each is a number or null.
+    in `Store`. `questions` are read part by part, each time they are needed, so they may be on the disk: memory holds
+    one byte a part. `numbers` names what samples have beyond the fields of all; each is a number or null.
+
+    Attributes:
+        path: The folder of the files.
+        n_missing: How many units each agent lacks.
 
     Raises:
+        ValueError: If `size` is below 1.
         ConfigurationError: On entering, if the folder holds a run with other settings; the message says which.
         StoreError: On entering, if another process writes there, or a file is not as this run wrote it.
     """
@@ -45,64 +56,87 @@ class SampleParts:
         size: int,
         numbers: Sequence[str] = (),
     ) -> None:
+        if size < 1:
+            raise ValueError(f'"size" must be at least 1 in SampleParts; got {size}. 100 is the default of the command')
         self.path = folder / PARTS
-        self.errors: dict[Unit, str] = {}
+        self.n_missing: Counter[str] = Counter()
         self._folder = folder
         self._settings = {**settings, "partition_size": size}
-        self._parts = [questions[start : start + size] for start in range(0, len(questions), size)]
+        self._questions = questions
+        self._size = size
         self._agents = agents
         self._columns = {**SAMPLE_COLUMNS, **dict.fromkeys(numbers, "double")}
-        self._missing: dict[int, list[Unit]] = {}
+        self._states = bytearray(-(-len(questions) // size))
 
     def __enter__(self) -> "SampleParts":
         with ExitStack() as stack:
             stack.enter_context(run_folder(self._folder, self._settings, holds=PARTS))
             self.path.mkdir(exist_ok=True)
-            for number in range(len(self._parts)):
-                path, units = self._file(number), self._units(number)
-                missing = list(self._failures(path, units)) if path.exists() else list(units)
-                if missing:
-                    self._missing[number] = missing
+            self.n_missing.clear()
+            for number in range(len(self._states)):
+                self._look_at(number)
             self._stack = stack.pop_all()
         return self
+
+    def _look_at(self, number: int) -> None:
+        path = self._file(number)
+        if path.exists():
+            missing = self._failures(path, self._units(number))
+            self._states[number] = _REPEATED if missing else _WHOLE
+            self.n_missing.update(agent for _, agent in missing)
+        else:
+            self._states[number] = _ABSENT
+            n_questions = min(self._size, len(self._questions) - number * self._size)
+            self.n_missing.update({agent.name: n_questions for agent in self._agents})
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
     @property
     def n_unfinished(self) -> int:
-        """How many files are missing, or hold a failure."""
-        return len(self._missing)
+        """How many files are missing, or hold a failure that is asked again."""
+        return sum(self._states.count(state) for state in _UNFINISHED)
 
-    def pending_units(self) -> list[Unit]:
-        """Returns the units that are not kept yet, in order."""
-        return [unit for missing in self._missing.values() for unit in missing]
+    @property
+    def errors(self) -> dict[Unit, str]:
+        """What failed since this was entered, with the reason; read from the files."""
+        failed = (number for number, state in enumerate(self._states) if state == _FAILED)
+        found: dict[Unit, str] = {}
+        for number in failed:
+            found |= self._failures(self._file(number), self._units(number))
+        return found
 
-    def to_ask(self, prompts: Mapping[str, str]) -> Iterator[Part]:
-        """Yields, for each part that is not complete, what an actor needs to know."""
-        for number, missing in self._missing.items():
-            path, lacking = self._file(number), set(missing)
+    def to_ask(self, prompts: Mapping[str, str] | Callable[[Question], str]) -> Iterator[Part]:
+        """Yields, for each part that is not complete, what an actor needs to know; each when it is asked for.
+
+        `prompts` returns the prompt of a question, or holds it by id.
+        """
+        prompt = prompts if callable(prompts) else (lambda question: prompts[question.id])
+        for number in self._unfinished():
+            path, lacking = self._file(number), set(self._missing(number))
             kept = [row for row in rows_of(path) if (row["id"], row["agent"]) not in lacking] if path.exists() else []
-            questions = self._parts[number]
+            questions = self._part(number)
             request = {
                 "questions": [asdict(question) for question in questions],
-                "prompts": {question.id: prompts[question.id] for question in questions},
+                "prompts": {question.id: prompt(question) for question in questions},
                 "kept": kept,
                 "columns": self._columns,
             }
             yield number, zlib.compress(json.dumps(request).encode())
 
-    def keep(self, number: int, content: bytes) -> list[Unit]:
-        """Writes a part to disk before it returns. Returns what was missing of it.
+    def keep(self, number: int, content: bytes) -> dict[Unit, str | None]:
+        """Writes a part to disk before it returns. Returns what was missing of it, with the reason where it failed.
 
         Raises:
             StoreError: If it does not hold every unit once.
             OSError: If it cannot be written.
         """
         failures = self._failures(BytesIO(content), self._units(number))
+        missing = self._missing(number)
         write(self._file(number), content)
-        self.errors |= failures
-        return self._missing.pop(number)
+        self._states[number] = _FAILED if failures else _WHOLE
+        self.n_missing.subtract(agent for _, agent in missing)
+        return {unit: failures.get(unit) for unit in missing}
 
     def check(self) -> None:
         """Checks all files.
@@ -110,14 +144,24 @@ class SampleParts:
         Raises:
             StoreError: If a unit is missing, or there twice.
         """
-        for number in range(len(self._parts)):
+        for number in range(len(self._states)):
             self._failures(self._file(number), self._units(number))
 
     def _file(self, number: int) -> Path:
         return part_file(self.path, number)
 
+    def _part(self, number: int) -> Sequence[Question]:
+        return self._questions[number * self._size : (number + 1) * self._size]
+
     def _units(self, number: int) -> dict[Unit, int]:
-        return units_of(self._parts[number], self._agents)
+        return units_of(self._part(number), self._agents)
+
+    def _unfinished(self) -> Iterator[int]:
+        return (number for number, state in enumerate(self._states) if state in _UNFINISHED)
+
+    def _missing(self, number: int) -> list[Unit]:
+        units = self._units(number)
+        return list(units if self._states[number] == _ABSENT else self._failures(self._file(number), units))
 
     def _failures(self, file: Path | BytesIO, units: Mapping[Unit, int]) -> dict[Unit, str]:
         """Returns the errors in a file that holds every unit once, in order."""
@@ -134,26 +178,33 @@ class SampleParts:
 
 def sample(
     parts: SampleParts,
-    prompts: Mapping[str, str],
+    prompts: Mapping[str, str] | Callable[[Question], str],
     create: Callable[[Mapping[str, str]], Group],
     pool: Pool,
     *,
     on_unit: Callable[[Unit], None] = lambda unit: None,
+    on_failure: Callable[[Unit, str], None] | None = None,
 ) -> None:
     """Asks every agent what is missing, on the cluster that `cluster` joined.
 
-    `create` makes the agents in each actor, from the prompts of the part it has, by question id; Ray carries it there,
-    so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit` is called for what
-    a part adds, when it is kept.
+    `prompts` returns the prompt of a question, or holds it by id; it is called when the question's part is sent, so
+    that no more prompts are in memory, here and in Ray's object store, than those of the parts in hand: one for each
+    actor, and one. `create` makes the agents in each actor, from the prompts of the part it has, by question id; Ray
+    carries it there, so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit`
+    is called for what a part adds, when it is kept; where it failed, `on_failure`, with the reason, if given.
 
     Raises:
         StoreError: If the cluster failed, or something is missing or there twice at the end; finished parts are kept.
         ConfigurationError: If an actor cannot make the agents, such as without a key in its environment.
+        TypeError: If `create` cannot be sent to an actor.
         OSError: If a file cannot be written.
     """
     for number, content in work_through(parts.to_ask(prompts), partial(_Asking, create), pool):
-        for unit in parts.keep(number, content):
-            on_unit(unit)
+        for unit, error in parts.keep(number, content).items():
+            if error is None or on_failure is None:
+                on_unit(unit)
+            else:
+                on_failure(unit, error)
     parts.check()
 
 
@@ -167,7 +218,7 @@ class _Asking:
 
     def __call__(self, content: bytes) -> bytes:
         part = json.loads(zlib.decompress(content))
-        questions = [Question(**{**each, "references": tuple(each["references"])}) for each in part["questions"]]
+        questions = list(map(from_plain, part["questions"]))
         self._prompts.clear()
         self._prompts.update(part["prompts"])
         held = _Held(units_of(questions, self._group.participants), part["kept"])

@@ -7,16 +7,16 @@ from dataclasses import asdict, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
-from coe_agents.evaluation import Sample, SampledQuestion, Scores, ScoringSetup
+from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
 from coe_agents.evaluation.samples.folder import run_folder, write
 from coe_agents.evaluation.samples.parquet import part_file, rows_of, to_parquet
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS, PROPOSAL_ESTIMATORS, find_estimators
 from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, score_each
-from coe_agents.evaluation.scoring.scores import to_scores
+from coe_agents.evaluation.scoring.scores import hash_of, to_scores
 from coe_agents.evaluation.scoring.statistics import BATCH
 from coe_agents.policy import Weighting
 
@@ -47,7 +47,8 @@ def score(
     clusterer: str,
     proposer: str | None = None,
     on_question: Callable[[], None] = lambda: None,
-) -> Scores:
+    collect: Callable[..., Any] = to_scores,
+) -> Any:
     """Scores every question on the cluster that `cluster` joined; the result is that of `coe_agents.evaluation.score`.
 
     The questions are read one at a time. The rows are kept in `folder`; repeat the call to resume there.
@@ -59,6 +60,8 @@ def score(
     - `size` is how many questions with a response a file has: a multiple of `BATCH`, so that a model sees the batches
       that it would see on one machine, and returns the same to the last bit.
     - `on_question` is called for every question, when it is kept.
+    - `collect` makes the result of the rows: `to_tallies` that of `coe_agents.evaluation.scoring.tally`, with which
+      memory grows by some hundred bytes a file.
 
     Raises:
         ValueError: If `size` is not a multiple of `BATCH`, or as `coe_agents.evaluation.score`.
@@ -67,33 +70,33 @@ def score(
     """
     if size < 1 or size % BATCH:
         raise ValueError(f'"size" must be a multiple of {BATCH} in score; got {size}. {4 * BATCH} is one')
-    ids: list[list[str]] = []
+    held: list[_Ids] = []
 
     names = list(find_estimators({}, of_proposal=proposer is not None))
     if installed := sorted(names - ESTIMATORS.keys() - PROPOSAL_ESTIMATORS.keys()):
         settings = {**settings, "estimators": installed}
 
     def report_part(number: int) -> None:
-        for _ in ids[number]:
+        for _ in range(held[number].n):
             on_question()
 
     def iter_pending() -> Iterator[Part]:
         for number, part in enumerate(_in_parts(questions, size)):
-            ids.append([question.id for question in part])
+            held.append(_Ids.of(question.id for question in part))
             path = part_file(folder, number)
             if path.exists():
-                _check(path, ids[number])
+                _check(path, held[number])
                 report_part(number)
             else:
                 yield number, zlib.compress(json.dumps([asdict(question) for question in part]).encode())
 
     with run_folder(folder, {**settings, "partition_size": size}, holds=part_file(folder, 0).name):
         for number, content in work_through(iter_pending(), partial(_Scoring, create, weighting, names), pool):
-            _check(BytesIO(content), ids[number])
+            _check(BytesIO(content), held[number])
             write(part_file(folder, number), content)
             report_part(number)
-        kept = (_from_row(row, names) for number in range(len(ids)) for row in rows_of(part_file(folder, number)))
-        return to_scores(
+        kept = (_from_row(row, names) for number in range(len(held)) for row in rows_of(part_file(folder, number)))
+        return collect(
             kept,
             criterion=criterion,
             clusterer=clusterer,
@@ -153,12 +156,25 @@ def _from_row(row: Mapping[str, Any], names: Iterable[str]) -> ScoredQuestion:
     )
 
 
-def _check(file: Path | BytesIO, ids: list[str]) -> None:
+class _Ids(NamedTuple):
+    """How many questions a part has, and a digest of their sorted ids."""
+
+    n: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, ids: Iterable[str]) -> "_Ids":
+        """Returns the same for the same ids in any order."""
+        known = sorted(ids)
+        return cls(len(known), hash_of(json.dumps(known)))
+
+
+def _check(file: Path | BytesIO, ids: _Ids) -> None:
     """Refuses a file that does not hold every question once."""
     name = file if isinstance(file, Path) else "a received part"
     try:
-        found = [row["id"] for row in rows_of(file, columns=["id"])]
+        found = _Ids.of(row["id"] for row in rows_of(file, columns=["id"]))
     except (ValueError, KeyError, OSError) as error:
         raise StoreError(f"{name} is not a part of a run: {error}", hint="Remove it; it is made again") from error
-    if sorted(found) != sorted(ids):
+    if found != ids:
         raise StoreError(f"{name} does not hold every question once", hint="Remove it; it is made again")

@@ -17,6 +17,8 @@ PRICES = "prices.json"
 """The prices of the configuration; results do not depend on them."""
 DECIDER = "group"
 """What stands as the agent in each line: the whole group has decided."""
+PERSON = "simulated person"
+"""Who decided where the references stand for a person."""
 _LARGEST = 2**53
 
 
@@ -111,7 +113,7 @@ def read_run(folder: Path) -> Run:
     """Reads a run.
 
     Raises:
-        SamplesError: If it is not a run, or not complete enough to be read.
+        SamplesError: If it is not a run, is not complete enough to be read, or holds two decisions on one question.
     """
     path = folder / DECISIONS
     if not path.is_file():
@@ -125,7 +127,14 @@ def read_run(folder: Path) -> Run:
         except (KeyError, TypeError, ValueError) as error:
             raise _broken(folder / SECONDS, number, error) from error
     items, errors = dict[str, Item](), dict[str, str]()
+    places = dict[str, tuple[int, Mapping[str, Any]]]()
     for number, row in _rows(path, may_be_torn=True):
+        first, same = places.setdefault(row["id"], (number, row))
+        if row != same:
+            raise SamplesError(
+                f"{path}:{number}: line {first} holds another decision on {row['id'][:50]!r}",
+                hint="Remove one of the lines, or rerun coe-agents run in another folder",
+            )
         try:
             if row["error"] is not None:
                 errors[row["id"]] = str(row["error"])
@@ -199,7 +208,7 @@ def _count(value: Any) -> int:
 
 
 def _number(value: Any, *, is_required: bool = False) -> float | None:
-    """Returns a number of at least 0 that is not beyond measure; None where there is none."""
+    """Returns a number from 0 to `_LARGEST`; None for None, unless it is required."""
     if value is None and not is_required:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST:

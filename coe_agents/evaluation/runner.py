@@ -1,10 +1,11 @@
 """Owns asking many agents many questions concurrently, and keeping their replies."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from coe_agents._plurals import quantity
 from coe_agents.clustering import canonical_answer
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.store import Unit, is_failure
@@ -73,17 +74,23 @@ async def sample(
             store.append((question.id, agent.name), rows)
             on_unit((question.id, agent.name))
 
-    tasks: list[asyncio.Task[None]] = []
+    works: list[Coroutine[Any, Any, None]] = []
     for agent in group.participants:
         waiting = iter([question for question in questions if (question.id, agent.name) in pending])
-        tasks += [asyncio.create_task(work(agent, waiting)) for _ in range(agent.at_once)]
+        works += [work(agent, waiting) for _ in range(agent.at_once)]
+    await run_all(works)
+    store.finish()
+
+
+async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Runs coroutines concurrently; when one raises, the others are cancelled, and have ended, before it raises."""
+    tasks = [asyncio.create_task(work) for work in works]
     try:
         await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    store.finish()
 
 
 async def _rows(agent: Participant, question: Question, group: Group) -> list[dict[str, Any]]:
@@ -105,7 +112,7 @@ def _to_rows(
     if len(responses) != agent.n_samples:
         sampling = reply.get("sampling")
         why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
-        error = redact(f"got {len(responses)} of {agent.n_samples} responses: {why}", secrets)
+        error = redact(f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}", secrets)
         rows[agent.n_samples - 1 :] = []  # where there are too many, it is not known which one is wrong
         rows.append(_failure(agent, question, len(rows), error))
     return rows

@@ -15,12 +15,15 @@ from coe_agents.experiments.quadrants import quadrants
 from coe_agents.experiments.ranking import panels, selective_prediction
 from coe_agents.experiments.sampling import sampling
 from coe_agents.experiments.scaling import scaling
+from coe_agents.experiments.stopping import StoppingComparison, compare_stopping
 
 __all__ = [
     "CalibratedCascade",
     "Experiment",
     "Stages",
+    "StoppingComparison",
     "calibrate_cascade",
+    "compare_stopping",
     "contamination",
     "cost",
     "divergences",

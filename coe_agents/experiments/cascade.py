@@ -11,6 +11,7 @@ from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.experiments.comparison import Prices, price_of
 from coe_agents.experiments.replay import ReplayedPolicy, Saved
 from coe_agents.policy import CascadePolicy, ThresholdPolicy
+from coe_agents.types import Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,10 @@ class CalibratedCascade:
     thresholds: tuple[float | None, ...]
     figures: CascadeFigures
 
-    def to_policy(self) -> CascadePolicy:
+    def to_policy(self, *, otherwise: Action = "abstain") -> CascadePolicy:
         """Returns the policy; a stage that never answers joins the next one.
+
+        Agents after the last stage that answers are never asked: they are in no stage, and belong in no graph.
 
         Raises:
             ValueError: If no stage answers.
@@ -67,18 +70,22 @@ class CalibratedCascade:
                 waiting = []
         if not stages:
             raise ValueError('"thresholds" must hold one at which a stage answers; got none. Allow a higher risk')
-        if waiting:  # they are never asked; a graph needs each agent in a stage
-            stages[-1] += waiting
-        return CascadePolicy(stages, thresholds)
+        return CascadePolicy(stages, thresholds, otherwise=otherwise)
 
 
 def measure_stages(
-    saved: Sequence[Saved], stages: Sequence[Sequence[str]], criterion: Criterion, *, prices: Prices | None = None
+    saved: Sequence[Saved],
+    stages: Sequence[Sequence[str]],
+    criterion: Criterion,
+    *,
+    prices: Prices | None = None,
+    of: ReplayedPolicy | None = None,
 ) -> Stages:
-    """Returns what each stage would say about each question, with all saved responses of its agents.
+    """Returns what each stage would say about each question.
 
     A stage counts all responses up to it. The price is the cost by `prices`, or else tokens. Questions that no
-    criterion can judge, or that lack an agent, are left out.
+    criterion can judge, or that lack an agent, are left out. `of` is the policy whose number of responses, weights,
+    weighting and divergence hold; without it, all saved responses count, each agent as much as another.
 
     Raises:
         ValueError: If no question is left.
@@ -89,24 +96,26 @@ def measure_stages(
         if not all(each.available[name] for name in names):
             continue
         found = [
-            _stage_of(each, names[: sum(map(len, stages[: number + 1]))], criterion, prices)
+            _stage_of(each, names[: sum(map(len, stages[: number + 1]))], criterion, prices, of)
             for number in range(len(stages))
         ]
         if all(correct is not None for _, correct, _ in found):
             rows.append(found)
     if not rows:
         raise ValueError(
-            f'"saved" must hold questions with responses of {", ".join(names)}; got none. Name other agents'
+            '"saved" must hold questions whose answers can be judged right or wrong, with responses of '
+            f"{', '.join(names)}; got none. Name other agents, or add references or labels"
         )
     table = np.array(rows, dtype=float)
     return Stages(tuple(tuple(stage) for stage in stages), table[..., 0], table[..., 1], table[..., 2])
 
 
 def _stage_of(
-    saved: Saved, names: Sequence[str], criterion: Criterion, prices: Prices | None
+    saved: Saved, names: Sequence[str], criterion: Criterion, prices: Prices | None, of: ReplayedPolicy | None
 ) -> tuple[float, float | None, float]:
-    counts = tuple(sorted((name, saved.available[name]) for name in names))
-    policy = ReplayedPolicy(name="stage", policy=ThresholdPolicy(0.0), n_samples=dict(counts))
+    asked = saved.available if of is None else of.n_samples
+    counts = tuple(sorted((name, min(asked[name], saved.available[name])) for name in names))
+    policy = of or ReplayedPolicy(name="stage", policy=ThresholdPolicy(0.0), n_samples=dict(counts))
     measurement = saved.measure(counts, policy)
     can_answer = measurement.answer_kind == "answer" and not measurement.tied
     rows, _ = saved.take(counts)
@@ -171,16 +180,37 @@ def calibrate_cascade(
     if coverage is None:
         alone = [figures_of(stages, [*[None] * (n_stages - 1), value]) for value in choices[-1]]
         coverage = max((each.coverage for each in alone if each.risk <= risk), default=0.0)
-    best: CalibratedCascade | None = None
-    for thresholds in product(*choices):
-        if all(value is None for value in thresholds):
-            continue
-        found = figures_of(stages, thresholds)
-        if found.risk <= risk and found.coverage >= coverage - 1e-12:
-            own = CalibratedCascade(stages.stages, thresholds, found)
-            if best is None or (found.price, -found.coverage) < (best.figures.price, -best.figures.coverage):
-                best = own
-    return best
+    return _cheapest(_within(stages, choices, risk), coverage)
+
+
+def cheapest_cascades(stages: Stages, *, risks: Sequence[float], n: int = 10) -> list[CalibratedCascade]:
+    """Returns the cheapest thresholds that keep each risk, for `n` coverages up to the highest possible; each once.
+
+    As in `calibrate_cascade`, which combinations are tried depends on the calibration questions alone: of each stage
+    25 quantiles, fewer from four stages on, so that they stay below 20,000.
+    """
+    n_stages = len(stages.stages)
+    n_thresholds = max(2, min(25, int(20_000 ** (1 / n_stages)) - 1))
+    choices = [_choices(stages.uncertainty[:, place], n_thresholds) for place in range(n_stages)]
+    answering = _within(stages, choices, 1.0)
+    found: list[CalibratedCascade | None] = []
+    for risk in risks:
+        within = [each for each in answering if each.figures.risk <= risk]
+        most = max((each.figures.coverage for each in within), default=0.0)
+        found += [_cheapest(within, coverage) for coverage in np.linspace(0, most, n).tolist()]
+    return list(dict.fromkeys(each for each in found if each is not None))
+
+
+def _within(stages: Stages, choices: Sequence[Sequence[float | None]], risk: float) -> list[CalibratedCascade]:
+    """Returns the combinations of thresholds that answer something, and keep the risk."""
+    found = (CalibratedCascade(stages.stages, each, figures_of(stages, each)) for each in product(*choices))
+    return [each for each in found if each.figures.risk <= risk]
+
+
+def _cheapest(cascades: Sequence[CalibratedCascade], coverage: float) -> CalibratedCascade | None:
+    """Returns the cheapest that answers so much; of equally cheap ones that which answers most."""
+    enough = [each for each in cascades if each.figures.coverage >= coverage - 1e-12]
+    return min(enough, key=lambda each: (each.figures.price, -each.figures.coverage), default=None)
 
 
 def _choices(uncertainty: FloatArray, n: int) -> list[float | None]:

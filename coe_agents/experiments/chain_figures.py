@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from coe_agents._plurals import quantity
 from coe_agents.evaluation.decisions import Item, Run
 from coe_agents.evaluation.metrics.selective_prediction import auroc
 from coe_agents.experiments.experiment import Experiment, Figure, plain
+from coe_agents.experiments.output import format_cell
 
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """One step of the chains of a run; the figures are NaN where there is none to count.
+    """One step of the chains of a run; a figure is NaN if no chain counts for it.
 
     Attributes:
         step: From 1.
@@ -73,7 +75,8 @@ class ChainFigures:
 
     def in_words(self) -> str:
         """Returns what a reader would want to know first."""
-        words = f"{self.name}: {self.complete:.1%} of {self.n_chains} chains are answered to the end"
+        chains = quantity(self.n_chains, "chain is", "chains are")
+        words = f"{self.name}: {self.complete:.1%} of {chains} answered to the end"
         if not np.isnan(self.located):
             words += (
                 f"; in {self.located:.0%} of those with a wrong step the first wrong one is the most uncertain "
@@ -173,7 +176,8 @@ def to_experiment(found: Sequence[ChainFigures], *, name: str = "compare-chains"
         draw=draw,
         n_keys=2,
         notes=tuple(
-            f"{each.in_words()} AUROC for a wrong step: sum {each.auroc_sum:.3f}, last step {each.auroc_last:.3f}."
+            f"{each.in_words()} AUROC for a wrong step: sum {format_cell(plain(each.auroc_sum))}, last step "
+            f"{format_cell(plain(each.auroc_last))}."
             for each in found
         ),
     )

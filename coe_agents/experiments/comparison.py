@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.evaluation.decisions import Item, Run
+from coe_agents._plurals import quantity
+from coe_agents.evaluation.decisions import PERSON, Item, Run
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
@@ -143,8 +144,23 @@ def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = No
     """Returns what a run's policy did; `prices` replace those of the run."""
     used = {**run.prices, **(prices or {})}
     outcomes = {key: _outcome(item, used) for key, item in run.items.items()}
-    notes = [f"{len(run.errors)} questions failed and are left out"] if run.errors else []
+    notes = (
+        [f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out"]
+        if run.errors
+        else []
+    )
+    if n_missing := _n_missing(run):
+        notes.append(f"{quantity(n_missing, 'question is', 'questions are')} not decided yet: rerun coe-agents run")
     return PolicyOutcomes(name or run.name, outcomes, len(run.errors), notes)
+
+
+def _n_missing(run: Run) -> int:
+    """Returns how many questions a run was to decide and did not come to; 0 where its settings do not say."""
+    dataset = run.settings.get("dataset")
+    total, limit = (dataset.get(name) for name in ("n_questions", "limit")) if isinstance(dataset, dict) else (0, 0)
+    if not (isinstance(total, int) and isinstance(limit, int)):
+        return 0
+    return max(0, (min(limit, total) if limit else total) - len(run.items) - len(run.errors))
 
 
 def _outcome(item: Item, prices: Prices) -> Outcome:
@@ -298,7 +314,7 @@ def to_experiments(comparison: Comparison, *, name: str = "compare") -> list[Exp
         draw=lambda figure: _draw_differences(comparison, figure),
         n_keys=2,
         settings=comparison.settings,
-        notes=(f"95 % intervals of {comparison.n_resamples} paired bootstrap resamples.",),
+        notes=(f"95 % intervals of {quantity(comparison.n_resamples, 'paired bootstrap resample')}.",),
         width=10.0,
         height=4.5,
     )
@@ -342,13 +358,22 @@ def _draw_differences(comparison: Comparison, figure: Figure) -> None:
 def in_words(comparison: Comparison) -> list[str]:
     """Returns a plain sentence for each policy after the first, or one for the only policy."""
     first, *others = comparison.policies
-    said = [f"{first.name} answers {_percent(first.figures['coverage'])}{_wrong(first)}."]
+    said = [f"{first.name} answers {_percent(first.figures['coverage'])}{_wrong(first)}.{_referred(first)}"]
     for each in others:
         tokens, reference = each.figures["tokens"][0], first.figures["tokens"][0]
         times = f" It takes {tokens / reference:.2f} times the tokens." if tokens > 0 and reference > 0 else ""
         verdict = _verdict(each, first)
-        said.append(f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}.{times}{verdict}")
+        said.append(
+            f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}.{_referred(each)}{times}{verdict}"
+        )
     return said
+
+
+def _referred(each: Compared) -> str:
+    """Returns what share the references decided: without them coverage would be lower, and risk higher."""
+    share = each.decided_by.get(PERSON, 0.0)
+    place = "of the questions in a person's place, and are always right"
+    return f" The references decided {share:.1%} {place}." if share else ""
 
 
 def _wrong(each: Compared) -> str:
@@ -376,13 +401,13 @@ def _verdict(each: Compared, first: Compared) -> str:
     }
     if not sure:
         differs = "Neither coverage nor risk differs" if "risk" in words else "The coverage does not differ"
-        return f" {differs} beyond chance on the {each.n_common} questions of both.{too_few}"
+        return f" {differs} beyond chance on the {quantity(each.n_common, 'question')} of both.{too_few}"
     parts = []
     if "coverage" in sure:
         parts.append(f"it answers {sure['coverage']}")
     if "risk" in sure:
         parts.append(f"it has {sure['risk']}")
-    return f" Beyond chance on the {each.n_common} questions of both, {' and '.join(parts)}.{too_few}"
+    return f" Beyond chance on the {quantity(each.n_common, 'question')} of both, {' and '.join(parts)}.{too_few}"
 
 
 def cells_of(comparison: Comparison) -> tuple[list[str], list[list[Cell]]]:

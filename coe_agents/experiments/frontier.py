@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from coe_agents._plurals import quantity
 from coe_agents.evaluation.scoring.correctness import Criterion
+from coe_agents.experiments.cascade import cheapest_cascades, measure_stages
 from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compare
 from coe_agents.experiments.experiment import Experiment, Figure, plain
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, replay, thresholds_of
+from coe_agents.policy import CascadePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,7 @@ class Point:
     """One policy at one setting of its thresholds, on the calibration half.
 
     Attributes:
-        thresholds: Those that were set; empty where the policy has none to sweep.
+        thresholds: Those that were set, by name, or by a stage's agents for a cascade; empty if the policy has none.
         price: Cost of 1000 questions, or tokens a question where prices are not known, or requests.
         is_pareto: Whether no other point answers as much at as low a risk and price, and is better in one of them.
     """
@@ -88,8 +91,8 @@ class Frontier:
         kept = "" if np.isnan(value) else f", wrong in {value:.1%} [{low:.1%}, {high:.1%}]"
         coverage = first.figures["coverage"][0]
         return [
-            f"Chosen for a risk of {self.risk:g} on {self.n_calibration} questions: {self.chosen.label}.",
-            f"On the other {self.n_test} questions it answers {coverage:.1%}{kept}.",
+            f"Chosen for a risk of {self.risk:g} on {quantity(self.n_calibration, 'question')}: {self.chosen.label}.",
+            f"On the other {quantity(self.n_test, 'question')} it answers {coverage:.1%}{kept}.",
             "The choice carries no guarantee; coe-agents calibrate gives one.",
         ]
 
@@ -120,9 +123,7 @@ def find_frontier(
         raise ValueError(f'"saved" must hold at least four questions; got {len(saved)}. Add samples')
     calibration, test = halve(saved)
     swept = [
-        (_set(policy, thresholds), thresholds)
-        for policy in policies
-        for thresholds in thresholds_of(calibration, policy, n=n_thresholds) or [{}]
+        setting for policy in policies for setting in _sweep(calibration, policy, criterion, risk=risk, n=n_thresholds)
     ]
     found = [(policy, thresholds, replay(calibration, policy, criterion)) for policy, thresholds in swept]
     unit = _unit([outcomes for *_, outcomes in found])
@@ -131,14 +132,31 @@ def find_frontier(
     chosen = min(within, key=lambda point: (-point.coverage, point.price), default=None)
     judged = None
     if chosen is not None:
-        sides = [replace(chosen.policy, name=f"chosen: {chosen.label}"), *policies]
+        sides = [replace(chosen.policy, name=f"{chosen.policy.name}, chosen"), *policies]
         judged = compare([replay(test, each, criterion) for each in sides], n_resamples=n_resamples)
     return Frontier(tuple(points), risk, chosen, unit, len(calibration), len(test), judged)
 
 
-def _set(policy: ReplayedPolicy, thresholds: Mapping[str, float]) -> ReplayedPolicy:
+def _sweep(
+    saved: Sequence[Saved], policy: ReplayedPolicy, criterion: Criterion, *, risk: float, n: int
+) -> list[tuple[ReplayedPolicy, Mapping[str, float]]]:
+    """Returns the policy at each setting of its thresholds.
+
+    A cascade has too many: those are taken that are cheapest within half the risk, the risk, twice the risk, and any.
+    """
     tuned: Any = policy.policy
-    return replace(policy, policy=tuned.with_thresholds(thresholds)) if thresholds else policy
+    if isinstance(tuned, CascadePolicy):
+        names = [name for stage in tuned.stages for name in stage]
+        if any(all(each.available[name] for name in names) for each in saved):
+            stages = measure_stages(saved, tuned.stages, criterion, prices=policy.prices or None, of=policy)
+            found = cheapest_cascades(stages, risks=(risk / 2, risk, min(2 * risk, 1.0), 1.0), n=n)
+            cascades = [each.to_policy(otherwise=tuned.otherwise) for each in found]
+            return [
+                (replace(policy, policy=own), dict(zip(map("+".join, own.stages), own.cascade_thresholds, strict=True)))
+                for own in cascades
+            ] or [(policy, {})]
+    settings = thresholds_of(saved, policy, n=n)
+    return [(replace(policy, policy=tuned.with_thresholds(each)), each) for each in settings] or [(policy, {})]
 
 
 def _unit(found: Sequence[PolicyOutcomes]) -> str:
@@ -190,7 +208,15 @@ def to_experiment(frontier: Frontier, *, name: str = "compare-frontier") -> Expe
                 axes.plot(across, up, marker, color=f"C{number}", label=label)
         if frontier.chosen is not None:
             chosen = frontier.chosen
-            axes.plot([chosen.coverage], [chosen.risk], "*", color="black", markersize=13, label="chosen")
+            axes.plot(
+                [chosen.coverage],
+                [chosen.risk],
+                "*",
+                color="none",
+                markeredgecolor="black",
+                markersize=15,
+                label="chosen",
+            )
         axes.axhline(frontier.risk, color="grey", linewidth=0.8, linestyle="--")
         axes.set(xlabel="share answered", ylabel="risk, on the calibration half")
         axes.legend(fontsize=8)
@@ -214,5 +240,8 @@ def to_experiment(frontier: Frontier, *, name: str = "compare-frontier") -> Expe
         ),
         draw=draw,
         n_keys=2,
-        notes=(*frontier.in_words(), f"Of {len(frontier.points)} points the table has those that none dominates."),
+        notes=(
+            *frontier.in_words(),
+            f"Of {quantity(len(frontier.points), 'point')} the table has those that none dominates.",
+        ),
     )

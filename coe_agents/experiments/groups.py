@@ -7,6 +7,7 @@ from hashlib import sha256
 
 import numpy as np
 
+from coe_agents._plurals import quantity
 from coe_agents.evaluation import SampledQuestion, ScoringSetup, Statistics
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
@@ -48,7 +49,7 @@ class JudgedGroup:
     @property
     def size(self) -> str:
         """How many questions and ties there are, in words."""
-        return f"{len(self.statistics)} questions, {self.n_ties} {'tie' if self.n_ties == 1 else 'ties'}"
+        return f"{quantity(len(self.statistics), 'question')}, {quantity(self.n_ties, 'tie')}"
 
     def values(self, estimator: str) -> FloatArray | None:
         """Returns a score of each question, higher = less sure, values within 1e-9 equal; None if one lacks it."""

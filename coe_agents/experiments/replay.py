@@ -12,14 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.clustering import Clusterer, answer_kind, canonical_answer, cluster_responses
+from coe_agents._plurals import quantity
+from coe_agents.actions import compare_actions, has_proposals
+from coe_agents.clustering import Clusterer, answer_kind, cluster_responses
 from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
+from coe_agents.evaluation.scoring.statistics import fill_answers
 from coe_agents.experiments.comparison import Outcome, PolicyOutcomes, Prices, price_of
 from coe_agents.policy import Measurement, Policy, SettlingPolicy, StagedPolicy, Weighting, forecast, measure
 from coe_agents.policy.base import quorum, regime_thresholds, without_tie
 from coe_agents.policy.measurement import response_text
-from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, Widen
+from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, Widen, round_data
+from coe_agents.types import RoundData
 from coe_agents.uncertainty import regime
 from coe_agents.uncertainty.divergences import Divergence
 
@@ -68,12 +72,10 @@ class Saved:
 
     def __init__(self, question: SampledQuestion, clusterer: Clusterer) -> None:
         self.question = question
-        self.rows: list[Sample] = [
-            {**row, "answer": canonical_answer(row["text"]) if row["answer"] is None else row["answer"]}
-            for row in question.responses
-        ]
+        self.rows = list(fill_answers(question).responses)
         texts = [response_text(row) for row in self.rows]
-        self.labels = cluster_responses(texts, question=question.text, clusterer=clusterer)
+        comparing = compare_actions(clusterer) if has_proposals(self.rows) else clusterer
+        self.labels = cluster_responses(texts, question=question.text, clusterer=comparing)
         self.available = Counter(row["agent"] for row in self.rows)
         self._verdicts: dict[tuple[str, str], float | None] = {}
         self._found: dict[Any, Any] = {}
@@ -157,18 +159,20 @@ def replay(saved: Sequence[Saved], policy: ReplayedPolicy, criterion: Criterion)
     outcomes = {each.question.id: _Replay(each, policy, criterion, counts).run() for each in saved}
     unpriced = any(outcome.tokens is not None for outcome in outcomes.values()) and counts["without input"]
     notes = [
-        note
+        note.format(questions=quantity(n, "question"), they_count="it counts" if n == 1 else "they count")
         for n, note in (
-            (counts["stand-in"], "none of its agents is in the samples: theirs stand in, in {n} questions"),
-            (counts["short"], "in {n} questions fewer responses are saved than it would ask for"),
-            (counts["silent"], "in {n} questions no agent of the first stage has a saved response"),
-            (counts["debate"], "{n} questions would go to a round that cannot be replayed; they count as not answered"),
-            (counts["ran out"], "{n} questions would ask again, and no response is left; they count as not answered"),
-            (counts["arbiter"], "{n} questions would go to an arbiter, which cannot be replayed; they stay escalated"),
+            (counts["stand-in"], "none of its agents is in the samples: theirs stand in, in {questions}"),
+            (counts["short"], "in {questions} fewer responses are saved than it would ask for"),
+            (counts["silent"], "in {questions} no agent of the first stage has a saved response"),
+            (counts["debate"], "{questions} would go to a round that cannot be replayed; {they_count} as not answered"),
+            (counts["ran out"], "{questions} would ask again, and no response is left; {they_count} as not answered"),
+            (
+                counts["arbiter"],
+                "{questions} would go to an arbiter, which cannot be replayed; {they_count} as escalated",
+            ),
             (unpriced, "tokens and costs are those of the responses: the samples do not say what the prompts took"),
         )
         if n
-        for note in [note.format(n=n)]
     ]
     return PolicyOutcomes(policy.name, outcomes, 0, notes)
 
@@ -198,11 +202,12 @@ class _Replay:
 
     def run(self) -> Outcome:
         policy, number = self._of.policy, 0
+        history: list[RoundData] = []
         while True:
             added = self._ask_round()
-            if not self._counts_now:
+            if not any(self._of.weights.get(name, 1.0) > 0.0 for name, _ in self._counts_now):
                 return self._nothing()
-            measurement = self._saved.measure(self._counts_now, self._of)
+            measurement = replace(self._saved.measure(self._counts_now, self._of), history=tuple(history))
             stages = None if self._stages is None else {name for stage in self._stages[: number + 1] for name in stage}
             wanted = [name for name in self._of.n_samples if stages is None or name in stages]
             wanted = wanted if set(wanted) & set(self._given) else list(self._given)
@@ -224,6 +229,7 @@ class _Replay:
                 return self._outcome(measurement, action, None, number)
             if not self._may_ask_again(measurement, decision.strategy, number, added):
                 return self._outcome(measurement, "abstain", None, number)
+            history.append(_to_round(measurement, number))
             number += 1
 
     def _may_ask_again(
@@ -271,7 +277,7 @@ class _Replay:
                 return added
 
     def _nothing(self) -> Outcome:
-        """Returns the outcome where no agent that was asked has a saved response."""
+        """Returns the outcome where no agent of a weight above 0 that was asked has a saved response."""
         self._counts["silent"] += 1
         return Outcome(
             is_answered=False,
@@ -327,6 +333,20 @@ class _Replay:
             decided_by="nobody" if action == "escalate" else "group",
             cost=None if usage is None else price_of(usage, self._of.prices),
         )
+
+
+def _to_round(measurement: Measurement, number: int) -> RoundData:
+    """Returns the record of a round; a replay compares no agent's answers with those of the round before."""
+    return round_data(
+        measurement,
+        round=number,
+        strategy=None,
+        shows_answers=False,
+        former=None,
+        former_labels={},
+        tokens=0,
+        n_responses=0,
+    )
 
 
 def thresholds_of(saved: Sequence[Saved], policy: ReplayedPolicy, *, n: int = 30) -> list[dict[str, float]]:

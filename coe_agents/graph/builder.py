@@ -1,12 +1,13 @@
 """Owns `create_coe_graph`: the checks of its parts, and which node leads to which."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
+from coe_agents._plurals import quantity
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph.adaptive import TopUps
 from coe_agents.graph.context import CoEContext
@@ -27,7 +28,8 @@ from coe_agents.graph.run_settings import create_settings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, StagedPolicy, Weighting
+from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, StagedPolicy, StoppingPolicy, Weighting
+from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import DECIDERS, Agent, Regime, check_number
@@ -53,6 +55,7 @@ def create_coe_graph(
     escalation: Escalation | None = None,
     clarify: bool = False,
     canonicalize: Canonicalize | None = canonical_answer,
+    weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
     divergence: Divergence = "kl",
     retries: int = 1,
@@ -102,6 +105,8 @@ def create_coe_graph(
             is text), and the next round starts afresh. This and an escalation to a person need a checkpointer; without
             one, a run ends with an error before any agent is asked.
         canonicalize: Extracts the short answer, which is clustered, from a response's text; None keeps the text.
+        weights: The weights of agents by name, in place of their own; agents that are not named keep theirs. To read
+            what `coe-agents drift --follow --weights FILE` wrote: `coe_agents.policy.AgentWeights.load(FILE).weights`.
         weighting: See `coe_agents.policy.measure`.
         divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
             with a threshold, the epistemic part is rescaled to the range that it has under "kl"
@@ -126,7 +131,7 @@ def create_coe_graph(
 
     Warns:
         UserWarning: A `RegimePolicy` has a threshold out of reach, or a `CalibratedPolicy` was calibrated with another
-            clusterer (by its class), divergence or group.
+            clusterer (by its class), divergence or group, or with other weights.
 
     Example:
         >>> from coe_agents import ThresholdPolicy
@@ -138,16 +143,17 @@ def create_coe_graph(
     _check_parts(agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize)
     _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
-    _check_group(agents, names, min_agents=quorum(len(names), min_agents))
-    _check_stages(policy, names, max_rounds)
+    weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
+    _check_stages(policy, weight_of, max_rounds)
     shown = None if tools is None else check_tools(tools, where='"tools"')
-    settings = create_settings(
-        {agent.name: agent.weight for agent in agents}, policy, Bounds(max_rounds, token_budget, deadline), min_agents
-    )
-    if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(names))):
-        message = f"with {len(names)} agents, {policy!r} can never see the regimes {', '.join(unreachable)}"
-        warnings.warn(message, stacklevel=2)
-    if differences := _differences_from_calibration(policy, clusterer, divergence, names):
+    settings = create_settings(weight_of, policy, Bounds(max_rounds, token_budget, deadline), min_agents)
+    for link in _links(policy) if isinstance(policy, StoppingPolicy) else (policy,):
+        if isinstance(link, ReachableRegimes) and (unreachable := link.unreachable(n_agents=len(names))):
+            message = (
+                f"with {quantity(len(names), 'agent')}, {link!r} can never see the regimes {', '.join(unreachable)}"
+            )
+            warnings.warn(message, stacklevel=2)
+    if differences := _differences_from_calibration(policy, clusterer, divergence, weight_of):
         warnings.warn(f"the calibrated risk does not hold: {'; '.join(differences)}", stacklevel=2)
 
     table = Strategies(strategies)
@@ -270,7 +276,10 @@ def _check_options(
         raise ValueError(f'"max_question_chars" must be at least 1; got {max_question_chars}. Omit it for 100,000')
 
 
-def _check_group(agents: Sequence[Agent], names: Sequence[str], *, min_agents: int) -> None:
+def _check_group(
+    agents: Sequence[Agent], names: Sequence[str], weights: Mapping[str, float] | None, *, min_agents: int
+) -> dict[str, float]:
+    """Returns the weight of each agent by name."""
     if not names:
         raise ValueError('"agents" must hold at least one agent; got none. Pass ModelAgent objects')
     for name in names:
@@ -278,22 +287,36 @@ def _check_group(agents: Sequence[Agent], names: Sequence[str], *, min_agents: i
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f'the names of "agents" must differ; got {twice!r} twice. Rename one')
-    if not any(agent.weight > 0 for agent in agents):
+    own = {agent.name: agent.weight for agent in agents}
+    if weights is not None:
+        check_weights(weights)
+        if unknown := [name for name in weights if name not in own]:
+            raise ValueError(
+                f'"weights" must name agents of the graph; got {unknown[0]!r:.80}. Its agents are {", ".join(own)}'
+            )
+        own |= weights
+    if not any(weight > 0 for weight in own.values()):
         raise ValueError('"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them')
     check_number(min_agents, where='"min_agents"', is_whole=True)
     if not 1 <= min_agents <= len(names):
         raise ValueError(f'"min_agents" must be in 1..{len(names)}; got {min_agents}. Omit it for a majority')
+    return own
 
 
-def _check_stages(policy: Policy, names: Sequence[str], max_rounds: int) -> None:
-    """Rejects stages that leave an agent out or name an unknown one, and fewer rounds than stages."""
+def _check_stages(policy: Policy, weights: Mapping[str, float], max_rounds: int) -> None:
+    """Rejects stages that leave an agent out, name an unknown one or begin without weight, and too few rounds."""
     if not isinstance(policy, StagedPolicy):
         return
     staged = [name for stage in policy.stages for name in stage]
-    if sorted(staged) != sorted(names):
+    if sorted(staged) != sorted(weights):
         raise ValueError(
             f'"stages" of the policy must name each agent of the graph once; got {", ".join(staged)} for '
-            f"{', '.join(names)}. Name the same agents"
+            f"{', '.join(weights)}. Name the same agents"
+        )
+    if not any(weights[name] > 0.0 for name in policy.stages[0]):
+        raise ValueError(
+            f'"stages" of the policy must begin with an agent of a weight above 0; got {", ".join(policy.stages[0])}. '
+            "Move it to a later stage, or raise its weight"
         )
     if max_rounds < len(policy.stages):
         raise ValueError(
@@ -302,21 +325,42 @@ def _check_stages(policy: Policy, names: Sequence[str], max_rounds: int) -> None
 
 
 def _differences_from_calibration(
-    policy: Policy, clusterer: Clusterer, divergence: Divergence, names: Sequence[str]
+    policy: Policy, clusterer: Clusterer, divergence: Divergence, weights: Mapping[str, float]
 ) -> list[str]:
     """Returns in what the graph differs from what its policy, or a policy of its chain, was calibrated on."""
-    links = policy.policies if isinstance(policy, PolicyChain) else (policy,)
     return [
         f"{part} {now} differs from {then} at calibration"
-        for link in links
+        for link in _links(policy)
         if isinstance(link, CalibratedPolicy)
         for part, now, then in (
             ("clusterer", type(clusterer).__name__, link.calibration.clusterer),
             ("divergence", divergence_name(divergence), link.calibration.divergence),
-            ("agents", ", ".join(sorted(names)), ", ".join(sorted(link.calibration.agents))),
+            ("agents", ", ".join(sorted(weights)), ", ".join(sorted(link.calibration.agents))),
+            ("weights", _shares(weights, weights), _shares(link.calibration.weights or {}, weights)),
         )
         if now != then
     ]
+
+
+def _links(policy: object) -> Iterator[object]:
+    """Yields a policy, or those that it consists of."""
+    match policy:
+        case PolicyChain():
+            parts: Sequence[object] = policy.policies
+        case StoppingPolicy():
+            parts = (policy.then,)
+        case _:
+            yield policy
+            return
+    for part in parts:
+        yield from _links(part)
+
+
+def _shares(weights: Mapping[str, float], names: Iterable[str]) -> str:
+    """Returns the named agents' shares of their weights, 1 for those without, in words."""
+    of = {name: weights.get(name, 1.0) for name in sorted(names)}
+    total = sum(of.values())
+    return ", ".join(f"{name} {weight / total:.4g}" if total else f"{name} 0" for name, weight in of.items())
 
 
 def _check_name(name: object) -> None:

@@ -117,16 +117,20 @@ def emit(event: Event) -> None:
 
 def emit_decision(round: int, decision: Decision, responses: Iterable[str]) -> None:
     """Emits `Decided` for this decision on these responses."""
-    reason = _QUOTES if any(_is_in(text, decision.reason) for text in responses) else decision.reason
+    line = quote(decision.reason, limit=len(decision.reason))
+    reason = _QUOTES if any(_is_in(text, line) for text in dict.fromkeys(responses)) else decision.reason
     emit(Decided(event="decided", round=round, action=decision.action, reason=reason))
 
 
 def _is_in(response: str, reason: str) -> bool:
-    """Whether a reason contains a response, or its beginning, as words of its own."""
+    """Whether a reason on one line contains a response, or its beginning, as words of its own."""
     line = quote(response, limit=len(response))
+    start = line[:_QUOTED]
+    if start.isascii() and reason.isascii() and start.lower() not in reason.lower():  # a pattern takes long to compile
+        return False
     end = "" if len(line) > _QUOTED else r"(?!\w)"
-    form = rf"(?<!\w){re.escape(line[:_QUOTED])}{end}"
-    return bool(line) and re.search(form, quote(reason, limit=len(reason)), re.IGNORECASE) is not None
+    form = rf"(?<!\w){re.escape(start)}{end}"
+    return bool(line) and re.search(form, reason, re.IGNORECASE) is not None
 
 
 def start_sampling(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -142,7 +142,8 @@ def rule(case: EscalatedCase, reply: _Own | _Reviewed | _Action) -> Ruling:
         case _Answer(answer=answer) | _Respond(message=answer):
             return _answered(case, answer)
         case _Reject(reason=why) | _RejectAction(message=why):
-            reason = f"a person rejected all {len(case['candidates'])} answers"
+            n = len(case["candidates"])
+            reason = f"a person rejected {'the only answer' if n == 1 else f'all {n} answers'}"
             return Ruling(action="abstain", reason=f'{reason} ("{why}")' if why else reason)
 
 

@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore
 
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph.nodes.finish import finish
-from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.runnables import Steps, TwoForms, steps_node
 from coe_agents.graph.state import CoEState
 from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling
 from coe_agents.types import check_number
@@ -47,27 +47,17 @@ class Recorder:
     def node(self) -> TwoForms:
         """Returns the last node: `finish`, which then records the case."""
 
-        def end(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
+        def steps(state: CoEState, config: RunnableConfig) -> Steps[dict[str, Any]]:
             update = finish(state)
             case, store = self.case_of(state, update, config), _store()
             if case is not None and store is not None:
                 try:
-                    store.put(NAMESPACE, case["id"], dict(case))
+                    yield _writing(store), (case,), {}
                 except Exception as error:  # the answer is worth more than its record
-                    _warn(error)
+                    warnings.warn(f"a case could not be recorded: {type(error).__name__}: {error}", stacklevel=2)
             return update
 
-        async def aend(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-            update = finish(state)
-            case, store = self.case_of(state, update, config), _store()
-            if case is not None and store is not None:
-                try:
-                    await store.aput(NAMESPACE, case["id"], dict(case))
-                except Exception as error:
-                    _warn(error)
-            return update
-
-        return TwoForms(end, aend, name="finish")
+        return steps_node(steps, name="finish")
 
     def case_of(self, state: CoEState, update: dict[str, Any], config: RunnableConfig) -> RecordedCase | None:
         """Returns the case to record; None for an answer that was not drawn, and for what neither is."""
@@ -111,5 +101,9 @@ def _store() -> BaseStore | None:
     return get_store()
 
 
-def _warn(error: Exception) -> None:
-    warnings.warn(f"a case could not be recorded: {type(error).__name__}: {error}", stacklevel=2)
+def _writing(store: BaseStore) -> TwoForms:
+    return TwoForms(
+        lambda case, _: store.put(NAMESPACE, case["id"], dict(case)),
+        lambda case, _: store.aput(NAMESPACE, case["id"], dict(case)),
+        name="record",
+    )

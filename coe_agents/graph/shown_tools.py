@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from coe_agents.actions import ActionMatch, check_proposal, describe_action
+from coe_agents.actions import check_proposal, compare_actions, compared_answer, describe_action, has_proposals
 from coe_agents.actions.canonical import tool_key
 from coe_agents.clustering import Clusterer
 from coe_agents.graph.state import CoEState
@@ -28,8 +28,8 @@ def check_tools(given: Any, *, where: str) -> list[dict[str, Any]]:
         where: Where they were given, for the error.
 
     Raises:
-        TypeError: They are no list of tools.
-        ValueError: There are none or too many, two have one name, or a schema is no JSON or too long.
+        TypeError: They are not a list of tools.
+        ValueError: The list is empty or too long, two tools have one name, or the schemas are not JSON or too long.
     """
     example = '{"type": "function", "function": {"name": "pay", "parameters": {...}}}'
     if not isinstance(given, list | tuple):
@@ -63,34 +63,30 @@ def _to_schema(tool: Any, *, where: str) -> dict[str, Any]:
     return schema
 
 
+def is_about_actions(state: CoEState) -> bool:
+    """Returns whether a turn shows tools, or an agent with tools of its own was asked."""
+    return state.get("shown") is not None or has_proposals(state["responses"])
+
+
 def clusterer_of(state: CoEState, clusterer: Clusterer) -> Clusterer:
-    """Returns the clusterer of a turn: one that compares actions where it shows tools.
+    """Returns the clusterer of a turn; see `compare_actions`."""
+    return compare_actions(clusterer, state.get("shown")) if is_about_actions(state) else clusterer
 
-    The graph's own `ActionMatch` keeps its rules.
+
+def read_actions(responses: Sequence[Response], tools: Sequence[Any] | None) -> list[Response]:
+    """Returns the responses of a turn in which calls are proposed, each with what is compared of it as its answer.
+
+    See `compared_answer`. Calls that do not fit the tools which the turn shows are a failure.
     """
-    tools = state.get("shown")
-    if tools is None:
-        return clusterer
-    return clusterer.with_tools(tools) if isinstance(clusterer, ActionMatch) else ActionMatch(tools)
+    return [row if row["error"] is not None else _read(row, tools) for row in responses]
 
 
-def read_actions(responses: Sequence[Response], tools: Sequence[Any], clusterer: Clusterer) -> list[Response]:
-    """Returns the responses of agents that were shown tools, each with what is compared of it as its answer.
-
-    What an agent calls is compared, whatever it says is its answer; calls that do not fit the tools are a failure. A
-    text is changed if it would be read as an action: it was not proposed as one.
-    """
-    return [row if row["error"] is not None else _read(row, tools, clusterer) for row in responses]
-
-
-def _read(row: Response, tools: Sequence[Any], clusterer: Clusterer) -> Response:
+def _read(row: Response, tools: Sequence[Any] | None) -> Response:
     calls = row.get("calls")
-    if calls is None:
-        text = response_text(row)
-        is_action = isinstance(clusterer, ActionMatch) and bool(clusterer.align([text]))
-        return {**row, "answer": f"(no proposal: {text!r})"} if is_action else row
     try:
-        return {**row, "answer": check_proposal(calls, tools=tools)}
+        # without tools of the turn, the calls are of the agents' own
+        answer = compared_answer(row) if calls is None or tools is None else check_proposal(calls, tools=tools)
+        return row if answer == response_text(row) else {**row, "answer": answer}
     except (TypeError, ValueError) as error:
         message = f"InvalidReplyError: the proposal is invalid: {error}"
         return create_response(row["agent"], "", round=row["round"], index=row["index"], error=message)

@@ -17,20 +17,20 @@ from langchain.agents.middleware.types import (
     ToolCallRequest,
 )
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
+from coe_agents._threads import start_call
 from coe_agents.actions.canonical import tool_key
-from coe_agents.clustering import Clusterer
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
 from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies, structured_outputs
 from coe_agents.middleware.council_review import Pending, ask_person, settle
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
 from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import fingerprint
-from coe_agents.middleware.verdicts import last_reply
+from coe_agents.middleware.verdicts import edited_calls, last_reply
 from coe_agents.middleware.withheld import block_calls, not_run, refusal
 from coe_agents.policy import Policy
 from coe_agents.types import Agent, AgentReply, check_number
@@ -39,8 +39,6 @@ OnUncertain = Literal["block", "interrupt"]
 Reply = ToolMessage | Command[Any]
 
 _KEY = "coe_council"
-_EDITED = "hitl_edited_tool_calls"
-"""The key of the state in which LangChain's `HumanInTheLoopMiddleware` keeps a person's edits until the calls run."""
 _NOT_VOUCHED = "the group has not vouched for this call"
 
 
@@ -170,6 +168,11 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
             raise TypeError(f'"policy" must have "decide"; got {policy!r}. Pass SupportPolicy(0.6), for example')
         if clusterer is not None and (isinstance(clusterer, type) or not callable(getattr(clusterer, "cluster", None))):
             raise TypeError(f'"clusterer" must have "cluster"; got {clusterer!r}. Omit it for ActionMatch')
+        if isinstance(clusterer, NormalizedMatch | BidirectionalEntailment | EmbeddingSimilarity):
+            raise TypeError(
+                f'"clusterer" must compare actions; {type(clusterer).__name__} reads calls as prose. Omit it, or pass '
+                f"ActionMatch(compare={{...: Meaning({type(clusterer).__name__}(...))}})"
+            )
         check_number(max_blocked, where='"max_blocked" of CoECouncil', is_whole=True)
         if max_blocked < 1:
             raise ValueError(f'"max_blocked" must be at least 1; got {max_blocked}. 3 lets the driver try twice more')
@@ -198,19 +201,14 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         """Asks the driver and the members, and passes on the message that the council lets pass."""
         asked = Asked(request)
         if self._gated is None:
-            with_threads = ContextThreadPoolExecutor(max_workers=len(self._agents))
-            try:
-                futures = [with_threads.submit(self._sample, agent, asked) for agent in self._agents]
-                response = asked.ask_driver(handler)
-                replies = self._results(futures)
-            finally:  # if the driver fails, what the members say is not waited for
-                with_threads.shutdown(wait=False, cancel_futures=True)
+            futures = self._start(asked)
+            response = asked.ask_driver(handler)  # if it fails, what the members say is not waited for
+            replies = self._results(futures)
         else:
             response = asked.ask_driver(handler)
             if not self._calls_gated(asked.message_of(response)):
                 return self._pass_on(request, response)
-            with ContextThreadPoolExecutor(max_workers=len(self._agents)) as with_threads:
-                replies = self._results([with_threads.submit(self._sample, agent, asked) for agent in self._agents])
+            replies = self._results(self._start(asked))
         if (message := asked.message_of(response)) is None:
             return self._pass_on(request, response)
         return self._settle(asked, response, self._deliberation.rule(asked.proposals(message, response, replies)))
@@ -273,7 +271,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
     def _sample(self, agent: Agent, asked: Asked) -> AgentReply | Exception:
         try:
             return agent.sample(asked.for_members(), asked.config)
-        except Exception as error:
+        except Exception as error:  # whatever a model's client raises: this member then supports nothing
             if is_control_flow(error):
                 raise
             return error
@@ -281,10 +279,13 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
     async def _asample(self, agent: Agent, asked: Asked) -> AgentReply | Exception:
         try:
             return await agent.asample(asked.for_members(), asked.config)
-        except Exception as error:
+        except Exception as error:  # as in `_sample`
             if is_control_flow(error):
                 raise
             return error
+
+    def _start(self, asked: Asked) -> list[Future[AgentReply | Exception]]:
+        return [start_call(self._sample, agent, asked) for agent in self._agents]
 
     def _results(self, futures: Sequence[Future[AgentReply | Exception]]) -> Replies:
         return {agent.name: future.result() for agent, future in zip(self._agents, futures, strict=True)}
@@ -376,7 +377,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         message_id = None if found is None else found[1].id
         if call["id"] and fingerprint(call, message_id) in vouched:
             return None
-        edited = (request.state.get(_EDITED) or {}).get(call["id"])
+        edited = edited_calls(request.state).get(call["id"])
         proposals = [] if found is None else [one for one in found[1].tool_calls if one["id"] == call["id"]]
         if (
             edited is not None

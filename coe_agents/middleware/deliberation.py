@@ -13,6 +13,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, ToolCall
 from typing_extensions import TypedDict
 
+from coe_agents._plurals import quantity
 from coe_agents.actions import ActionMatch, check_proposal
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import Clusterer, cluster_responses
@@ -139,12 +140,12 @@ class Deliberation:
         trusted = [agent.name for agent in self._agents if agent.weight > 0]
         n_answered = sum(name in answered for name in trusted)
         if 2 * n_answered <= len(trusted):
-            reason = f"{n_answered} of {len(trusted)} members gave a proposal, and a majority must"
+            reason = f"{n_answered} of {quantity(len(trusted), 'member')} gave a proposal, and a majority must"
             return Ruling({**decision, "reason": reason}, None, is_readable=own is not None)
         responses = [*([] if own is None else [own]), *rows]
         try:
             found, measurement = self._decide(responses, proposals)
-        except Exception as error:
+        except Exception as error:  # a user's clusterer or policy may raise anything
             if is_control_flow(error):
                 raise
             logger.warning("the council is closed: judging failed with %s", type(error).__name__, exc_info=error)

@@ -36,14 +36,13 @@ from coe_agents.middleware.verdicts import (
     OnError,
     Pending,
     VerdictState,
+    edited_calls,
     last_reply,
 )
 
 OnUncertain = Literal["block", "interrupt"]
 Reply = ToolMessage | Command[Any]
 
-_EDITED = "hitl_edited_tool_calls"
-"""The key of the state in which LangChain's `HumanInTheLoopMiddleware` keeps a person's edits until the calls run."""
 _NO_ID = "the call has no id"
 _MOST_MESSAGES = 1000
 """The most messages whose changed calls a gate remembers; their calls run within one step of the agent."""
@@ -347,7 +346,7 @@ class CoEMiddleware(CoEVerdicts):
         if found is None:
             return request, set()
         place, reply = found
-        edits = request.state.get(_EDITED) or {}
+        edits = edited_calls(request.state)
         calls: list[ToolCall] = [{**one, **edits.get(one["id"], {})} for one in reply.tool_calls]
         key = _message_key(request)
         is_changed = not any(_is_same(one, call) for one in calls)

@@ -307,6 +307,12 @@ def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any])
     return visible(text) if all(map(_NO_MARKUP.fullmatch, lines)) else fence(text)
 
 
+def edited_calls(state: Mapping[str, Any]) -> Mapping[str | None, Any]:
+    """Returns what a person changed calls to, by the call's id; `HumanInTheLoopMiddleware` keeps it until they run."""
+    edits: Mapping[str | None, Any] = state.get("hitl_edited_tool_calls") or {}
+    return edits
+
+
 def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
     """Returns the place of the model's last message, and the message; None before there is one."""
     return next(((place, one) for place, one in reversed([*enumerate(messages)]) if isinstance(one, AIMessage)), None)

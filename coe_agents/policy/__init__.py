@@ -1,5 +1,6 @@
 """Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
+from coe_agents.policy.agent_weights import AgentWeights, LostWeight
 from coe_agents.policy.base import (
     Decision,
     Policy,
@@ -16,17 +17,21 @@ from coe_agents.policy.false_consensus import FalseConsensusGuard
 from coe_agents.policy.forecast import forecast
 from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
 from coe_agents.policy.regime import RegimePolicy
+from coe_agents.policy.stopping import STOPPING_FEATURES, StoppingPolicy, StoppingRule, stopping_features
 from coe_agents.policy.support import SupportPolicy
 from coe_agents.policy.threshold import ThresholdPolicy
 from coe_agents.policy.weighting import Weighting
 
 __all__ = [
+    "STOPPING_FEATURES",
     "AgentMeasurement",
+    "AgentWeights",
     "CalibratedPolicy",
     "Calibration",
     "CascadePolicy",
     "Decision",
     "FalseConsensusGuard",
+    "LostWeight",
     "Measurement",
     "PassingPolicy",
     "Policy",
@@ -36,10 +41,13 @@ __all__ = [
     "RegimeThresholds",
     "SettlingPolicy",
     "StagedPolicy",
+    "StoppingPolicy",
+    "StoppingRule",
     "SupportPolicy",
     "ThresholdPolicy",
     "TunablePolicy",
     "Weighting",
     "forecast",
     "measure",
+    "stopping_features",
 ]

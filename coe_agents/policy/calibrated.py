@@ -9,10 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from coe_agents._plurals import quantity
 from coe_agents.actions import called_tools
 from coe_agents.clustering import answer_kind
 from coe_agents.documents import parse_json, with_unique_names
 from coe_agents.errors import ConfigurationError
+from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
@@ -105,6 +107,7 @@ class Calibration:
             are those of the proposals that no group below contains.
         tools: The thresholds of the tools that have one of their own, by name: of proposals that call only this tool.
         no_call: Of proposals that call nothing; None where there were none.
+        weights: The weights of the agents by name with which the questions were measured; None: equal ones.
     """
 
     risk: float
@@ -126,6 +129,7 @@ class Calibration:
     proposer: str | None = None
     tools: Mapping[str, GroupThreshold] = field(default_factory=dict)
     no_call: GroupThreshold | None = None
+    weights: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
@@ -152,6 +156,8 @@ class Calibration:
             'a learned support, "tools" and "no_call" belong to a "proposer"',
             proposer,
         )
+        if self.weights is not None:
+            check_weights(self.weights)
 
     @property
     def judges_coe(self) -> bool:
@@ -282,6 +288,8 @@ class CalibratedPolicy:
         if self.calibration.proposer is None:  # as earlier versions read it
             for name in ("proposer", "tools", "no_call"):
                 del record[name]
+        if self.calibration.weights is None:
+            del record["weights"]
         many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
         head = json.dumps(record, indent=1).removesuffix("\n}")
         Path(path).write_text(f'{head},\n "uncertainties": {many}\n}}\n', encoding="utf-8")
@@ -312,7 +320,8 @@ class CalibratedPolicy:
             names = calibration.group_of(measurement)
             what = "" if names is None else f" for {' and '.join(names) or 'calling nothing'}"
             return refuse(
-                f"no threshold{what} kept the risk {promise} on {calibration.n_questions} calibration questions"
+                f"no threshold{what} kept the risk {promise} on "
+                f"{quantity(calibration.n_questions, 'calibration question')}"
             )
         if calibration.gate is not None and (lacking := set(calibration.gate.agents) - set(measurement.agents)):
             return refuse(f"the learned gate needs all its agents; {', '.join(sorted(lacking))} gave no response")
@@ -333,19 +342,24 @@ class CalibratedPolicy:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
         then, judged = self.calibration.agents, self.calibration.proposer_of(measurement)
         other_names = {} if judged is None or judged in then else {judged: self.calibration.proposer or judged}
-        now = {other_names.get(name, name): agent for name, agent in measurement.agents.items()}
+        measured = measurement.agents
+        now = {other_names.get(name, name): agent for name, agent in measured.items()}
         found = [f"{name} is missing" for name in sorted(then.keys() - now.keys())]
         found += [f"{name} is new" for name in sorted(now.keys() - then.keys())]
         for name in [name for name in then if name in now]:
             agent, n_responses, weighting = then[name], now[name].n_responses, now[name].weighting
             if not agent.min_responses <= n_responses <= agent.max_responses:
                 span = f"{agent.min_responses} to {agent.max_responses}"
-                found.append(f"{name} gave {n_responses} responses, and {span} when calibrated")
+                found.append(f"{name} gave {quantity(n_responses, 'response')}, and {span} when calibrated")
             if agent.weighting not in ("mixed", weighting):
                 found.append(f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated")
-        if now and not _counts_agents_equally(measurement):
+        weights = self.calibration.weights
+        by_name = {name: 1.0 if weights is None else weights.get(other_names.get(name, name), 1.0) for name in measured}
+        if measured and not counts_agents_by(measurement, by_name):
             found.append(
                 "the agents have unequal weights (set, or by coordination), but had equal ones when calibrated"
+                if weights is None
+                else "the agents have other weights (set, or by coordination) than when calibrated"
             )
         return found
 
@@ -375,11 +389,12 @@ def _check_choice(chosen: "GroupThreshold | Calibration") -> None:
     )
 
 
-def _counts_agents_equally(measurement: Measurement) -> bool:
-    """Returns whether the support is the plain mean of the agents' distributions, as in every calibration."""
-    n_agents = len(measurement.agents)
-    return all(
-        abs(share - sum(agent.distribution.get(text, 0.0) for agent in measurement.agents.values()) / n_agents) < 1e-6
+def counts_agents_by(measurement: Measurement, weights: Mapping[str, float]) -> bool:
+    """Returns whether the support is the mean of the agents' distributions by these weights, which name them all."""
+    agents = measurement.agents.items()
+    total = sum(weights[name] for name, _ in agents)
+    return total > 0.0 and all(
+        abs(share - sum(weights[name] * agent.distribution.get(text, 0.0) for name, agent in agents) / total) < 1e-6
         for text, share in zip(measurement.representatives, measurement.support, strict=True)
     )
 

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
+from coe_agents._plurals import quantity
 from coe_agents.policy.base import (
     Decision,
     ReachableRegimes,
@@ -65,7 +66,7 @@ class PolicyChain:
                     f"got {type(decision).__name__} from {type(policy).__name__}. "
                     "Return coe_agents.policy.Decision(action, answer, reason)"
                 )
-        return Decision("abstain", None, f"none of {len(self.policies)} policies decided")
+        return Decision("abstain", None, f"none of {quantity(len(self.policies), 'policy', 'policies')} decided")
 
     def is_settled(self, measurement: Measurement) -> bool:
         """Returns whether each policy is settled, so that none before the deciding one will decide otherwise."""

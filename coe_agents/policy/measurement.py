@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 from typing import Any, Literal
 
 import numpy as np
@@ -19,19 +20,13 @@ from coe_agents.policy.weighting import (
     weighed_agents,
 )
 from coe_agents.types import AnswerKind, Regime, Response, RoundData
-from coe_agents.uncertainty import (
-    CoEForecast,
-    cluster_distributions,
-    coe_interval,
-    collaborative_entropy,
-    coordinate,
-    ensemble_mean,
-    epistemic_scale,
-    regime,
-    semantic_entropy,
-)
+from coe_agents.uncertainty import CoEForecast, coordinate, ensemble_mean, regime
 from coe_agents.uncertainty.answers import shares_lead
-from coe_agents.uncertainty.divergences import Divergence, divergence_name
+from coe_agents.uncertainty.collaborative import parts_of
+from coe_agents.uncertainty.distributions import one_question
+from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
+from coe_agents.uncertainty.intervals import interval_of
+from coe_agents.uncertainty.regimes import scale_of
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
@@ -192,22 +187,19 @@ def measure(
     representatives = _distinct(texts)
     places = places_of(representatives)
     placed = places[np.asarray(labels)]
-    how: dict[str, Any] = {"weights": normalized, "divergence": divergence}
-    distributions = cluster_distributions(placed, agents, log_probs=log_probs, n_clusters=places.size)
-    if n_resamples:
-        found = coe_interval(placed, agents, log_probs=log_probs, n_resamples=n_resamples, **how)
-        coe, interval = found.estimate, found.total
-    else:
-        coe, interval = collaborative_entropy(distributions, **how), None
-    support, coordinated = ensemble_mean(distributions, weights=normalized), None
+    # where no log-probability counts, or all are 0, counting responses gives the same, and is quicker
+    read = log_probs if log_probs.any() else None
+    measured = one_question(placed, agents, read, normalized, n_clusters=places.size)
+    parts = parts_of(measured.rows, measured.weights, kernel(divergence, None, places.size))
+    coe, support, coordinated = parts.compose(), parts.mean, None
+    interval = interval_of(measured, coe, divergence, n_resamples=n_resamples).total if n_resamples else None
     if coordination is not None:
-        result = coordinate(distributions, solver=coordination, **how)
+        result = coordinate(measured.rows, weights=normalized, divergence=divergence, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
-    entropies = np.atleast_1d(semantic_entropy(distributions)).tolist()
-    support, distributions = support[places], distributions[:, places]
+    support, distributions = support[places], measured.rows[:, places]
     leaders = sorted((representatives[i], i) for i in np.flatnonzero(shares_lead(support)).tolist())
     leading = leaders[0][1]
-    firsts = _first_places(responses)
+    firsts, columns = _first_places(responses), distributions.T.tolist()
     answer, kind, calls, disagreement = texts[leading], answer_kind(texts[leading]), None, None
     proposed = [response.get("calls") for response in responses]
     writings: dict[str, list[dict[str, Any]]] = {}
@@ -226,7 +218,7 @@ def measure(
                 clusterer=clusterer,
                 question=question,
             )
-    scale = epistemic_scale(normalized, divergence)
+    scale = scale_of(measured.weights, divergence)
     return Measurement(
         coe=coe.total,
         aleatoric=coe.aleatoric,
@@ -254,11 +246,11 @@ def measure(
                 distribution={text: p for text, p in zip(representatives, row, strict=True) if p > 0},
             )
             for name, n_responses, agent_entropy, row in zip(
-                names, np.bincount(agents).tolist(), entropies, distributions.tolist(), strict=True
+                names, np.bincount(agents).tolist(), parts.entropies.tolist(), distributions.tolist(), strict=True
             )
         },
         proposal_support=_proposal_support(
-            {name: distributions[:, labels[firsts[name]]].tolist() for name in names}, normalized.tolist()
+            {name: columns[labels[firsts[name]]] for name in names}, normalized.tolist()
         ),
         proposals={name: representatives[labels[firsts[name]]] for name in names},
         proposer=proposer,
@@ -274,8 +266,9 @@ def _first_places(responses: Sequence[Response]) -> dict[str, int]:
     """Returns the place of each agent's first response, that of the lowest round and index."""
     firsts: dict[str, tuple[int, int, int]] = {}
     for place, response in enumerate(responses):
-        own = (response["round"], response["index"], place)
-        firsts[response["agent"]] = min(firsts.get(response["agent"], own), own)
+        name, own = response["agent"], (response["round"], response["index"], place)
+        if name not in firsts or own < firsts[name]:
+            firsts[name] = own
     return {name: place for name, (_, _, place) in firsts.items()}
 
 
@@ -290,10 +283,10 @@ def _proposal_support(columns: Mapping[str, Sequence[float]], weights: Sequence[
     """
     support: dict[str, float] = {}
     for i, (name, column) in enumerate(columns.items()):
-        total = math.fsum([*weights[:i], *weights[i + 1 :]])  # exact, so that no order of agents changes it
-        shared = math.fsum(w * p for j, (w, p) in enumerate(zip(weights, column, strict=True)) if j != i)
+        others = [*weights[:i], 0.0, *weights[i + 1 :]]
+        total = math.fsum(others)  # exact, so that no order of agents changes it
         if total > 0:
-            support[name] = min(1.0, shared / total)
+            support[name] = min(1.0, math.fsum(map(mul, others, column)) / total)
     return support
 
 
@@ -358,8 +351,13 @@ def cluster_texts(responses: Sequence[Response], labels: Sequence[int], response
     members: list[list[int]] = [[] for _ in range(max(labels) + 1)]
     for place, label in enumerate(labels):
         members[label].append(place)
-    texts = [response_text(response) for response in responses]
-    return [most_probable([texts[place] for place in own], response_shares[own]) if own else "" for own in members]
+    texts = [response_text(response).strip() for response in responses]
+    found: list[str] = []
+    for own in members:
+        said = [texts[place] for place in own]
+        one = len(set(said)) == 1  # mostly, and settles it
+        found.append(said[0] if one else most_probable(said, response_shares[own]) if said else "")
+    return found
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ def is_about_actions(decision: Mapping[str, Any]) -> bool:
 
 
 def action_in_words(text: str) -> str:
-    """Returns an action in words, and a text that is none as it is.
+    """Returns an action in words; a text that is not an action stays as it is.
 
     Example:
         >>> action_in_words('[{"args":{"to":"ann"},"name":"pay"}]'), action_in_words("Paris")

@@ -27,12 +27,13 @@ def weighed_agents(
     places: dict[str, int] = {}
     agents = np.array([places.setdefault(response["agent"], len(places)) for response in responses])
     names = list(places)
-    given = np.array([1.0 if weights is None else weights[name] for name in names])
-    if not given.sum() > 0:
+    given = [1.0 if weights is None else weights[name] for name in names]
+    total = math.fsum(given)
+    if not total > 0:
         raise ValueError(
             f'"weights" must hold one above 0 for the agents that answered; got 0 for {", ".join(names)}. Raise one'
         )
-    return names, agents, given / math.fsum(given)
+    return names, agents, np.array(given) / total
 
 
 def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tuple[np.ndarray, dict[str, bool]]:
@@ -43,7 +44,8 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
     Raises:
         ValueError: If "probability" is asked for and an agent lacks log-probabilities.
     """
-    normalized = [_normalized(response["logprob"], response["n_tokens"]) for response in responses]
+    known = [(response["logprob"], response["n_tokens"]) for response in responses]
+    normalized = [None if log is None or not n or not math.isfinite(log) else log / n for log, n in known]
     names = [response["agent"] for response in responses]
     lacking = dict.fromkeys(name for name, value in zip(names, normalized, strict=True) if value is None)
     if weighting == "probability" and lacking:
@@ -55,12 +57,10 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
     return np.array([value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]), used
 
 
-def _normalized(logprob: float | None, n_tokens: int | None) -> float | None:
-    return None if logprob is None or not n_tokens or not math.isfinite(logprob) else logprob / n_tokens
-
-
 def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:
     """Returns each response's part of its agent's distribution; an agent's parts sum to 1."""
+    if not log_probs.any():  # each counts 1
+        return np.asarray(1.0 / np.bincount(agents)[agents])
     top = np.full(agents.max() + 1, -np.inf)
     np.maximum.at(top, agents, log_probs)
     unnormalized = np.exp(log_probs - top[agents])

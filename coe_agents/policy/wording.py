@@ -204,4 +204,6 @@ def _quote(text: str) -> str:
 
 
 def _clean(text: str) -> str:
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -24,7 +24,7 @@ def leading_answers(measurement: Measurement) -> dict[str, str]:
     def leading(distribution: Mapping[str, float]) -> str:
         highest = max(distribution.values())
         tops = [text for text, share in distribution.items() if share > highest - TIE]
-        return rank_texts((text, support[text]) for text in tops)[0][0]
+        return tops[0] if len(tops) == 1 else rank_texts((text, support[text]) for text in tops)[0][0]
 
     return {name: leading(said.distribution) for name, said in measurement.agents.items()}
 

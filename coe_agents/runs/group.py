@@ -12,13 +12,13 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 import coe_agents
 from coe_agents.agents import Arbiter
-from coe_agents.config.build import assemble
+from coe_agents.config.build import assemble, load_weights
 from coe_agents.config.clients import default_at_once
-from coe_agents.config.schema import AgentConfig, ArbiterConfig, CalibratedConfig, Config, ModelSection
+from coe_agents.config.schema import AgentConfig, ArbiterConfig, CalibratedConfig, Config, ModelSection, StoppingConfig
 from coe_agents.errors import AgentError, ConfigurationError
 from coe_agents.evaluation import CRITERIA, Criterion, Prediction
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.decisions import DECIDER
+from coe_agents.evaluation.decisions import DECIDER, PERSON
 from coe_agents.evaluation.scoring.correctness import judge
 from coe_agents.graph import create_sequential_graph
 from coe_agents.redaction import redact, redact_all, secrets_of
@@ -28,7 +28,6 @@ from coe_agents.types import EscalatedCase, Ruling
 People = Literal["record", "references"]
 """What becomes of a case that needs a person: it stays recorded as escalated, or the references decide it."""
 
-PERSON = "simulated person"
 _PRICED = "price_per_million"
 _NOT_STORED = {"base_url", "api_key_env", _PRICED}
 
@@ -186,9 +185,11 @@ def create_run_group(
     secrets = frozenset(named.union(*(secrets_of(part) for part in sections if part is not None)))
     whole = config.model_dump(mode="json", exclude={"judge"})
     settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
-    if isinstance(config.policy, CalibratedConfig):
+    if isinstance(config.policy, CalibratedConfig | StoppingConfig):
         path = config.folder / config.policy.path
         settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    if config.graph.weights is not None:  # `drift --follow --weights` writes this file again
+        settings["weights"] = load_weights(config)
     graph = assemble(config, escalation=escalation).compile()
     n_at_once = min((at_once or default_at_once(each.provider)) * max(1, len(each.base_url)) for each in config.agents)
     priced: list[AgentConfig | ArbiterConfig] = [*config.agents, *([config.escalation] if config.escalation else [])]

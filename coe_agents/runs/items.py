@@ -1,20 +1,26 @@
 """Owns the items of a run: questions, and chains in which an answer leads to the next question."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from coe_agents.errors import DatasetError
-from coe_agents.evaluation.datasets import Question, load_questions, subset
+from coe_agents.evaluation.datasets import Question, load_questions, open_questions, subset
 from coe_agents.evaluation.datasets.files import file_records
+from coe_agents.evaluation.datasets.loading import is_known, unknown_dataset
+from coe_agents.evaluation.datasets.on_disk import DiskSequence
+from coe_agents.evaluation.datasets.question import ConflictError, Place, from_plain
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
+from coe_agents.evaluation.datasets.subsets import draw_key
 
 ANSWER = "{answer}"
 """What stands in a chain's question for the answer to the question before it."""
 CHAIN_STEPS = 4
 """How many questions a chain of tinyworld has."""
+_CHAINS = "tinyworld-chains"
 
 Link = Literal["template", "elements"]
 
@@ -75,6 +81,16 @@ class ItemSet:
         return [by_id[chosen.id] for chosen in subset([item.steps[0] for item in self.items], limit, seed=seed)]
 
 
+@dataclass(frozen=True, slots=True)
+class ItemsOnDisk:
+    """What `ItemSet` is, with its items on the disk, in the order of `choose` with one seed."""
+
+    source: str
+    items: DiskSequence[RunItem]
+    n_records: int
+    is_tinyworld: bool = False
+
+
 def load_items(dataset: str, split: str | None = None) -> ItemSet:
     """Returns the items of a dataset.
 
@@ -91,14 +107,61 @@ def load_items(dataset: str, split: str | None = None) -> ItemSet:
         from coe_agents.tinyworld.questions import tinyworld_questions
 
         found = tinyworld_questions(split or "validation")
-    elif dataset == "tinyworld-chains":
+    elif dataset == _CHAINS:
         return _tinyworld_chains(split or "validation")
     elif split is None and _holds_chains(Path(dataset)):
         return _load_chains(Path(dataset))
     else:
+        _check_known(dataset)
         found = load_questions(dataset, split=split)
     items = tuple(RunItem(question.id, (question,)) for question in found.questions)
     return ItemSet(found.source, items, found.n_records, is_tinyworld=dataset == "tinyworld")
+
+
+def open_items(dataset: str, split: str | None = None, *, seed: int) -> ItemsOnDisk:
+    """Returns what `load_items` does, on the disk; so memory does not grow with the dataset.
+
+    Raises:
+        ConfigurationError: As `load_items`.
+        DatasetError: As `load_items`.
+    """
+    if dataset in ("tinyworld", _CHAINS):
+        found = load_items(dataset, split)
+        return ItemsOnDisk(found.source, _on_disk(found.items, seed), found.n_records, found.is_tinyworld)
+    if split is not None or not _holds_chains(Path(dataset)):
+        _check_known(dataset)
+        questions = open_questions(dataset, split=split, seed=seed)
+        items = (RunItem(question.id, (question,)) for question in questions.questions)
+        return ItemsOnDisk(questions.source, _on_disk(items, seed), questions.n_records)
+    try:
+        chains = _on_disk((item for _, item in _chains(Path(dataset))), seed)
+    except ConflictError:
+        _load_chains(Path(dataset))  # says where
+        raise
+    return ItemsOnDisk(dataset, chains, len(chains))
+
+
+def _check_known(dataset: str) -> None:
+    if not is_known(dataset):
+        raise unknown_dataset(dataset, "tinyworld", _CHAINS)
+
+
+def _on_disk(items: Iterable[RunItem], seed: int) -> DiskSequence[RunItem]:
+    def refuse(repeated: Sequence[RunItem]) -> RunItem:
+        raise ConflictError(f"items must have an id of their own; got {repeated[0].id!r} twice")
+
+    return DiskSequence(
+        items,
+        key=lambda item: draw_key("asked", seed, item.id),
+        encode=lambda item: json.dumps(asdict(item)),
+        decode=lambda text: item_from_plain(json.loads(text)),
+        merge=refuse,
+    )
+
+
+def item_from_plain(plain: Mapping[str, Any]) -> RunItem:
+    """Returns the item of which `dataclasses.asdict` made a value of JSON."""
+    return RunItem(**{**plain, "steps": tuple(map(from_plain, plain["steps"]))})
 
 
 def _holds_chains(path: Path) -> bool:
@@ -108,13 +171,17 @@ def _holds_chains(path: Path) -> bool:
     return isinstance(first, Mapping) and "chain" in first
 
 
-def _load_chains(path: Path) -> ItemSet:
-    items: dict[str, RunItem] = {}
+def _chains(path: Path) -> Iterator[tuple[Place, RunItem]]:
     for place, record in file_records(path):
         try:
-            item = to_chain(record)
+            yield place, to_chain(record)
         except MalformedError as error:
             raise DatasetError(f"{place()}: {error}", hint="Correct the record, or remove it") from error
+
+
+def _load_chains(path: Path) -> ItemSet:
+    items: dict[str, RunItem] = {}
+    for place, item in _chains(path):
         if item.id in items:
             raise DatasetError(f"{place()}: another chain has the id {item.id!r} already", hint="Give each its own id")
         items[item.id] = item
@@ -125,7 +192,8 @@ def to_chain(record: object) -> RunItem:
     """Returns the chain that a record holds: {"id": ..., "chain": [{"question": ..., "references": [...]}, ...]}.
 
     Raises:
-        MalformedError: If a field is missing or of a wrong type, or a later question does not hold `ANSWER`.
+        MalformedError: If a field is missing or of a wrong type, the first question holds `ANSWER`, or a later one does
+            not.
 
     Example:
         >>> steps = [{"question": "Capital of France?", "references": ["Paris"]},
@@ -140,6 +208,8 @@ def to_chain(record: object) -> RunItem:
     if not isinstance(name, str) or not name.strip():
         raise MalformedError('"id" must be a string that is not empty')
     questions = tuple(_steps_of(name, steps))
+    if ANSWER in questions[0].question:
+        raise MalformedError(f"question 1 of the chain must not hold {ANSWER}, since no answer comes before it")
     for number, question in enumerate(questions[1:], start=2):
         if ANSWER not in question.question:
             raise MalformedError(f"question {number} of the chain must hold {ANSWER}, the answer before it")
@@ -172,4 +242,4 @@ def _tinyworld_chains(split: str) -> ItemSet:
             steps.append(question(asked, facts[asked].references))
             asked = next_element_question(asked, facts[asked].answer)
         items.append(RunItem(first.id, tuple(steps), is_chain=True, link="elements"))
-    return ItemSet(f"tinyworld-chains, {split}", tuple(items), len(items), is_tinyworld=True)
+    return ItemSet(f"{_CHAINS}, {split}", tuple(items), len(items), is_tinyworld=True)

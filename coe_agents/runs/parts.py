@@ -3,19 +3,19 @@
 import asyncio
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import count, islice
 
 from coe_agents.distributed.cluster import Part, Pool, work_through
-from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.runs.items import RunItem
+from coe_agents.runs.items import RunItem, item_from_plain
 from coe_agents.runs.runner import Decides, Row, Timings, keep, pending_items
 
 
 def decide_parts(
-    items: Sequence[RunItem],
+    items: Iterable[RunItem],
     create: Callable[[], Decides],
     store: Store,
     timings: Timings,
@@ -25,6 +25,8 @@ def decide_parts(
     on_item: Callable[[Row], None] = lambda row: None,
 ) -> None:
     """Asks the items that the store lacks on the cluster that `cluster` joined, `size` of them a part.
+
+    The items are read as actors take them, so they may be on the disk.
 
     `create` makes the group in each actor; Ray carries it there, so it holds no key. The file is the same as that of a
     run in one process. What is in hand when the driver is killed is asked again.
@@ -41,9 +43,13 @@ def decide_parts(
     store.finish()
 
 
-def _to_ask(items: Sequence[RunItem], size: int) -> Iterator[Part]:
-    for number, start in enumerate(range(0, len(items), size)):
-        yield number, zlib.compress(json.dumps([asdict(item) for item in items[start : start + size]]).encode())
+def _to_ask(items: Iterable[RunItem], size: int) -> Iterator[Part]:
+    waiting = iter(items)
+    for number in count():
+        part = list(islice(waiting, size))
+        if not part:
+            return
+        yield number, zlib.compress(json.dumps(list(map(asdict, part))).encode())
 
 
 class _Deciding:
@@ -54,7 +60,7 @@ class _Deciding:
         self._runner = runner or asyncio.Runner()  # one event loop for all parts: clients are bound to theirs
 
     def __call__(self, content: bytes) -> bytes:
-        items = [_to_item(each) for each in json.loads(zlib.decompress(content))]
+        items = [item_from_plain(each) for each in json.loads(zlib.decompress(content))]
         return zlib.compress(json.dumps(self._runner.run(self._decide(items))).encode())
 
     async def _decide(self, items: Sequence[RunItem]) -> list[tuple[Row, float]]:
@@ -65,8 +71,3 @@ class _Deciding:
                 return await self._group.decide(item)
 
         return await asyncio.gather(*map(decide, items))
-
-
-def _to_item(plain: Row) -> RunItem:
-    steps = tuple(Question(**{**step, "references": tuple(step["references"])}) for step in plain["steps"])
-    return RunItem(**{**plain, "steps": steps})

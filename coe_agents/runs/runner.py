@@ -1,13 +1,16 @@
 """Owns the loop of a run: items are asked concurrently, and each decision is on the disk before the next question."""
 
-import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from coe_agents.errors import StoreError
+from coe_agents.evaluation.datasets.on_disk import BeginningOnDisk
+from coe_agents.evaluation.datasets.subsets import draw_key
 from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS, to_item
+from coe_agents.evaluation.runner import run_all
 from coe_agents.evaluation.samples.folder import write
 from coe_agents.evaluation.samples.store import Store, Unit
 from coe_agents.runs.items import RunItem
@@ -30,12 +33,8 @@ class Timings:
         self._path = folder / SECONDS
 
     def __enter__(self) -> "Timings":
-        if self._path.exists():
-            content = self._path.read_bytes()
-            whole = content[: content.rfind(b"\n") + 1]  # a kill may have left half a line
-            if whole != content:
-                write(self._path, whole)
         self._file = self._path.open("ab", buffering=0)
+        self._file.truncate(_end_of_lines(self._path))  # a kill may have left half a line
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -46,9 +45,42 @@ class Timings:
         self._file.write(json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n")
 
 
-def units_of(items: Sequence[RunItem]) -> dict[Unit, int]:
+def _end_of_lines(path: Path) -> int:
+    """Returns where the last complete line of a file ends."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - 4096)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+    return 0
+
+
+def units_of(items: Iterable[RunItem]) -> dict[Unit, int]:
     """Returns what a run consists of, as `Store` takes it: a line for each item."""
     return {(item.id, DECIDER): 1 for item in items}
+
+
+class UnitsOnDisk(Mapping[Unit, int]):
+    """What `units_of` returns, for items on the disk in the order of `seed`; nothing of them is in memory."""
+
+    def __init__(self, items: BeginningOnDisk[RunItem], *, seed: int) -> None:
+        self._items, self._seed = items, seed
+
+    def __getitem__(self, unit: Unit) -> int:
+        name, agent = unit
+        if agent != DECIDER or self._items.place_of(draw_key("asked", self._seed, name)) is None:
+            raise KeyError(unit)
+        return 1
+
+    def __iter__(self) -> Iterator[Unit]:
+        return ((item.id, DECIDER) for item in self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
 
 
 def keep_prices(folder: Path, prices: Mapping[str, Mapping[str, float]]) -> None:
@@ -65,15 +97,16 @@ def kept_rows(store: Store) -> Iterator[Row]:
     Raises:
         StoreError: If one is not a decision.
     """
-    for number, line in enumerate(store.path.read_bytes().splitlines(), start=1):
-        row = json.loads(line)
-        try:
-            to_item(row)
-        except ValueError as error:
-            raise StoreError(
-                f"{store.path}:{number}: this is not a decision of a run: {error}", hint="Choose another folder"
-            ) from error
-        yield row
+    with store.path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            row = json.loads(line)
+            try:
+                to_item(row)
+            except ValueError as error:
+                raise StoreError(
+                    f"{store.path}:{number}: this is not a decision of a run: {error}", hint="Choose another folder"
+                ) from error
+            yield row
 
 
 async def decide_all(
@@ -96,21 +129,14 @@ async def decide_all(
             keep(store, timings, row, seconds)
             on_item(row)
 
-    waiting = iter(pending_items(items, store))
-    tasks = [asyncio.create_task(work(waiting)) for _ in range(group.at_once)]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    waiting = pending_items(items, store)
+    await run_all(work(waiting) for _ in range(group.at_once))
     store.finish()
 
 
-def pending_items(items: Sequence[RunItem], store: Store) -> list[RunItem]:
-    """Returns the items that a store lacks, in order."""
-    pending = {name for name, _ in store.pending_units()}
-    return [item for item in items if item.id in pending]
+def pending_items(items: Iterable[RunItem], store: Store) -> Iterator[RunItem]:
+    """Yields the items that a store lacks when their turn comes, in order."""
+    return (item for item in items if not store.is_kept((item.id, DECIDER)))
 
 
 def keep(store: Store, timings: Timings, row: Row, seconds: float) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from coe_agents._plurals import quantity
 from coe_agents.documents import parse_json
 from coe_agents.serve.api_error import ApiError, caller_gone
 
@@ -44,9 +45,10 @@ class Admission:
             return
         if self.n_inside >= self._most:
             wait = min(_LONGEST_WAIT, max(1, math.ceil(self._seconds)))
+            answered = quantity(self._most, "question is", "questions are")
             refusal = ApiError(
                 429,
-                f"{self._most} questions are being answered, as many as the operator allows. Ask again in {wait} s",
+                f"{answered} being answered, as many as the operator allows. Ask again in {wait} s",
                 code="too_many_requests",
                 headers={"retry-after": str(wait)},
             )

@@ -1,6 +1,6 @@
 """Owns the checks of arguments: valid arrays are returned ready to compute with; an error says what to do."""
 
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -108,15 +108,17 @@ def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
 
 def normalise(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> FloatArray:
     """Returns `array` with the rounding in the sums of `terms` divided out; a sum that is off by more is refused."""
-    with np.errstate(invalid="ignore"):  # inf - inf is rejected below
-        sums = terms.sum(axis=-1)
-    off = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE)
-    if off.any() or array.min() < 0.0:
-        _refuse(array, name, sums, off, hint)
-    return array if (sums == 1.0).all() else array / sums[..., None]
+    if not array.min() >= 0.0:
+        _refuse(array, name, terms, hint)
+    sums = terms.sum(axis=-1)
+    if (sums == 1.0).all():  # mostly
+        return array
+    if not (np.abs(sums - 1.0) <= SUM_TOLERANCE).all():
+        _refuse(array, name, terms, hint)
+    return np.asarray(array / sums[..., None])
 
 
-def _refuse(array: FloatArray, name: str, sums: FloatArray, off: npt.NDArray[np.bool_], hint: str) -> None:
+def _refuse(array: FloatArray, name: str, terms: FloatArray, hint: str) -> NoReturn:
     """Raises the error that fits what is wrong with `array`: not finite, negative, or a sum other than 1."""
     for wrong, must in ((~np.isfinite(array), "be a finite number"), (array < 0.0, "be at least 0")):
         if wrong.any():
@@ -125,8 +127,10 @@ def _refuse(array: FloatArray, name: str, sums: FloatArray, off: npt.NDArray[np.
                 f'every value of "{name}" must {must}; {at or "it "}holds {array[wrong][0]:.9g}. '
                 "Pass probabilities, not log-probabilities or scores"
             )
+    sums = terms.sum(axis=-1)
     if array.ndim == 1:
         raise ValueError(f'"{name}" must sum to 1; got a sum of {sums:.9g}. {hint}')
+    off = np.abs(sums - 1.0) > SUM_TOLERANCE
     raise ValueError(f'every row of "{name}" must sum to 1; {place(off, "row")} sums to {sums[off][0]:.9g}. {hint}')
 
 
@@ -170,6 +174,8 @@ def positive(value: Any, name: str, *, hint: str) -> float:
 
 def amount(value: Any, name: str, *, hint: str) -> float:
     """Returns one number of at least 0 as a float; NaN is refused."""
+    if type(value) is float and value >= 0.0:  # mostly, and needs no array
+        return value
     array = numbers(value, name)
     if array.ndim != 0:
         raise ValueError(f'"{name}" must be one number; got shape {array.shape}. Call once per question')

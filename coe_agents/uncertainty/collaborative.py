@@ -107,14 +107,32 @@ def mean_of(distributions: FloatArray, weights: FloatArray) -> FloatArray:
     return np.where(unanimous, distributions[..., 0, :], mean)
 
 
-def decompose(distributions: FloatArray, weights: FloatArray, divergence: Kernel) -> CollaborativeEntropy:
-    """CoE of checked rows and weights."""
-    aleatoric = np.asarray(shannon(distributions).mean(axis=-1))
-    mean = mean_of(distributions, weights)[..., None, :]
+class Parts(NamedTuple):
+    """What CoE is composed of: the agents' entropies (equation 2), their mean p_bar, and the weighted divergence."""
+
+    entropies: FloatArray
+    mean: FloatArray
+    epistemic: FloatArray
+
+    def compose(self) -> CollaborativeEntropy:
+        """CoE and its two parts."""
+        aleatoric = np.asarray(self.entropies.mean(axis=-1))
+        return CollaborativeEntropy(
+            _checks.plain(aleatoric + self.epistemic), _checks.plain(aleatoric), _checks.plain(self.epistemic)
+        )
+
+
+def parts_of(distributions: FloatArray, weights: FloatArray, divergence: Kernel) -> Parts:
+    """The parts of CoE of checked rows and weights."""
+    mean = mean_of(distributions, weights)
+    center = mean[..., None, :]
     # A cluster that the mean misses carries no weight (each w_i p_i there is 0, or so small that it underflows):
     # left out, an agent of weight 0 adds 0 times a finite number, never 0 times inf.
-    supported = np.where(mean > 0.0, distributions, 0.0)
-    epistemic = np.asarray((weights * divergence(supported, mean)).sum(axis=-1))
-    return CollaborativeEntropy(
-        _checks.plain(aleatoric + epistemic), _checks.plain(aleatoric), _checks.plain(epistemic)
-    )
+    supported = np.where(center > 0.0, distributions, 0.0)
+    epistemic = np.asarray((weights * divergence(supported, center)).sum(axis=-1))
+    return Parts(shannon(distributions), mean, epistemic)
+
+
+def decompose(distributions: FloatArray, weights: FloatArray, divergence: Kernel) -> CollaborativeEntropy:
+    """CoE of checked rows and weights."""
+    return parts_of(distributions, weights, divergence).compose()

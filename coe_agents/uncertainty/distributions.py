@@ -1,5 +1,7 @@
 """Owns the step from cluster labels to cluster distributions (equation 8)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -79,19 +81,42 @@ def cluster_distributions(
     return masses / (per_agent if relative is None else masses.sum(axis=-1))[..., None]
 
 
+@dataclass(frozen=True, slots=True)
+class OneQuestion:
+    """The responses to one question, checked once for all that is computed from them.
+
+    Attributes:
+        labels: Shape `(n_responses,)`: the cluster of each response.
+        agents: Its agent.
+        log_probs: Its length-normalised log-probability; None if each counts 1.
+        weights: Shape `(n_agents,)`: the agents' weights.
+        rows: Shape `(n_agents, n_clusters)`: their distributions.
+    """
+
+    labels: IntArray
+    agents: IntArray
+    log_probs: FloatArray | None
+    weights: FloatArray
+    rows: FloatArray
+
+
 def one_question(
-    labels: npt.ArrayLike, agents: npt.ArrayLike, log_probs: npt.ArrayLike | None
-) -> tuple[FloatArray, IntArray, IntArray, FloatArray | None]:
-    """Returns the distributions of one question's responses, and the arguments as checked arrays."""
-    rows = cluster_distributions(labels, agents, log_probs=log_probs)
+    labels: npt.ArrayLike,
+    agents: npt.ArrayLike,
+    log_probs: npt.ArrayLike | None,
+    weights: npt.ArrayLike | None,
+    *,
+    n_clusters: int | None = None,
+) -> OneQuestion:
+    """Checks the responses to one question, as `cluster_distributions` does, and the weights of the agents."""
+    rows = cluster_distributions(labels, agents, log_probs=log_probs, n_clusters=n_clusters)
     if rows.ndim != 2:
         raise ValueError(
             f'"labels" must have shape (n_responses,); got shape {np.shape(labels)}. Call once per question'
         )
     label_array, agent_array = (np.asarray(numbers, dtype=np.int64) for numbers in (labels, agents))
-    if log_probs is None:
-        return rows, label_array, agent_array, None
-    return rows, label_array, agent_array, np.broadcast_to(np.asarray(log_probs, dtype=np.float64), agent_array.shape)
+    logs = None if log_probs is None else np.broadcast_to(np.asarray(log_probs, dtype=np.float64), agent_array.shape)
+    return OneQuestion(label_array, agent_array, logs, _checks.weights(weights, rows.shape), rows)
 
 
 def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:

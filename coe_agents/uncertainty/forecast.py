@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.uncertainty import _checks
-from coe_agents.uncertainty._checks import FloatArray, IntArray
+from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.answers import shares_lead
 from coe_agents.uncertainty.collaborative import decompose, mean_of
-from coe_agents.uncertainty.distributions import one_question
+from coe_agents.uncertainty.distributions import OneQuestion, one_question
 from coe_agents.uncertainty.divergences import Divergence, kernel
 from coe_agents.uncertainty.intervals import Interval, typical_masses
 
@@ -104,7 +104,8 @@ def coe_forecast(
         >>> coe_forecast([0, 1], [0, 0], [0]).total == (np.log(2), np.log(2))
         True
     """
-    rows, label_array, agent_array, logs = one_question(labels, agents, log_probs)
+    question = one_question(labels, agents, log_probs, weights)
+    rows, agent_weights = question.rows, question.weights
     left = _checks.integers(n_more, "n_more")
     if left.shape != rows.shape[:1]:
         raise ValueError(
@@ -114,12 +115,11 @@ def coe_forecast(
     share = _checks.share(confidence, "confidence")
     own, new = (_checks.positive(mass, name, hint="1.0 is one response") for mass, name in ((own, "own"), (new, "new")))
     scale = _checks.positive(epistemic_scale, "epistemic_scale", hint="1.0 leaves the unit as it is")
-    agent_weights = _checks.weights(weights, rows.shape)
     generator = np.random.default_rng(seed)
 
     counts: FloatArray = np.zeros(rows.shape)
-    np.add.at(counts, (agent_array, label_array), 1.0)
-    weighed = counts if logs is None else _weigh(label_array, agent_array, logs, rows.shape)
+    np.add.at(counts, (question.agents, question.labels), 1.0)
+    weighed = counts if question.log_probs is None else _weigh(question, question.log_probs)
     traits = list(zip(left, agent_weights, counts.tolist(), strict=True))
     by_agent, clusters = canonical_order(weighed, traits)
     clusters = clusters[counts.sum(axis=0)[clusters] > 0.0]
@@ -145,13 +145,15 @@ def coe_forecast(
     return CoEForecast(total, aleatoric, epistemic, float(kept.mean()), share)
 
 
-def _weigh(labels: IntArray, agents: IntArray, logs: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+def _weigh(question: OneQuestion, logs: FloatArray) -> FloatArray:
     """Returns what each agent's responses in a cluster weigh together; its heaviest response weighs 1."""
+    labels, agents = question.labels, question.agents
     order = np.lexsort((logs, labels, agents))  # so that rounding is the same in any order of the responses
     labels, agents, logs = labels[order], agents[order], logs[order]
-    highest = np.full(shape[0], -np.inf)
+    n_agents, n_clusters = question.rows.shape
+    weighed = np.zeros((n_agents, n_clusters))
+    highest = np.full(n_agents, -np.inf)
     np.maximum.at(highest, agents, logs)
-    weighed = np.zeros(shape)
     np.add.at(weighed, (agents, labels), np.exp(logs - highest[agents]))
     return weighed
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,24 +12,29 @@ from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
-from coe_agents.uncertainty.distributions import one_question
+from coe_agents.uncertainty.distributions import OneQuestion, one_question
 from coe_agents.uncertainty.divergences import Divergence, kernel
 
 Interval = tuple[float, float]
 Split = Callable[[FloatArray], FloatArray]
 """CoE, U_A and U_E, shape `(3, n_draws)`, of rows, shape `(n_agents, n_clusters, n_draws)`, which sum to 1."""
+Draw = Callable[[FloatArray], None]
+"""Draws rows of this kind into an array that it is given."""
 
 _METHODS = ("hull", "percentile")
 _N_UNSEEN = 2
 """Unseen clusters: those that no response is in. The bootstrap adds one of them."""
 _CONCENTRATIONS = np.array([0.03, 0.06, 0.12, 0.25, 0.5, 1.0])
 """Of the Dirichlet rows: how many responses each cluster is thought to have before any is seen."""
-_N_QUANTILES = 2048
+_RANK_BITS = 11
+_N_QUANTILES = 1 << _RANK_BITS
 """Cells without a response, mostly the largest part, draw their gamma variates from so many quantiles."""
 _SMALLEST = 5e-324
 _ROUNDING = 1e-12
 _BLOCK = 16_384
 """How many numbers of resamples are drawn and measured at once: few enough for the processor's cache."""
+_FEWEST = 16
+"""So many resamples are drawn at once at least: NumPy takes long to sum many short rows."""
 _LOWEST = -600.0
 """Below this log-probability, relative to the agent's highest, a mass could underflow."""
 
@@ -148,30 +153,48 @@ def coe_interval(
         >>> round(few.estimate.total, 4) == round(many.estimate.total, 4) == 0.5623
         True
     """
-    rows, label_array, agent_array, logs = one_question(labels, agents, log_probs)
+    question = one_question(labels, agents, log_probs, weights)
     share = _checks.share(confidence, "confidence")
     if correction not in (None, "miller-madow"):
         raise ValueError(f'"correction" must be a known name; got {correction!r}. Pass None or "miller-madow"')
     if method not in _METHODS:
         raise ValueError(f'"method" must be a known name; got {method!r}. Pass "hull" or "percentile"')
-    n_draws = _checks.count(n_resamples, "n_resamples")
-    agent_weights = _checks.weights(weights, rows.shape)
-    measure = kernel(divergence, ground_metric, rows.shape[1])
-    doubled = None if correction is None else 2.0 * np.bincount(agent_array).astype(np.float64)
-    plain = np.array(decompose(rows, agent_weights, measure))
-    estimate = CollaborativeEntropy(*_correct(plain[:, None], rows[..., None], doubled)[:, 0].tolist())
+    coe = decompose(question.rows, question.weights, kernel(divergence, ground_metric, question.rows.shape[1]))
+    how: dict[str, Any] = {"ground_metric": ground_metric, "correction": correction, "method": method}
+    return interval_of(question, coe, divergence, confidence=share, n_resamples=n_resamples, seed=seed, **how)
 
-    evidence = _evidence(label_array, agent_array, logs, agent_weights, doubled)
+
+def interval_of(
+    question: OneQuestion,
+    coe: CollaborativeEntropy,
+    divergence: Divergence,
+    *,
+    n_resamples: int,
+    ground_metric: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
+    seed: int | np.random.Generator = 0,
+    correction: str | None = None,
+    method: str = "hull",
+) -> CoEInterval:
+    """Interval of checked responses, whose CoE without a correction is known; see `coe_interval`."""
+    n_draws = _checks.count(n_resamples, "n_resamples")
+    estimate, doubled = coe, None
+    if correction is not None:
+        doubled = 2.0 * np.bincount(question.agents).astype(np.float64)
+        corrected = _correct(np.array(coe)[:, None], question.rows[..., None], doubled)
+        estimate = CollaborativeEntropy(*corrected[:, 0].tolist())
+
+    evidence = _evidence(question.labels, question.agents, question.log_probs, question.weights, doubled)
     split = _split(evidence, divergence, ground_metric)
     generator = np.random.default_rng(seed)
-    levels = np.array([(1.0 - share) / 2.0, (1.0 + share) / 2.0])
+    levels = np.array([(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0])
     if method == "percentile":
         ends = _percentile(evidence, split, n_draws, generator, levels)
     else:
         most = _most_epistemic(evidence.weights, divergence, ground_metric)
         ends = _hull(evidence, split, n_draws, generator, levels, most=most)
     total, aleatoric, epistemic = ((low, high) for low, high in ends.tolist())
-    return CoEInterval(total, aleatoric, epistemic, estimate, share, n_draws)
+    return CoEInterval(total, aleatoric, epistemic, estimate, confidence, n_draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +297,10 @@ def _split_by_entropies(rows: FloatArray, *, weights: FloatArray) -> FloatArray:
 
 def _entropy(rows: FloatArray) -> FloatArray:
     """H over the axis before the last; on blocks that fit the cache NumPy's logarithm is faster than scipy's `entr`."""
-    return np.asarray(0.0 - (rows * np.log(np.maximum(rows, _SMALLEST))).sum(axis=-2))
+    terms = np.maximum(rows, _SMALLEST)
+    np.log(terms, out=terms)
+    np.multiply(rows, terms, out=terms)
+    return np.asarray(0.0 - terms.sum(axis=-2))
 
 
 def _most_epistemic(weights: FloatArray, divergence: Divergence, ground_metric: npt.ArrayLike | None) -> float:
@@ -295,7 +321,8 @@ def _percentile(
     draw = _bootstrap(evidence, evidence.table, generator)
     found = []
     for size in _blocks(n_draws, max(evidence.rows.size, evidence.table.owners.size)):
-        rows = draw(size)
+        rows = np.empty((*evidence.rows.shape, size))
+        draw(rows)
         found.append(_correct(split(rows), rows, evidence.doubled))
     return _quantiles(np.concatenate(found, axis=1), levels * (n_draws - 1))
 
@@ -312,7 +339,9 @@ def _hull(
     draw, draw_true = _bootstrap(evidence, table, generator), _posterior(evidence, n_draws, generator)
     found = []
     for size in _blocks(n_draws, max(2 * evidence.rows.size, evidence.table.owners.size)):
-        rows = np.concatenate([draw(size), draw_true(size)], axis=-1)
+        rows = np.empty((*evidence.rows.shape, 2 * size))
+        draw(rows[..., :size])
+        draw_true(rows[..., size:])
         both = split(rows)
         _correct(both[:, :size], rows[..., :size], evidence.doubled)
         found.append(np.concatenate([both[:, :size], both[:, size:]]))
@@ -351,39 +380,43 @@ def typical_masses(masses: FloatArray, counts: FloatArray | IntArray) -> FloatAr
     return np.where(counts > 0, masses / np.maximum(counts, 1), overall)
 
 
-def _bootstrap(evidence: _Evidence, table: _Table, generator: np.random.Generator) -> Callable[[int], FloatArray]:
-    """Returns what draws as many responses of each agent from the table as it gave, so many times, into rows."""
+def _bootstrap(evidence: _Evidence, table: _Table, generator: np.random.Generator) -> Draw:
+    """Returns what draws as many responses of each agent from the table as it gave."""
     shape, n_cells, owners = evidence.rows.shape, evidence.rows.size, evidence.table.owners
     n_each, n_own = np.bincount(owners), np.bincount(table.owners)
     firsts, starts = n_each.cumsum() - n_each, (n_own.cumsum() - n_own)[owners]
     spans, cells, scores = n_own[owners], table.owners * shape[1] + table.labels, table.scores
     masses = np.exp(scores)
 
-    def draw(size: int) -> FloatArray:
+    def draw(out: FloatArray) -> None:
+        size = out.shape[-1]
         # cut off before the start is added, which could round a place up into the next agent's
         drawn = (generator.random((size, owners.size)) * spans).astype(np.int64) + starts
         bins = ((cells * size).take(drawn) + np.arange(size)[:, None]).ravel()
         if not scores.any():
             counts = np.bincount(bins, minlength=n_cells * size).reshape(*shape, size)
-            return np.asarray(counts / n_each[:, None, None])
+            np.divide(counts, n_each[:, None, None], out=out)
+            return
         weights = masses.take(drawn)
         if scores.min() < _LOWEST:  # relative to the resample's own highest, so that not all underflow
             weights = scores.take(drawn)
             weights = np.exp(weights - np.maximum.reduceat(weights, firsts, axis=1)[:, owners])
         sums = np.bincount(bins, weights.ravel(), minlength=n_cells * size).reshape(*shape, size)
-        return np.asarray(sums / sums.sum(axis=1, keepdims=True))
+        np.divide(sums, sums.sum(axis=1, keepdims=True), out=out)
 
     return draw
 
 
-def _posterior(evidence: _Evidence, n_draws: int, generator: np.random.Generator) -> Callable[[int], FloatArray]:
+def _posterior(evidence: _Evidence, n_draws: int, generator: np.random.Generator) -> Draw:
     """Returns what draws Dirichlet rows given the responses, `n_draws` altogether."""
     from scipy.special import gammaln
 
-    counts = (evidence.rows * evidence.effective[:, None]).ravel()
-    (seen,), (unseen,) = counts.nonzero(), (counts == 0.0).nonzero()
-    (n_agents, n_clusters), grid = evidence.rows.shape, _CONCENTRATIONS[:, None]
-    likelihoods = (gammaln(grid + counts[seen]) - gammaln(grid)).sum(axis=1)
+    counts = evidence.rows * evidence.effective[:, None]
+    is_seen = counts > 0.0
+    seen, unseen = is_seen.nonzero(), (~is_seen).nonzero()
+    own = counts[seen]
+    n_clusters, grid = evidence.rows.shape[1], _CONCENTRATIONS[:, None]
+    likelihoods = (gammaln(grid + own) - gammaln(grid)).sum(axis=1)
     likelihoods -= (gammaln(grid * n_clusters + evidence.effective) - gammaln(grid * n_clusters)).sum(axis=1)
     chances = np.exp(likelihoods - likelihoods.max())
     # each concentration has its share of the draws, without chance
@@ -393,15 +426,15 @@ def _posterior(evidence: _Evidence, n_draws: int, generator: np.random.Generator
     quantiles = _gamma_quantiles()
     n_drawn = 0
 
-    def draw(size: int) -> FloatArray:
+    def draw(out: FloatArray) -> None:
         nonlocal n_drawn
+        size = out.shape[-1]
         part, n_drawn = slice(n_drawn, n_drawn + size), n_drawn + size
-        drawn = np.empty((counts.size, size))
-        drawn[seen] = generator.standard_gamma(counts[seen, None] + concentrations[part])
-        ranks = generator.integers(0, _N_QUANTILES, (unseen.size, size), dtype=np.uint16)
-        drawn[unseen] = quantiles.take(ranks + offsets[part])
-        masses = drawn.reshape(n_agents, n_clusters, size)
-        return np.asarray(masses / masses.sum(axis=1, keepdims=True))
+        out[seen] = generator.standard_gamma(own[:, None] + concentrations[part])
+        # the upper bits of whole numbers: the same ranks as if drawn below `_N_QUANTILES`, which takes twice as long
+        ranks = generator.integers(0, 1 << 16, (unseen[0].size, size), dtype=np.uint16) >> (16 - _RANK_BITS)
+        out[unseen] = quantiles.take(ranks + offsets[part])
+        out /= out.sum(axis=1, keepdims=True)
 
     return draw
 
@@ -417,7 +450,7 @@ def _gamma_quantiles() -> FloatArray:
 
 def _blocks(n_draws: int, n_numbers: int) -> Iterator[int]:
     """Yields how many draws of so many numbers to make at once."""
-    most = max(1, _BLOCK // n_numbers)
+    most = max(_FEWEST, _BLOCK // n_numbers)
     for start in range(0, n_draws, most):
         yield min(most, n_draws - start)
 

@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from coe_agents.types import Regime
 from coe_agents.uncertainty import _checks
+from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.collaborative import decompose
 from coe_agents.uncertainty.divergences import Divergence, kernel
 
@@ -85,12 +86,15 @@ def epistemic_scale(weights: npt.ArrayLike, divergence: Divergence = "kl") -> fl
         raise ValueError(
             f'"weights" must have shape (n_agents,); got shape {shape}. Call once for each group of agents'
         )
-    rows = np.eye(shape[0])
-    agent_weights = _checks.weights(weights, rows.shape)
+    return scale_of(_checks.weights(weights, shape * 2), divergence)
+
+
+def scale_of(weights: FloatArray, divergence: Divergence) -> float:
+    """The factor of `epistemic_scale` for checked weights."""
     if divergence == "kl":
         return 1.0
+    rows = np.eye(weights.size)
     reference, own = (
-        float(decompose(rows, agent_weights, kernel(name, None, rows.shape[-1])).epistemic)
-        for name in ("kl", divergence)
+        float(decompose(rows, weights, kernel(name, None, weights.size)).epistemic) for name in ("kl", divergence)
     )
     return reference / own if own > 0.0 else 1.0

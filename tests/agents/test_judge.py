@@ -39,7 +39,7 @@ def test_a_reply_is_read_strictly(reply, verdict, caplog):
     with caplog.at_level(logging.WARNING):
         assert criterion.judge([PARIS]) == [verdict]
     assert criterion.n_unclear == (verdict is None)
-    assert ("1 of 1 answers could not be judged" in caplog.text) == (verdict is None)
+    assert ("1 of 1 answer could not be judged" in caplog.text) == (verdict is None)
 
 
 def test_each_answer_is_put_to_it_once_with_its_references():

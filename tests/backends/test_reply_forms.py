@@ -46,6 +46,7 @@ def test_a_reply_without_calls_is_text_to_the_letter():
         assert read(text) == (text, (), (), "")
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
 def test_whatever_the_arguments_hold_they_are_read_as_written(arguments):
     """Tags, too: an argument that quotes `</tool_call>` ends no call, and one that quotes a call begins none."""

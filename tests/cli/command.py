@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -41,3 +42,10 @@ def run_process(*arguments, wide=200):
     return subprocess.run(
         [COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120, env=environment
     )
+
+
+def assert_names_argument(stderr):
+    """Asserts that an error names the argument as the usage line above it does."""
+    (usage,) = re.findall(r"^Usage: .*", stderr, re.MULTILINE)
+    (named,) = re.findall(r"Invalid value for '([^']*)'", stderr)
+    assert f"{{{named}}}" in usage or f"[{named}]" in usage

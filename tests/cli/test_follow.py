@@ -2,11 +2,14 @@ import json
 import signal
 import subprocess
 import sys
+import warnings
 
 import pytest
 
+from coe_agents.config import load
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.labelled import follow_cases
+from coe_agents.policy import AgentWeights, CalibratedPolicy
 from tests.cli.command import COMMAND, run
 from tests.evaluation.invented import group, write
 
@@ -71,6 +74,71 @@ def test_an_agent_that_has_grown_worse_is_named(tmp_path, policy):
     assert second.startswith("After 60 labelled answers there is no sufficient evidence")
 
 
+def test_an_agent_that_has_grown_worse_loses_weight_and_says_when(tmp_path, policy):
+    path = write(tmp_path / "cases.jsonl", cases(60, wrong_from=99, agents=lambda i: {"a": i < 21, "b": True}))
+    out = tmp_path / "weights.json"
+    command = ["drift", *policy, "--follow", path, "--until-end", "--weights", out]
+    done = run(*command)
+    assert done.returncode == 3, done.stderr
+    first, second, *_ = done.stdout.splitlines()
+    assert first.startswith("a has grown worse than the 0.")
+    assert second.startswith(f"The weight of a falls from 1 to 0: wrote {out}. A policy holds for the weights of its")
+    found = AgentWeights.load(out)
+    assert found.weights == {"a": 0.0, "b": 1.0, "c": 1.0}
+    (lost,) = found.lost
+    assert (lost.agent, lost.weight_before, lost.weight, tuple(lost.since)) == ("a", 1.0, 0.0, ("q21", "day 21"))
+    assert lost.date.startswith("20")
+    assert lost.evidence >= lost.limit == pytest.approx(120.0)  # 0.05 / 2 shared by three agents
+    again = json.loads(run(*command, "--json").stdout)  # the same cases take nothing more
+    assert again["agents"]["a"]["weight"] == 0.0
+    assert AgentWeights.load(out).weights == found.weights
+
+
+def test_an_agent_loses_weight_though_the_group_has_broken_its_risk_before(tmp_path, policy):
+    path = write(
+        tmp_path / "cases.jsonl", cases(120, wrong_from=1, agents=lambda i: {"a": i < 61, "b": True, "c": True})
+    )
+    out = tmp_path / "weights.json"
+    done = run("drift", *policy, "--follow", path, "--until-end", "--weights", out)
+    assert done.returncode == 3, done.stderr
+    assert "The weight of a falls from 1 to 0" in done.stdout
+    assert "The stated risk of 0.3 is broken" in done.stdout
+    assert AgentWeights.load(out).weights == {"a": 0.0, "b": 1.0, "c": 1.0}
+    found = json.loads(run("drift", *policy, "--follow", path, "--until-end", "--json").stdout)
+    assert found["broken_at"] == found["n_cases"] < 61  # the risk is judged up to the alarm
+
+
+def test_no_weight_is_written_without_evidence_or_where_none_is_left(tmp_path, policy):
+    out = tmp_path / "weights.json"
+    path = write(tmp_path / "cases.jsonl", cases(60, wrong_from=99, agents=lambda i: {"a": True, "b": True}))
+    assert run("drift", *policy, "--follow", path, "--until-end", "--weights", out).returncode == 0
+    assert not out.exists()
+    path = write(tmp_path / "cases.jsonl", cases(60, wrong_from=99, agents=lambda _: dict.fromkeys("abc", False)))
+    done = run("drift", *policy, "--follow", path, "--until-end", "--weights", out)
+    assert "The weight of c falls from 1 to 0. No agent has any weight left" in done.stdout
+    assert not out.exists()
+
+
+def test_the_weights_reach_the_calibration_and_the_graph(tmp_path, policy):
+    AgentWeights({"a": 0.25, "b": 1.0, "c": 1.0}).save(tmp_path / "weights.json")
+    out = tmp_path / "new.json"
+    done = run("calibrate", policy[1], "--risk", 0.3, "--weights", tmp_path / "weights.json", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith('path = "new.json", and [graph] weights = "weights.json"\n')
+    assert CalibratedPolicy.load(out).calibration.weights == {"a": 0.25, "b": 1.0, "c": 1.0}
+    assert run("drift", out, policy[1]).stdout.count("mismatch") == 0  # measured with the same weights
+
+    agents = "".join(f'[[agents]]\nname = "{name}"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n' for name in "abc")
+    head = agents + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "calibrated"\npath = "new.json"\n'
+    (tmp_path / "coe.toml").write_text(head + '[graph]\nweights = "weights.json"\n')
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(tmp_path / "coe.toml").create_graph()
+    (tmp_path / "coe.toml").write_text(head)
+    with pytest.warns(UserWarning, match=r"weights a 0.3333, b 0.3333, c 0.3333 differs from a 0.1111, b 0.4444"):
+        load(tmp_path / "coe.toml").create_graph()
+
+
 def test_an_audit_rate_must_be_named(tmp_path, policy):
     path = write(tmp_path / "cases.jsonl", [each | {"seen_probability": 0.1} for each in cases(40, wrong_from=1)])
     done = run("drift", policy[0], "--follow", path, "--until-end")
@@ -85,6 +153,8 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
     [
         (["--until-end"], "it needs --follow"),
         (["--min-seen", 0.5], "it needs --follow"),
+        (["--weights", "w.json"], "it needs --follow"),
+        (["--follow", "x", "--weights", "w.json"], "samples are needed by which each agent is judged"),
         ([], "or --follow FILE"),
         (["--follow", "x", "--false-alarms", 0], "it must be above 0 and below 1; got 0"),
         (["--follow", "x", "--min-seen", 1.5], "it must be above 0 and at most 1; got 1.5"),

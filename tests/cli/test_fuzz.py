@@ -6,6 +6,7 @@ import shutil
 import signal
 import threading
 import time
+import traceback
 import zlib
 from collections import Counter
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pytest
 from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from tests.cli.command import run
 from tests.cli.mutants import damage
+from tests.evaluation.calibration.test_stopping import mixed
 from tests.evaluation.invented import group, row, write
 from tests.experiments.decided import step
 from tests.experiments.decided import written as decided
@@ -128,18 +130,22 @@ class HungError(Exception):
 
 @contextmanager
 def watchdog():
-    """Interrupts the main thread after the longest time that a command may take."""
+    """Interrupts the main thread after the most CPU time that a command may take; if it waits, after six times that."""
 
-    def hung(*_):
-        raise HungError(f"after {LONGEST:g} s")
+    def hung(number, frame):
+        where = "".join(traceback.format_stack(frame, 6))
+        raise HungError(f"{signal.Signals(number).name} in {where}")
 
-    before = signal.signal(signal.SIGALRM, hung)
-    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    timers = ((signal.ITIMER_PROF, signal.SIGPROF, LONGEST), (signal.ITIMER_REAL, signal.SIGALRM, 6 * LONGEST))
+    before = [signal.signal(number, hung) for _, number, _ in timers]
+    for timer, _, seconds in timers:
+        signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (timer, number, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
 
 
 def fuzz(command, valid, kind, name, folder, *, seeds=range(N_EACH)):
@@ -157,14 +163,14 @@ def fuzz(command, valid, kind, name, folder, *, seeds=range(N_EACH)):
         path.write_bytes(damaged)
         arguments = [str(part) for part in command(path)]
         allowed = DOCUMENTED.get(" ".join(arguments[:2]), DOCUMENTED.get(arguments[0], OTHERS))
-        start = time.monotonic()
+        start = time.process_time()  # other tests share the processors
         try:
             with watchdog():
                 done = run(*arguments)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            faults.append(f"seed {seed}: {type(error).__name__}: {str(error)[:200]} {damaged[:60]!r}")
+            faults.append(f"seed {seed}: {type(error).__name__}: {str(error)[:900]} {damaged[:60]!r}")
             continue
         codes[done.returncode] += 1
         shown = done.stdout + done.stderr
@@ -174,7 +180,7 @@ def fuzz(command, valid, kind, name, folder, *, seeds=range(N_EACH)):
             faults.append(f"seed {seed}: control characters: {shown!r:.200}")
         if done.returncode == 2 and not done.stderr.strip():
             faults.append(f"seed {seed}: status 2 without a word")
-        if (seconds := time.monotonic() - start) > LONGEST:
+        if (seconds := time.process_time() - start) > LONGEST:
             faults.append(f"seed {seed}: {seconds:.0f} s")
     assert not faults, f"{len(faults)} of {len(seeds)} ({dict(codes)}):\n" + "\n".join(faults[:12])
     assert any(code != 0 for code in codes), "no damage was noticed"
@@ -265,7 +271,7 @@ def test_score_of_calls(tmp_path):
 @pytest.mark.slow
 def test_score_of_compressed_lines(tmp_path, rows):
     packed = gzip.compress(lines(rows), mtime=0)
-    fuzz(lambda path: ["score", path, "--resamples", 2, "--json"], packed, "gz", "s.samples.jsonl.gz", tmp_path)
+    fuzz(lambda path: ["score", path, "--tally", "--json"], packed, "gz", "s.samples.jsonl.gz", tmp_path)
 
 
 @pytest.mark.slow
@@ -296,39 +302,28 @@ def test_score_of_a_run_in_parts(tmp_path, rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["run.samples.jsonl", "settings.json"])
-def test_a_run_that_is_resumed(tmp_path, file, local_models):
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("sample", "run.samples.jsonl"),
+        ("sample", "settings.json"),
+        ("run", "run.decisions.jsonl"),
+        ("run", "run.seconds.jsonl"),
+        ("run", "settings.json"),
+    ],
+)
+def test_a_run_that_is_resumed(tmp_path, name, file, local_models):
     data = write(tmp_path / "data.jsonl", [{"question": "What is the capital of France?", "references": ["Paris"]}])
     config = tmp_path / "coe.toml"
     config.write_text(CONFIG)
-    command = ["sample", "--dataset", data, "--config", config, "--out", tmp_path / "run"]
+    command = [name, "--dataset", data, "--config", config, "--out", tmp_path / "run"]
     assert run(*command).returncode == 0
     kept = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
 
     def resumed(path):
-        for name, content in kept.items():
-            if name != file and (tmp_path / "run").exists():
-                (tmp_path / "run" / name).write_bytes(content)
-        return command
-
-    kind = "json" if file.endswith("json") else "jsonl"
-    fuzz(resumed, kept[file], kind, f"run/{file}", tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl", "settings.json"])
-def test_a_run_of_the_graph_that_is_resumed(tmp_path, file, local_models):
-    data = write(tmp_path / "data.jsonl", [{"question": "What is the capital of France?", "references": ["Paris"]}])
-    config = tmp_path / "coe.toml"
-    config.write_text(CONFIG)
-    command = ["run", "--dataset", data, "--config", config, "--out", tmp_path / "run"]
-    assert run(*command).returncode == 0
-    kept = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
-
-    def resumed(path):
-        for name, content in kept.items():
-            if name != file and (tmp_path / "run").exists():
-                (tmp_path / "run" / name).write_bytes(content)
+        for other, content in kept.items():
+            if other != file and (tmp_path / "run").exists():
+                (tmp_path / "run" / other).write_bytes(content)
         return command
 
     if file == "run.seconds.jsonl":  # nothing reads it again, and half a line at its end is dropped
@@ -349,6 +344,26 @@ def test_compare(tmp_path, file):
     kind = "json" if file.endswith("json") else "jsonl"
     command = ["compare", folder, "--resamples", 2]
     fuzz(lambda path: command, (folder / file).read_bytes(), kind, f"run/{file}", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["run.decisions.jsonl", "settings.json"])
+def test_learn_stopping(tmp_path, file):
+    folder = decided(tmp_path / "run", mixed(6))
+    (folder / "settings.json").write_text(json.dumps({"config": {"policy": {"kind": "threshold", "max_coe": 0.5}}}))
+    kind = "json" if file.endswith("json") else "jsonl"
+    command = ["learn-stopping", folder, "--out", tmp_path / "rule.json", "--resamples", 2]
+    fuzz(lambda path: command, (folder / file).read_bytes(), kind, f"run/{file}", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+def test_a_stopping_rule(tmp_path):
+    out = tmp_path / "made.json"
+    assert run("learn-stopping", decided(tmp_path / "run", mixed()), "--out", out, "--resamples", 2).returncode == 0
+    config = tmp_path / "coe.toml"
+    policy = 'kind = "stopping"\npath = "rule.json"\nmax_coe = 0.5\notherwise = "abstain"'
+    config.write_text(CONFIG.replace('kind = "threshold"\nmax_coe = 0.5\notherwise = "abstain"', policy))
+    fuzz(lambda path: ["config", "check", config], out.read_bytes(), "json", "rule.json", tmp_path)
 
 
 @pytest.mark.slow
@@ -392,6 +407,33 @@ def test_drift_that_follows_a_file(tmp_path, policies):
     ]
     command = ["drift", tmp_path / "policy.json", "--until-end", "--min-seen", 0.1, "--follow"]
     fuzz(lambda path: [*command, path], lines(cases), "jsonl", "cases.jsonl", tmp_path)
+
+
+WEIGHTS = json.dumps({"format": "coe-agents agent weights 1", "weights": {"a": 0.5, "b": 1.0}, "lost": []})
+
+
+@pytest.mark.slow
+def test_weights_for_calibrate(tmp_path):
+    samples = write(tmp_path / "s.samples.jsonl", group(40, n_samples=2))
+    command = ["calibrate", samples, "--risk", 0.4, "--out", tmp_path / "p.json", "--weights"]
+    fuzz(lambda path: [*command, path], WEIGHTS, "json", "weights.json", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+def test_weights_of_a_configuration(tmp_path):
+    config = tmp_path / "coe.toml"
+    config.write_text(CONFIG + 'weights = "weights.json"\n')
+    weights = WEIGHTS.replace('"a"', '"llama"').replace('"b"', '"qwen"')
+    fuzz(lambda path: ["config", "check", config], weights, "json", "weights.json", tmp_path, seeds=range(60))
+
+
+@pytest.mark.slow
+def test_weights_that_drift_writes(tmp_path, rows, policies):
+    (tmp_path / "policy.json").write_bytes(policies["threshold"])
+    samples = write(tmp_path / "s.samples.jsonl", rows)
+    cases = [{"id": f"{n}", "correct": True, "agents": {"a": n < 4, "b": True}} for n in range(40)]
+    command = ["drift", tmp_path / "policy.json", samples, "--until-end", "--weights", tmp_path / "w.json", "--follow"]
+    fuzz(lambda path: [*command, path], lines(cases), "jsonl", "cases.jsonl", tmp_path, seeds=range(30))
 
 
 @pytest.fixture(scope="module")
@@ -446,6 +488,16 @@ def test_report(tmp_path, rows):
     out = tmp_path / "page.html"
     command = ["report", "--resamples", 2, "--out", out]
     fuzz(lambda path: [*command, path], lines(rows), "jsonl", "s.samples.jsonl", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl"])
+def test_report_of_runs(tmp_path, file):
+    rows = {**mixed(2), "c": [step(), step()], "d": "AgentError: gone"}
+    other = decided(tmp_path / "other", rows)
+    folder = decided(tmp_path / "run", rows, seconds={"c": 0.5, "sure 0": 1})
+    command = ["report", folder, other, "--resamples", 2, "--out", tmp_path / "page.html"]
+    fuzz(lambda path: command, (folder / file).read_bytes(), "jsonl", f"run/{file}", tmp_path)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from coe_agents import CalibratedPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.rulings import pending_cases, rule
 from coe_agents.testing import ScriptedAgent
-from tests.cli.command import run
+from tests.cli.command import assert_names_argument, run
 from tests.evaluation.invented import group, write
 
 CERTAIN = {"a": ["Paris"] * 4, "b": ["Paris"] * 4, "c": ["Paris"] * 4}
@@ -58,12 +58,19 @@ def store(tmp_path, content):
     return path
 
 
+def test_a_folder_that_is_missing_is_told_by_the_name_that_was_given(tmp_path, store):
+    out = tmp_path / "missing" / "ruled.samples.jsonl"
+    done = run("harvest", "--store", store, "--out", out)
+    assert done.returncode == 1
+    assert f"FileNotFoundError: [Errno 2] No such file or directory: '{out}'" in done.stderr
+
+
 def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
     out, cases = tmp_path / "ruled.samples.jsonl", tmp_path / "cases.jsonl"
     done = run("harvest", "--store", store, "--out", out, "--cases", cases)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        f"{out}: 60 audited answers and 20 escalations; 1 cases wait for a ruling.",
+        f"{out}: 60 audited answers and 20 escalations; 1 case waits for a ruling.",
         f"{cases}: 60 new labelled answers.",
     ]
     rows = [json.loads(line) for line in out.read_text().splitlines()]
@@ -86,14 +93,42 @@ def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
     assert "After 60 labelled answers" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["calibrate", "drift"])
+def test_an_audit_is_right_or_wrong(store, policy):
+    with SqliteStore.from_conn_string(str(store)) as opened:
+        ask(opened, policy, CERTAIN, 1, audit_rate=1.0)
+        (case,) = [case for case in pending_cases(opened) if case["kind"] == "audit"]
+    done = run("audit", "--store", store, "--rule", case["id"], "--answer", "Paris")
+    assert done.returncode == 2
+    assert "an audit needs --right or --wrong" in " ".join(done.stderr.split())
+
+
+def test_a_policy_of_other_agents_is_told(tmp_path, store, policy):
+    """The rulings of one graph, and the policy of another."""
+    out = tmp_path / "ruled.samples.jsonl"
+    run("harvest", "--store", store, "--out", out)
+    out.write_text(out.read_text().replace('"agent": "c"', '"agent": "d"'))
+    done = run("calibrate", out, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
+    assert done.returncode == 0, done.stderr
+    assert {"mismatch: c is missing", "mismatch: d is new"} <= set(done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("command", ["calibrate", "drift", "compare"])
 def test_weighted_errors_enter_no_count(tmp_path, store, policy, command):
     out = tmp_path / "ruled.samples.jsonl"
     run("harvest", "--store", store, "--out", out)
-    arguments = {"calibrate": [out, "--risk", 0.3, "--out", tmp_path / "p.json"], "drift": [policy, out]}
+    (tmp_path / "coe.toml").write_text(
+        '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n[clusterer]\nkind = "normalized"\n'
+        '[policy]\nkind = "threshold"\nmax_coe = 0.5\n'
+    )
+    arguments = {
+        "calibrate": [out, "--risk", 0.3, "--out", tmp_path / "p.json"],
+        "drift": [policy, out],
+        "compare": [out, "--policies", tmp_path / "coe.toml"],
+    }
     done = run(command, *arguments[command])
     assert done.returncode == 2
     assert "seen with a probability of its own" in " ".join(done.stderr.split())
+    assert_names_argument(done.stderr)
 
 
 def test_without_audits_the_threshold_stays(tmp_path, policy):
@@ -116,14 +151,16 @@ def test_ordinary_samples_are_no_rulings(tmp_path, policy):
     assert done.returncode == 2
     assert '"seen_probability" must be above 0 and at most 1; got None' in done.stderr
     done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", "--gate", "learned")
-    assert "cannot be combined with --gate or --proposer" in done.stderr
+    assert "cannot be combined with --gate, --proposer or" in done.stderr
+    done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", "--weights", "w.json")
+    assert "cannot be combined with --gate, --proposer or" in done.stderr
     done = run("calibrate", samples, "--current", policy, "--risk", 0.3, "--out", "x", "--proposer", "a")
-    assert "cannot be combined with --gate or --proposer" in done.stderr
+    assert "cannot be combined with --gate, --proposer or" in done.stderr
 
 
 def test_pending_cases_are_shown_and_ruled_on(store):
     done = run("audit", "--store", store)
-    assert done.stdout.startswith("1 cases wait for a ruling:")
+    assert done.stdout.startswith("1 case waits for a ruling:")
     assert "was escalated; the leading answer is: Lyon" in done.stdout
     (case,) = json.loads(run("audit", "--store", store, "--json").stdout)["pending"]
     done = run("audit", "--store", store, "--rule", case["id"], "--wrong", "--answer", "Metz")
@@ -139,7 +176,8 @@ def test_pending_cases_are_shown_and_ruled_on(store):
     [
         (["--right"], 2, "needs the id of a case"),
         (["--rule", "1", "--right", "--wrong"], 2, "cannot be combined with --right"),
-        (["--rule", "none", "--right"], 2, "there is no case 'none'"),
+        (["--rule", "none", "--right"], 2, "there is no case 'none' in the store. Without --rule those that wait are"),
+        (["--rule", "none"], 2, "a ruling must say what is right. Add --right, --wrong or --answer"),
     ],
 )
 def test_options(store, options, status, message):

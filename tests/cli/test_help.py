@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 import coe_agents
 from coe_agents.cli.app import app
 from coe_agents.cli.options import SamplingOptions, ScoringOptions, expand_options
+from tests.cli.command import assert_names_argument
+from tests.experiments.decided import step, written
 
 runner = CliRunner()
 
@@ -45,6 +47,13 @@ def test_version():
 
 def test_completion_can_be_installed():
     assert "--install-completion" in runner.invoke(app, ["--help"]).stdout
+
+
+@pytest.mark.parametrize("arguments", [("ask", ""), ("drift", "p.json"), ("report", "run", "run", "run", "--out", "o")])
+def test_an_error_names_an_argument_as_the_usage_line_does(tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "run", {"1": step()})
+    assert_names_argument(runner.invoke(app, arguments, terminal_width=200).stderr)
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])

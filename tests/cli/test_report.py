@@ -2,6 +2,7 @@ import pytest
 
 from tests.cli.command import run
 from tests.evaluation.invented import group, row, write
+from tests.experiments.decided import step, written
 
 
 @pytest.mark.parametrize("named", ["folder", "file"])
@@ -43,3 +44,27 @@ def test_a_mistake_leaves_the_former_page(tmp_path):
     samples = write(tmp_path / "s.jsonl", [row(logprob=None)])
     assert run("report", samples, "--weighting", "probability", "--out", out).returncode == 1
     assert out.read_text() == "before"
+
+
+def test_report_of_a_run_and_of_two(tmp_path):
+    paths = [written(tmp_path / name, {"1": step(), "2": step(correct=0.0)}) for name in ("night", "day <b>")]
+    done = run("report", paths[0], "--out", tmp_path / "one.html", "--resamples", 10)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"2 questions: {tmp_path / 'one.html'}, 0.")
+    assert "night answers 100.0% and is wrong in 50.0% of its answers." in (tmp_path / "one.html").read_text()
+    done = run("report", *paths, "--out", tmp_path / "two.html", "--resamples", 10)
+    assert done.returncode == 0, done.stderr
+    html = (tmp_path / "two.html").read_text()
+    assert "<h1>night and day &lt;b&gt;</h1>" in html
+    assert "The outcome differs in 0 of the 2 questions of both." in html
+
+
+def test_a_run_is_reported_alone_or_beside_one_other(tmp_path):
+    paths = [written(tmp_path / name, {"1": step()}) for name in "abc"]
+    samples = write(tmp_path / "s.jsonl", [row()])
+    for given, got in ((paths, "got 3"), ([paths[0], samples], "got saved responses among them")):
+        done = run("report", *given, "--out", tmp_path / "r.html")
+        assert done.returncode == 2
+        assert "one or two folders that coe-agents run wrote" in " ".join(done.stderr.replace("│", " ").split())
+        assert got in " ".join(done.stderr.replace("│", " ").split())
+    assert not (tmp_path / "r.html").exists()

@@ -24,6 +24,7 @@ def table(path):
     return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith(("#", '"#'))))
 
 
+@pytest.mark.slow
 def test_all_that_saved_samples_allow(samples, tmp_path):
     done = run("reproduce", "all", "--samples", samples, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -54,6 +55,7 @@ def test_a_narrow_terminal_leaves_columns_out_and_says_so(samples, tmp_path):
     assert "more columns in a wider terminal and in the files" in done.stdout
 
 
+@pytest.mark.slow
 def test_tinyworld_is_asked_once_and_two_instances_differ(tmp_path):
     command = ("reproduce", "contamination", "--limit", "3", "--out", tmp_path)
     done = run(*command)

@@ -172,6 +172,7 @@ def test_a_model_in_this_process_is_asked_one_question_at_a_time_unless_the_comm
     assert [participant.at_once for participant in group.participants] == [told] * 3
 
 
+@pytest.mark.slow
 def test_questions_at_once_change_no_more_than_last_digits(tmp_path):
     for folder, more in (("in turn", []), ("at once", ["--at-once", "8"])):
         done = run("sample", "--dataset", "tinyworld", "--limit", "16", *more, "--out", str(tmp_path / folder))

@@ -1,8 +1,10 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import Clusterer, NormalizedMatch, normalize_answer
+from coe_agents.clustering import Clusterer, NormalizedMatch, normalize_answer, normalized
 
 
 @pytest.mark.parametrize(
@@ -110,3 +112,35 @@ def test_arguments_are_checked():
         NormalizedMatch().cluster([[5]], [""])
     with pytest.raises(ValueError, match="equally long"):
         NormalizedMatch().cluster([["5"]], [])
+
+
+PIECES = st.sampled_from(
+    [
+        "the",
+        "The",
+        "a",
+        "A",
+        "an",
+        "Paris",
+        "PARIS",
+        "x",
+        "U",
+        "S",
+        "one",
+        "Twenty",
+        "hundred",
+        "and",
+        "",
+        " ",
+        ".",
+        " .",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=7).map(" ".join), PIECES)
+def test_plain_words_are_what_the_long_way_makes_of_them(text, end):
+    found = normalize_answer(text + end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(normalized, "_WORDS", re.compile("(?!)"))
+        assert normalize_answer(text + end) == found

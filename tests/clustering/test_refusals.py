@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.clustering import answer_kind
+from coe_agents.clustering.refusal_patterns import MAY_DECLINE, STOCK_PHRASES, refusal
 from coe_agents.tinyworld import wording
 
 
@@ -41,6 +42,11 @@ from coe_agents.tinyworld import wording
         "Not enough information to provide a guess",
         "Cannot be determined without the specific year",
         "I'm sorry, but your question is incomplete.",
+        "The question is unclear.",
+        "It is impossible to say.",
+        "Without the year, it is difficult to say.",
+        "I need more information.",
+        "I would require specifics.",
         "我不知道。",
         "Je ne sais pas.",
         "Ich weiß es nicht.",
@@ -128,3 +134,13 @@ def test_no_wording_of_an_answer_is_a_refusal(pattern, answer):
 @given(st.text())
 def test_every_text_has_a_kind(text):
     assert answer_kind(text) in ("answer", "refusal", "empty")
+
+
+@given(st.from_regex(refusal(), fullmatch=True))
+def test_every_clause_that_declines_holds_a_word_that_is_looked_for_first(clause):
+    assert MAY_DECLINE.search(clause)
+
+
+@pytest.mark.parametrize("phrase", sorted(phrase for phrase in STOCK_PHRASES if phrase.isascii()))
+def test_so_does_every_stock_phrase(phrase):
+    assert MAY_DECLINE.search(phrase)

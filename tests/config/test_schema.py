@@ -8,6 +8,7 @@ from coe_agents.config.checks import check
 from coe_agents.config.clients import replicas_of
 from coe_agents.config.schema import line_of, load_config
 from coe_agents.errors import ConfigurationError
+from coe_agents.policy import STOPPING_FEATURES, StoppingRule
 
 GOOD = """\
 [[agents]]
@@ -285,3 +286,30 @@ def test_a_cascade_is_configured_by_its_stages(tmp_path):
     path.write_text(agents + policy.format(0.5) + rest.format(1))
     with pytest.raises(ConfigurationError, match=r"coe\.toml:\d+: graph\.max_rounds: \"max_rounds\" must be at least"):
         load(path).create_graph()
+
+
+def test_a_stopping_rule_is_read_from_the_folder_of_the_file(tmp_path):
+    model = 'provider = "tinyworld"\nmodel = "tiny-llama"\n'
+    agents = "".join(f'[[agents]]\nname = "{name}"\n{model}' for name in ("small", "large"))
+    policy = '[policy]\nkind = "stopping"\npath = "rule.json"\nmax_coe = 0.6\notherwise = "{}"\n'
+    rest = '[clusterer]\nkind = "normalized"\n[graph]\nmax_rounds = {}\n'
+    none = (0.0,) * len(STOPPING_FEATURES)
+    rule = StoppingRule(
+        now=none, now_intercept=0.0, after=none, after_intercept=1.0, price=0.02, n_rounds=3, n_questions=9
+    )
+    path = tmp_path / "coe.toml"
+    path.write_text(agents + policy.format("escalate") + rest.format(3))
+    with pytest.raises(ConfigurationError, match=r"coe\.toml:\d+: policy\.path: the stopping rule .* cannot be read"):
+        load(path)
+    rule.save(tmp_path / "rule.json")
+    found = load(path)
+    assert repr(found.policy) == "StoppingPolicy(price=0.02, then=ThresholdPolicy(0.6, otherwise='escalate'))"
+    assert found.create_graph() is not None
+    assert check(load_config(path)) == []
+    path.write_text(agents + policy.format("abstain") + rest.format(1) + "[graph.adaptive]\n")
+    said = " ".join(check(load_config(path)))
+    assert "policy.path: the rule is never asked, because max_rounds of [graph] is 1" in said
+    assert "graph.adaptive: a stopping rule was learned on whole rounds" in said
+    path.write_text(agents + policy.format("another_round") + rest.format(3))
+    with pytest.raises(ConfigurationError, match=r"policy\.otherwise"):
+        load(path)

@@ -3,18 +3,21 @@
 import asyncio
 import json
 import sys
+import threading
+import tracemalloc
 import zlib
 from io import BytesIO
 
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.distributed import SampleParts, cluster
+from coe_agents.distributed import Pool, SampleParts, cluster
+from coe_agents.distributed.cluster import work_through
 from coe_agents.distributed.sampling import _Asking
 from coe_agents.distributed.scoring import _columns, _from_row, _in_parts, _Scoring, _to_row, score
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.evaluation import SampledQuestion, ScoringSetup
-from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.runner import Participant
 from coe_agents.evaluation.samples.parquet import rows_of, to_parquet
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS, find_estimators
@@ -39,10 +42,11 @@ class Speaking:
         if name in self._failing and question.id == "3":
             raise TimeoutError("too late")
         n = 2 if name == "a" else 1
-        base = {"agent": name, "round": 0, "text": self._prompts[question.id], "answer": None}
-        return {
-            "responses": [{**base, "index": index, "logprob": -1.0, "n_tokens": 2, "error": None} for index in range(n)]
-        }
+        return {"responses": [self.row(name, index, self._prompts[question.id]) for index in range(n)]}
+
+    def row(self, name, index, text):
+        base = {"agent": name, "round": 0, "index": index, "text": text, "answer": None}
+        return {**base, "logprob": -1.0, "n_tokens": 2, "error": None}
 
 
 def parts_in(folder, **options):
@@ -143,6 +147,66 @@ def test_a_part_carries_no_more_than_its_own_questions(tmp_path):
     with parts_in(tmp_path) as parts:
         told = [json.loads(zlib.decompress(content)) for _, content in parts.to_ask(PROMPTS)]
     assert [list(part["prompts"]) for part in told] == [["0", "1"], ["2", "3"], ["4"]]
+
+
+def test_a_part_is_made_when_it_is_taken(tmp_path):
+    asked = []
+
+    def prompt(question):
+        asked.append(question.id)
+        return PROMPTS[question.id]
+
+    with parts_in(tmp_path) as parts:
+        waiting = parts.to_ask(prompt)
+        for expected in ("01", "0123", "01234"):
+            next(waiting)
+            assert "".join(asked) == expected
+        assert list(waiting) == []
+
+
+def peak_of_a_run(folder, n):
+    """The most memory that a driver needs for so many questions, beyond their file."""
+    folder.mkdir()
+    path = folder / "questions.jsonl"
+    with path.open("w") as file:
+        for number in range(n):
+            file.write(
+                json.dumps({"id": str(number), "question": f"Question {number}?", "references": ["Paris"]}) + "\n"
+            )
+    row = {**Speaking({"0": ""}).row("a", 0, "Paris"), "references": ["Paris"], "correct": None, "answerable": True}
+    tracemalloc.start()
+    try:
+        found = open_questions(str(path), seed=0)
+        with SampleParts(folder / "run", {}, found.questions, AGENTS[1:], size=50) as parts:
+            for number, content in parts.to_ask(lambda question: question.question * 50):
+                asked = json.loads(zlib.decompress(content))
+                rows = ({**row, "agent": "b", **question_of(each)} for each in asked["questions"])
+                parts.keep(number, to_parquet(rows, asked["columns"]))
+            parts.check()
+            assert parts.n_missing.total() == len(parts.errors) == 0
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def question_of(plain):
+    return {"id": plain["id"], "question": plain["question"]}
+
+
+@pytest.mark.slow
+def test_the_drivers_memory_does_not_grow_with_the_questions(tmp_path):
+    peak_of_a_run(tmp_path / "first", 100)  # so that everything is loaded
+    few, many = (peak_of_a_run(tmp_path / str(n), n) for n in (500, 4_000))
+    # the difference in prompts alone would be 3 MB; a byte for each part is 70 bytes
+    assert many < 1.1 * few + 50_000, (few, many)
+
+
+def test_work_that_cannot_be_sent_is_refused_before_an_actor_starts():
+    pytest.importorskip("ray")
+    client = threading.Lock()
+    with pytest.raises(TypeError, match=r'"create" must be picklable.*cannot pickle.*lock'):
+        list(work_through([(0, b"")], lambda: client, Pool(1)))
+    assert list(work_through([], lambda: client, Pool(1))) == []
 
 
 def test_a_part_of_scores_carries_shares_and_ties():

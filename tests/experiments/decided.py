@@ -42,6 +42,39 @@ def step(
     }
 
 
+def went_on(*rounds, regime="consensus", adopted=None, question="Which?"):
+    """Returns a question of several rounds, each (U_A, U_E, whether the leading answer is right)."""
+    trajectory = [
+        {
+            "round": number,
+            "strategy": "debate" if number else None,
+            "coe": aleatoric + epistemic,
+            "aleatoric": aleatoric,
+            "epistemic": epistemic,
+            "regime": regime,
+            "answer": "Paris" if right else "Lyon",
+            "led": ["Paris"],
+            "leading": {"a": "Paris", "b": "Paris" if right else "Lyon"},
+            "flips": {"a": False, "b": bool(number)} if number else {},
+            "adopted": ({"a": False, "b": False} if adopted is None else adopted) if number else {},
+            "tokens": 10 * (number + 1),
+            "n_responses": 4,
+        }
+        for number, (aleatoric, epistemic, right) in enumerate(rounds)
+    ]
+    sampling = [{"n_requests": 1, "round": number} for number in range(len(rounds))]
+    found = step(
+        question,
+        action="abstain",
+        rounds=len(rounds),
+        coe=trajectory[-1]["coe"],
+        trajectory=trajectory,
+        divergence="kl",
+        agents={name: {"sampling": sampling} for name in "ab"},
+    )
+    return {**found, "verdicts": [None if right is None else float(right) for *_, right in rounds]}
+
+
 def written(folder, rows, *, seconds=None, prices=None):
     """Writes a run: rows by id, each the fields of a step, a list of them for a chain, or a text for a failure."""
     folder.mkdir(parents=True)

@@ -60,6 +60,16 @@ def test_a_stage_that_never_answers_joins_the_next_one():
     assert found.to_policy().stages == (("small", "large"),)
 
 
+def test_agents_that_are_never_asked_are_in_no_stage(saved):
+    found = measure_stages(saved, NAMES, CRITERIA["reference"])
+    cascade = calibrate_cascade(found, risk=0.0, coverage=0.1)
+    assert cascade.thresholds[1] is None
+    assert cascade.to_policy().stages == (("small",),)
+    asked = ReplayedPolicy(name="c", policy=cascade.to_policy(), n_samples={"small": 3, "large": 3}, max_rounds=2)
+    outcomes = replay(saved, asked, CRITERIA["reference"]).outcomes.values()
+    assert np.mean([each.tokens for each in outcomes]) == cascade.figures.price == 15.0
+
+
 def test_random_cascades_are_never_dearer_than_asking_everyone_at_the_same_risk():
     generator = np.random.default_rng(0)
     for _ in range(20):

@@ -1,11 +1,13 @@
+import json
 import math
 
 import pytest
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.decisions import DECISIONS, read_run
+from coe_agents.evaluation.samples.folder import SETTINGS
 from coe_agents.experiments.chain_figures import chain_figures
-from coe_agents.experiments.comparison import compare, outcomes_of, price_of, to_experiments
+from coe_agents.experiments.comparison import compare, in_words, outcomes_of, price_of, to_experiments
 from tests.experiments.decided import step, written
 
 PRICES = {"a": {"input": 1.0, "output": 4.0}, "b": {"input": 1.0, "output": 4.0}}
@@ -51,7 +53,7 @@ def test_a_difference_is_over_the_questions_of_both_and_of_a_run_to_itself_is_ze
     assert found.differences["coverage"][0] == 1 / 2 - 1
     assert found.differences["risk"][0] == 0
     assert math.isnan(found.differences["cost"][0])
-    assert any("1 questions failed" in note for note in found.notes)
+    assert any("1 question failed" in note for note in found.notes)
 
 
 def test_a_paired_interval_is_narrower_than_its_two_sides(tmp_path):
@@ -63,6 +65,21 @@ def test_a_paired_interval_is_narrower_than_its_two_sides(tmp_path):
     _, *own = found.figures["coverage"]
     assert 0 <= low <= 0.01 <= high < 0.05
     assert own[1] - own[0] > 0.15
+
+
+def test_answers_of_the_references_are_told_from_those_of_the_group(tmp_path):
+    rows = {"1": step(by="simulated person"), "2": step(), "3": step(), "4": step()}
+    (said,) = in_words(compare([outcomes_of(read_run(written(tmp_path / "r", rows)))], n_resamples=5))
+    assert said.endswith(" The references decided 25.0% of the questions in a person's place, and are always right.")
+
+
+@pytest.mark.parametrize(("limit", "missing"), [(0, 47), (10, 7), (3, 0)])
+def test_a_run_that_is_not_complete_is_told(tmp_path, limit, missing):
+    folder = written(tmp_path / "r", {"1": step(), "2": step(), "3": "AgentError: gone"})
+    (folder / SETTINGS).write_text(json.dumps({"dataset": {"n_questions": 50, "limit": limit}}))
+    notes = outcomes_of(read_run(folder)).notes
+    expected = [f"{missing} questions are not decided yet: rerun coe-agents run"] if missing else []
+    assert [note for note in notes if "yet" in note] == expected
 
 
 def test_who_decided_is_counted(tmp_path):
@@ -129,3 +146,14 @@ def test_a_line_that_is_no_decision_is_an_error_with_its_place(tmp_path, line):
         read_run(tmp_path)
     with pytest.raises(SamplesError, match=r"holds no run\.decisions\.jsonl"):
         read_run(tmp_path / "none")
+
+
+def test_two_decisions_on_one_question_are_an_error_unless_they_are_equal(tmp_path):
+    folder = written(tmp_path / "r", {"1": step(), "2": step()})
+    lines = (folder / DECISIONS).read_text()
+    (folder / DECISIONS).write_text(lines + lines)
+    assert list(read_run(folder).items) == ["1", "2"]
+    changed = json.dumps({"id": "1", "agent": "group", "error": "down"})
+    (folder / DECISIONS).write_text(f"{lines}{changed}\n")
+    with pytest.raises(SamplesError, match=r"run\.decisions\.jsonl:3: line 1 holds another decision on '1'\. Remove"):
+        read_run(folder)

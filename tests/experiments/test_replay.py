@@ -1,4 +1,5 @@
 import json
+import math
 from itertools import count
 
 import pytest
@@ -8,6 +9,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.experiments.frontier import find_frontier, halve
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
+from coe_agents.policy import CascadePolicy, Decision
 from coe_agents.rounds import Resample, Strategies
 
 RIGHT = CRITERIA["reference"]
@@ -62,22 +64,22 @@ def test_another_round_takes_the_next_responses_while_they_last(saved):
     assert (outcome.n_rounds, outcome.n_requests, outcome.tokens, outcome.is_answered) == (3, 6, 12.0, False)
     found = replay(held, policy(again, n=2, **{**plans, "max_rounds": 9}), RIGHT)
     assert only(found).n_rounds == 2
-    assert "1 questions would ask again, and no response is left; they count as not answered" in found.notes
-    assert "in 1 questions fewer responses are saved than it would ask for" in found.notes
+    assert "1 question would ask again, and no response is left; it counts as not answered" in found.notes
+    assert "in 1 question fewer responses are saved than it would ask for" in found.notes
 
 
 def test_a_debate_cannot_be_replayed_and_is_counted(saved):
     again = ThresholdPolicy(0.1, otherwise="another_round")
     found = replay(saved({"a": ["Paris"] * 4, "b": ["Lyon"] * 4}), policy(again, max_rounds=2), RIGHT)
     assert (only(found).n_rounds, only(found).is_answered) == (1, False)
-    assert "1 questions would go to a round that cannot be replayed; they count as not answered" in found.notes
+    assert "1 question would go to a round that cannot be replayed; it counts as not answered" in found.notes
 
 
 def test_an_escalation_stays_with_nobody(saved):
     held = saved({"a": ["Paris"] * 2, "b": ["Lyon"] * 2})
     found = replay(held, policy(ThresholdPolicy(0.1, otherwise="escalate"), has_arbiter=True), RIGHT)
     assert (only(found).is_escalated, only(found).decided_by) == (True, "nobody")
-    assert "1 questions would go to an arbiter, which cannot be replayed; they stay escalated" in found.notes
+    assert "1 question would go to an arbiter, which cannot be replayed; it counts as escalated" in found.notes
 
 
 def test_adaptive_sampling_stops_where_the_forecast_is_settled(saved):
@@ -98,7 +100,7 @@ def test_a_tie_and_a_refusal_are_not_answered(saved):
 def test_other_agents_stand_in_and_that_is_said(saved):
     found = replay(saved({"x": ["Paris"] * 2, "y": ["Paris"] * 2}), policy(), RIGHT)
     assert only(found).is_answered
-    assert "none of its agents is in the samples: theirs stand in, in 1 questions" in found.notes
+    assert "none of its agents is in the samples: theirs stand in, in 1 question" in found.notes
 
 
 def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(saved):
@@ -134,9 +136,53 @@ def test_the_frontier_is_swept_on_one_half_and_judged_on_the_other(saved):
     assert found.judged.policies[0].n_questions == 40
 
 
+def test_the_thresholds_of_a_cascade_are_swept_together(saved):
+    held = saved(*graded(80))
+    never = policy(CascadePolicy([["a"], ["b"]], [0.0, 0.0], otherwise="escalate"), n=10, max_rounds=2)
+    found = find_frontier(held, [never], RIGHT, risk=0.05, n_thresholds=6, n_resamples=20)
+    assert len(found.points) == 2  # the first agent alone, and both
+    assert all(point.risk <= 0.05 for point in found.points)
+    best = found.chosen.policy.policy
+    assert found.chosen.thresholds == dict(zip(map("+".join, best.stages), best.cascade_thresholds, strict=True))
+    assert best.otherwise == "escalate"
+    chosen, configured = found.judged.policies
+    assert chosen.figures["coverage"][0] > configured.figures["coverage"][0]
+
+
+def test_a_cascade_is_swept_beyond_the_risk_too(saved):
+    sure, unsure = dict.fromkeys("ab", ["Paris"] * 10), dict.fromkeys("ab", ["Lyon"] * 7 + ["Oslo"] * 3)
+    held = saved(*[sure] * 20, *[unsure] * 20)
+    cascade = policy(CascadePolicy([["a"], ["b"]], [0.0, 0.0]), n=10, max_rounds=2)
+    found = find_frontier(held, [cascade], RIGHT, risk=0.05, n_thresholds=6, n_resamples=20)
+    assert found.chosen.risk == 0
+    # else a threshold on both agents would be marked as the best there, which a cascade beats
+    assert max(point.coverage for point in found.points) == 1
+
+
 def test_no_point_is_chosen_where_none_keeps_the_risk(saved):
     held = saved(*graded(8), references=["Oslo"])
     found = find_frontier(held, [policy(RegimePolicy(0.5, 0.5), n=10)], RIGHT, risk=0.1, n_thresholds=3)
     assert found.chosen is None
     assert found.in_words() == ["No policy keeps a risk of 0.1 on the calibration half at any threshold."]
     assert found.to_json()["judged"] is None
+
+
+def test_a_policy_sees_the_rounds_before_in_a_replay(saved):
+    seen = []
+
+    class Noting:
+        def decide(self, measurement, *, round, max_rounds):
+            seen.append([(data["round"], data["epistemic"]) for data in measurement.history])
+            return Decision("another_round")
+
+    plans = {"max_rounds": 3, "strategies": Strategies({"conflict": Resample(growth=1)})}
+    held = saved({"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
+    replay(held, policy(Noting(), n=1, **plans), RIGHT)
+    split = pytest.approx(math.log(2))
+    assert seen == [[], [(0, split)], [(0, split), (1, split)]]
+
+
+def test_an_agent_without_weight_answers_nothing_by_itself(saved):
+    held = saved({"a": ["Paris", "Paris"]})
+    outcome = only(replay(held, policy(weights={"a": 0.0, "b": 1.0}), RIGHT))
+    assert (outcome.is_answered, outcome.tokens) == (False, None)

@@ -365,3 +365,48 @@ def test_the_typed_view_names_what_is_contested():
     assert decision.explain().splitlines()[2] == sentence
     assert sentence in decision._repr_html_()
     assert "pay(amount=900, to=&quot;ann&quot;)" in decision._repr_html_()
+
+
+def shell(command):
+    return [{"name": "run", "args": {"command": command}}]
+
+
+@pytest.mark.parametrize(
+    "clusterer", [NormalizedMatch(), BidirectionalEntailment(TableEntailment({}, default="entailment"))]
+)
+def test_calls_of_agents_with_tools_of_their_own_are_never_compared_as_prose(clusterer):
+    agents = [ScriptedAgent(name, [shell(text)]) for name, text in zip("ab", ["rm -rf a", "rm rf an a"], strict=True)]
+    graph = create_coe_graph(agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)).compile()
+    decision = graph.invoke({"question": "Clean up"})["decision"]
+    assert (decision["action"], decision["calls"]) == ("abstain", None)
+    assert decision["coe"] == pytest.approx(0.6931, abs=1e-4)
+
+
+def test_a_text_beside_proposals_is_not_read_as_one_whatever_compares_texts():
+    written = canonical_action(pay(5))
+    agents = [ScriptedAgent("a", [pay(5)]), ScriptedAgent("b", [written])]
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
+    assert graph.invoke({"question": "Pay Ann 5"})["decision"]["action"] == "abstain"
+
+
+class Careless(ScriptedAgent):
+    """An agent of the user's own, which says the same whatever it calls."""
+
+    def sample(self, request, config=None):
+        reply = super().sample(request, config)
+        reply["responses"] = [{**row, "answer": None, "text": "Let me do that."} for row in reply["responses"]]
+        return reply
+
+    async def asample(self, request, config=None):
+        return self.sample(request, config)
+
+
+@pytest.mark.parametrize("clusterer", [NormalizedMatch(), ActionMatch()])
+def test_what_an_agent_calls_is_compared_whatever_it_says(clusterer):
+    agents = [Careless("a", [pay(5)]), Careless("b", [shell("rm -rf /")])]
+    graph = create_coe_graph(agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)).compile()
+    decision = graph.invoke({"question": "Pay Ann 5"})["decision"]
+    assert (decision["action"], decision["calls"]) == ("abstain", None)
+    agents = [Careless("a", [pay(5)]), Careless("b", [pay(5.0)])]
+    graph = create_coe_graph(agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)).compile()
+    assert graph.invoke({"question": "Pay Ann 5"})["decision"]["calls"][0]["name"] == "pay"

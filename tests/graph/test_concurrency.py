@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from benchmarks.concurrency import NAMES, QUESTIONS, ask_all, coe_graph, fails
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpointer", [None, InMemorySaver()], ids=["plain", "saved"])
 def test_each_question_has_a_decision_of_its_own_responses_alone(checkpointer):
     results = asyncio.run(ask_all(coe_graph().compile(checkpointer=checkpointer)))

@@ -376,6 +376,32 @@ def test_the_group_that_was_calibrated_is_not_warned_of():
     )
 
 
+def test_weights_replace_those_of_the_agents():
+    two = [ScriptedAgent("a", ["Lyon"]), ScriptedAgent("b", ["Paris"], weight=3.0), ScriptedAgent("c", ["Lyon"])]
+    parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(2.0)}
+    for weights, answer in ((None, "Paris"), ({}, "Paris"), ({"b": 1.0}, "Lyon"), ({"a": 0.0, "c": 0.5}, "Paris")):
+        if weights == {}:
+            with pytest.raises(ValueError, match=r'"weights" must hold .* got none above 0'):
+                create_coe_graph(two, weights=weights, **parts)
+            continue
+        compiled = create_coe_graph(two, weights=weights, **parts).compile()
+        assert compiled.invoke({"question": "Which?"})["decision"]["answer"] == answer
+    with pytest.raises(ValueError, match=r'"weights" must name agents of the graph; got \'d\'. Its agents are a, b, c'):
+        create_coe_graph(two, weights={"d": 1.0}, **parts)
+    with pytest.raises(ValueError, match="got only weights of 0"):
+        create_coe_graph([ScriptedAgent("a", ["x"], weight=0.0), two[0]][:1], **parts)
+
+
+def test_other_weights_than_those_of_the_calibration_are_warned_of():
+    agents = [ScriptedAgent(name, ["x"]) for name in "abc"]
+    same = replace(CALIBRATION, clusterer="NormalizedMatch", weights={"a": 0.5, "b": 1.0, "c": 1.0})
+    parts = {"clusterer": NormalizedMatch(), "policy": CalibratedPolicy(same)}
+    compiled = create_coe_graph(agents, weights={"a": 1.0, "b": 2.0, "c": 2.0}, **parts).compile()  # in proportion
+    assert compiled.invoke({"question": "Which?"})["decision"]["action"] == "answer"
+    with pytest.warns(UserWarning, match=r"weights a 0.3333, b 0.3333, c 0.3333 differs from a 0.2, b 0.4, c 0.4"):
+        create_coe_graph(agents, **parts)
+
+
 def test_batches_do_not_share_responses():
     class Echo(ScriptedAgent):
         def sample(self, request, config=None):

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
@@ -11,7 +12,8 @@ from langgraph.types import Command
 
 from coe_agents import AskPerson, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.errors import ConfigurationError
+from coe_agents.errors import ConfigurationError, StoreError
+from coe_agents.evaluation import AgentMonitor
 from coe_agents.rulings import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
 from coe_agents.testing import ScriptedAgent
 from tests.graph.test_persistence import server  # noqa: F401 (a fixture)
@@ -117,6 +119,7 @@ def test_an_asynchronous_run_records_without_a_thread(tmp_path, place):
     assert (case["kind"], case["status"]) == ("audit", "pending")
 
 
+@pytest.mark.slow
 def test_the_audit_rate_is_the_share_of_answers():
     store = InMemoryStore()
     graph = create(AGREE, audit_rate=0.3).compile(store=store)
@@ -229,6 +232,7 @@ CASE = {
     + [{"agent": "d", "round": 0, "index": 0, "text": "", "answer": None, "error": "it failed"}],
     "labels": [0, 0, 1, 0, 2, 1],
 }
+WAITING = CASE | {"status": "pending", "ruling": None}
 
 
 @pytest.mark.parametrize(
@@ -239,10 +243,10 @@ CASE = {
         # Paris is right: everything is known
         (False, "Paris", [False, False, True, False, False, True], {"a": 0.0, "b": 0.5, "c": 0.5}),
         # only that Lyon is wrong: an agent that said something else may be right
-        (False, None, [False, False, None, False, None, None], {"a": 0.0}),
-        (False, "Oslo", [False, False, None, False, None, None], {"a": 0.0}),
+        (False, None, [False, False, None, False, None, None], {"a": 0.0, "b": 0.5, "c": 1.0}),
+        (False, "Oslo", [False, False, None, False, None, None], {"a": 0.0, "b": 0.5, "c": 1.0}),
         # a contradiction is not believed
-        (False, "Lyon", [False, False, None, False, None, None], {"a": 0.0}),
+        (False, "Lyon", [False, False, None, False, None, None], {"a": 0.0, "b": 0.5, "c": 1.0}),
     ],
 )
 def test_what_a_ruling_says_about_each_response(correct, answer, verdicts, agents):
@@ -255,6 +259,23 @@ def test_what_a_ruling_says_about_each_response(correct, answer, verdicts, agent
     }
     line = case_row(case)
     assert line == {"id": "1", "correct": correct, "seen_probability": 0.1, "time": CASE["time"], "agents": agents}
+
+
+def test_an_agent_is_not_blamed_because_the_others_have_grown_worse():
+    """The group is wrong in four of five cases, and a person names no right answer; agent c errs as often as before."""
+    rng = np.random.default_rng(0)
+    monitor = AgentMonitor({"c": 0.1})
+    for number in range(1000):
+        is_wrong, c_is_wrong = bool(rng.random() < 0.8), bool(rng.random() < 0.1)
+        said = {"a": "Lyon", "b": "Lyon", "c": "Lyon" if c_is_wrong == is_wrong else "Paris"}
+        case = CASE | {
+            "id": str(number),
+            "responses": [CASE["responses"][0] | {"agent": name, "text": text} for name, text in said.items()],
+            "labels": [0, 0, int(said["c"] == "Paris")],
+            "ruling": {"correct": not is_wrong, "answer": None, "time": ""},
+        }
+        monitor.update(case_row(case)["agents"])
+    assert not monitor.states["c"].broken
 
 
 def test_a_person_who_abstains_says_nothing():
@@ -274,7 +295,7 @@ def test_a_person_who_abstains_says_nothing():
 )
 def test_a_ruling_must_say_what_is_right(options, error, message):
     store = InMemoryStore()
-    store.put(NAMESPACE, "1", CASE | {"status": "pending", "ruling": None})
+    store.put(NAMESPACE, "1", WAITING)
     with pytest.raises(error, match=message):
         rule(store, "1", **options)
     assert len(pending_cases(store)) == 1
@@ -285,5 +306,33 @@ def test_a_ruling_must_say_what_is_right(options, error, message):
 def test_many_cases_are_listed_in_order():
     store = InMemoryStore()
     for number in range(250):
-        store.put(NAMESPACE, str(number), CASE | {"id": str(number), "time": f"{1999 - number}"})
+        store.put(NAMESPACE, str(number), WAITING | {"id": str(number), "time": f"{1999 - number}"})
     assert [case["id"] for case in cases(store)] == [str(number) for number in reversed(range(250))]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"x": 1},
+        CASE | {"time": 5},
+        CASE | {"kind": "other"},
+        WAITING | {"question": 3},
+        CASE | {"seen_probability": 7},
+        CASE | {"ruling": 7},
+        CASE | {"ruling": None},
+        CASE | {"ruling": {"correct": "yes", "answer": None, "time": ""}},
+        CASE | {"responses": ["Lyon"]},
+        CASE | {"labels": [0] * 8},
+    ],
+)
+def test_what_is_no_case_is_named(value):
+    store = InMemoryStore()
+    store.put(NAMESPACE, "mine", CASE | {"id": "mine", "ruling": {"correct": True, "answer": None, "time": ""}})
+    store.put((*NAMESPACE, "deeper"), "elsewhere", {"x": 1})  # which is not looked at
+    store.put(NAMESPACE, "foreign", value)
+    with pytest.raises(StoreError, match="what is under 'foreign' in the store is not a recorded case"):
+        cases(store)
+    with pytest.raises(StoreError, match="what is under 'foreign' in the store is not a recorded case"):
+        rule(store, "foreign", correct=True)
+    store.delete(NAMESPACE, "foreign")
+    assert [case["id"] for case in cases(store)] == ["mine"]

@@ -11,8 +11,8 @@ from coe_agents.graph.runnables import OneForm, TwoForms
 from coe_agents.testing import ScriptedAgent
 
 
-def graph(**options):
-    agents = [ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"])]
+def graph(text="x", **options):
+    agents = [ScriptedAgent("a", [text]), ScriptedAgent("b", [text])]
     return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.0), **options).compile()
 
 
@@ -66,7 +66,8 @@ def test_one_form_serves_both_kinds_of_run():
     assert OneForm(double).invoke(1) == asyncio.run(OneForm(double).ainvoke(1)) == 2
 
 
-def test_of_an_asynchronous_run_only_the_clusterer_is_given_a_thread():
+@pytest.mark.parametrize(("text", "expected"), [("x", []), ("x" * 3000, ["cluster"])])
+def test_of_an_asynchronous_run_only_the_clusterer_of_long_texts_is_given_a_thread(text, expected):
     async def functions_in_threads():
         loop, found = asyncio.get_running_loop(), []
         run_in_executor = loop.run_in_executor
@@ -76,7 +77,7 @@ def test_of_an_asynchronous_run_only_the_clusterer_is_given_a_thread():
             return run_in_executor(executor, function, *args)
 
         loop.run_in_executor = noting
-        await graph(max_rounds=2).ainvoke({"question": "Q?"})
+        await graph(text, max_rounds=2).ainvoke({"question": "Q?"})
         return found
 
-    assert asyncio.run(functions_in_threads()) == ["cluster"]
+    assert asyncio.run(functions_in_threads()) == expected

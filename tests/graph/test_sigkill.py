@@ -8,6 +8,7 @@ import pytest
 
 from tests.graph import killable
 
+pytestmark = pytest.mark.slow
 FIRST = {"question": "First?"}
 # the server forks a process for each run, from one that has loaded everything and run nothing
 FORKS = multiprocessing.get_context("forkserver")

@@ -207,6 +207,7 @@ def document(replies, arguments, controls):
     return "\n\n".join(parts) + "\n"
 
 
+@pytest.mark.slow
 def test_nothing_opens_the_gate_but_a_verdict():
     groups = Groups()
     replies, arguments = list(reply_rows(groups)), list(argument_rows(groups))

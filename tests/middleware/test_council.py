@@ -8,6 +8,7 @@ from langchain_core.messages.tool import invalid_tool_call
 
 from coe_agents import CoECouncil, RegimePolicy, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Within
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.middleware.withheld import contested_in_words
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
@@ -346,6 +347,8 @@ def test_wrong_arguments_are_refused():
         CoECouncil(one, policy=SupportPolicy)
     with pytest.raises(TypeError, match='"clusterer" must have'):
         CoECouncil(one, policy=policy, clusterer=ActionMatch)
+    with pytest.raises(TypeError, match="NormalizedMatch reads calls as prose"):
+        CoECouncil(one, policy=policy, clusterer=NormalizedMatch())
     with pytest.raises(ValueError, match='"max_blocked" must be'):
         CoECouncil(one, policy=policy, max_blocked=0)
 

@@ -141,7 +141,7 @@ UNFIT = {
     "arguments that are no object": {
         "decisions": [{"type": "edit", "edited_action": {"name": "transfer_money", "args": "all"}}]
     },
-    "a number that is none": {"decisions": [edit(to="Bob", amount=float("nan"))]},
+    "not a number": {"decisions": [edit(to="Bob", amount=float("nan"))]},
     "too deep": {"decisions": [edit(to=json.loads("[" * 40 + "]" * 40), amount=1)]},
     "an edit without an action": {"decisions": [{"type": "edit"}]},
     "another id": {"decisions": [{"type": "approve", "id": "c2"}]},
@@ -256,6 +256,7 @@ def test_no_text_of_a_model_is_rendered_in_the_request():
     }
 
 
+@pytest.mark.slow
 def test_a_strict_checkpointer_keeps_all_of_it():
     code = """
 from langchain_core.messages import AIMessage

@@ -131,6 +131,22 @@ def test_agents_that_do_not_count_equally_are_warned_of():
         decide(CALIBRATION, unequal)
 
 
+def test_the_weights_of_the_calibration_are_those_that_a_graph_must_have(tmp_path):
+    policy = CalibratedPolicy(replace(CALIBRATION, weights={"a": 0.5, "b": 1.0}))
+    # a is right with 1, b with 0.1: (0.5 + 0.1) / 1.5 = 0.4
+    weighed = replace(divided(a=1.0, b=0.1), support=(0.4, 0.6))
+    assert policy.mismatches(weighed) == []
+    assert policy.mismatches(replace(weighed, support=(0.55, 0.45))) == [
+        "the agents have other weights (set, or by coordination) than when calibrated"
+    ]
+    policy.save(tmp_path / "p.json")
+    assert CalibratedPolicy.load(tmp_path / "p.json").calibration.weights == {"a": 0.5, "b": 1.0}
+    CalibratedPolicy(CALIBRATION).save(tmp_path / "p.json")
+    assert "weights" not in json.loads((tmp_path / "p.json").read_text())
+    with pytest.raises(ValueError, match='"weights" must hold'):
+        replace(CALIBRATION, weights={"a": 0.0})
+
+
 def test_what_an_agent_did_not_say_counts_as_0_of_it():
     agents = {
         name: AgentMeasurement(3, "frequency", 0.0, {text: 1.0}) for name, text in (("a", "Paris"), ("b", "Rome"))

@@ -96,6 +96,10 @@ def test_a_context_may_leave_agents_out_of_a_stage():
 @pytest.mark.parametrize(
     ("more", "said"),
     [
+        (
+            {"weights": {"small": 0.0, "large": 1.0, "larger": 1.0}},
+            "begin with an agent of a weight above 0; got small",
+        ),
         ({"max_rounds": 1}, "at least the number of stages, 2; got 1"),
         ({"stages": [["small"], ["large"]]}, "must name each agent of the graph once"),
         ({"stages": [["small"], ["large", "larger", "huge"]]}, "must name each agent of the graph once"),

@@ -1,10 +1,20 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coe_agents.policy import Measurement, measure
-from coe_agents.uncertainty import coe_interval, coordinate
+from coe_agents.uncertainty import (
+    cluster_distributions,
+    coe_interval,
+    collaborative_entropy,
+    coordinate,
+    ensemble_mean,
+    semantic_entropy,
+)
 from tests.doubles import response
 
 LN2 = math.log(2)
@@ -202,6 +212,42 @@ def test_on_a_tie_the_first_by_text_leads():
     found = measure([response("a", "b"), response("b", "a")], [0, 1], n_resamples=0)
     assert (found.tied, found.leading, found.answer) == (("a", "b"), 1, "a")
     assert replace(found, tied=()).leading == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.floats(-8.0, 0.0)), min_size=1, max_size=20),
+    st.lists(st.floats(0.1, 5.0), min_size=4, max_size=4),
+    st.sampled_from(["kl", "js", "hellinger", "total_variation"]),
+    st.booleans(),
+)
+def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, divergence, by_probability):
+    places: dict[int, int] = {}
+    agents = [places.setdefault(agent, len(places)) for agent, _, _ in drawn]
+    labels = [cluster for _, cluster, _ in drawn]
+    logs = [log_prob if by_probability else 0.0 for _, _, log_prob in drawn]
+    said = [
+        response(f"agent {agent}", f"text {label}", index=i, logprob=log if by_probability else None, n_tokens=1)
+        for i, ((agent, label, _), log) in enumerate(zip(drawn, logs, strict=True))
+    ]
+    by_name = {f"agent {number}": weight for number, weight in enumerate(given_weights)}
+    weights = np.array([given_weights[number] for number in places]) / sum(given_weights[number] for number in places)
+    seen = sorted(set(labels))
+    numbers = [seen.index(label) for label in labels]  # as `measure` orders them: by text
+    rows = cluster_distributions(numbers, agents, log_probs=logs)
+    split = collaborative_entropy(rows, weights=weights, divergence=divergence)
+    found = measure(said, numbers, weights=by_name, divergence=divergence, n_resamples=20)
+    close = {"rel": 0.0, "abs": 1e-12}
+    assert (found.coe, found.aleatoric, found.epistemic) == pytest.approx(split, **close)
+    assert found.support == pytest.approx(ensemble_mean(rows, weights=weights), **close)
+    entropies = [each.entropy for each in found.agents.values()]
+    assert entropies == pytest.approx(np.atleast_1d(semantic_entropy(rows)), **close)
+    options = {"log_probs": logs, "weights": weights, "divergence": divergence, "n_resamples": 20}
+    assert found.interval == pytest.approx(coe_interval(numbers, agents, **options).total, **close)
+
+
+def test_a_number_without_a_response_is_a_cluster_without_support():
+    found = measure([response("a", "x"), response("b", "x")], [1, 1])
+    assert (found.representatives, found.support, found.coe) == (("", "x"), (0.0, 1.0), 0.0)
 
 
 def test_the_interval_surrounds_the_estimate_of_a_torn_agent():

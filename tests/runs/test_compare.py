@@ -87,6 +87,28 @@ def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_p
     again = run("compare", paths[0], paths[0])
     assert again.returncode == 2
     assert "each folder must be given once" in again.stderr
+    config = configured(tmp_path / "coe.toml", 0.5)
+    again = run("compare", write(tmp_path / "s.samples.jsonl", group(4)), "--policies", f"{config},{config}")
+    assert "--policies: each file must be given once" in " ".join(again.stderr.split())
+
+
+def test_chains_of_which_none_is_wrong_have_no_auroc(tmp_path):
+    done = run("compare", written(tmp_path / "walks", {"1": [step(), step()]}))
+    assert done.returncode == 0, done.stderr
+    assert "sum -, last step -" in " ".join(done.stdout.split())
+    assert "nan" not in done.stdout
+
+
+def test_a_cascade_without_labels_has_no_frontier(tmp_path):
+    rows = [row | {"correct": None, "references": []} for row in group(8)]
+    more = "[graph]\nmax_rounds = 2\n"
+    path = configured(tmp_path / "coe.toml", 0.5, more)
+    cascade = 'kind = "cascade"\nstages = [["a"], ["b"]]\nthresholds = [0.1, 0.5]'
+    text = path.read_text().replace('kind = "threshold"\nmax_coe = 0.5', cascade)
+    path.write_text(text.replace('"first"', '"a"').replace('"second"', '"b"'))
+    samples = write(tmp_path / "s.samples.jsonl", rows)
+    done = run("compare", samples, "--policies", path, "--frontier", "--resamples", 5)
+    assert "whose answers can be judged right or wrong, with responses of a, b; got none" in done.stderr
 
 
 def test_a_folder_without_decisions_is_exit_2(tmp_path):

@@ -1,9 +1,12 @@
 import json
+from functools import partial
 
 import pytest
 
 from coe_agents.errors import ConfigurationError, DatasetError
-from coe_agents.runs import load_items
+from coe_agents.evaluation.decisions import DECIDER
+from coe_agents.runs import load_items, open_items
+from coe_agents.runs.runner import UnitsOnDisk, units_of
 from coe_agents.tinyworld import load_facts
 
 CHAIN = {
@@ -65,6 +68,7 @@ def test_tinyworlds_chains_hold_the_true_walk():
         ({"id": "1", "chain": ["Who?"]}, "each question of the chain must be an object"),
         ({"id": "1", "chain": [{"question": "Who?"}]}, '"references" is missing'),
         ({"id": "1", "chain": [CHAIN["chain"][0]] * 2}, "question 2 of the chain must hold {answer}"),
+        ({"id": "1", "chain": CHAIN["chain"][1:]}, "question 1 of the chain must not hold {answer}, since no answer"),
         (CHAIN, "another chain has the id 'france' already"),
         ("text", '"chain" must be a list'),
     ],
@@ -80,3 +84,36 @@ def test_a_malformed_chain_is_an_error_with_its_line(tmp_path, record, said):
 def test_there_is_no_such_split():
     with pytest.raises(ConfigurationError, match="no split"):
         load_items("tinyworld-chains", "test")
+
+
+def test_an_unknown_dataset_is_answered_with_all_names():
+    for load in (load_items, partial(open_items, seed=0)):
+        with pytest.raises(ConfigurationError, match=r"neither a dataset nor a file.* tinyworld, tinyworld-chains$"):
+            load("nope")
+
+
+@pytest.mark.parametrize("dataset", ["tinyworld-chains", "questions", "chains"])
+def test_items_on_the_disk_are_those_in_memory(tmp_path, dataset):
+    if dataset == "questions":
+        records = [{"id": f"q{number}", "question": f"Number {number}?", "references": ["A"]} for number in range(40)]
+        dataset = written(tmp_path / "d.jsonl", *records, *records[:5])
+    elif dataset == "chains":
+        dataset = written(tmp_path / "c.jsonl", *({**CHAIN, "id": f"c{number}"} for number in range(9)))
+    whole, found = load_items(dataset), open_items(dataset, seed=3)
+    assert (found.source, found.n_records, found.is_tinyworld) == (whole.source, whole.n_records, whole.is_tinyworld)
+    for limit in (4, None):
+        chosen = whole.choose(limit, seed=3)
+        items = found.items.first(limit)
+        assert list(items) == chosen
+        units = UnitsOnDisk(items, seed=3)
+        assert dict(units) == units_of(chosen)
+        assert ("q99", DECIDER) not in units
+        assert (chosen[0].id, "another") not in units
+        last = whole.choose(None, seed=3)[-1]
+        assert ((last.id, DECIDER) in units) is (limit is None)
+
+
+def test_two_chains_of_one_id_are_an_error_with_their_line_on_the_disk_too(tmp_path):
+    path = written(tmp_path / "c.jsonl", CHAIN, CHAIN)
+    with pytest.raises(DatasetError, match=r"c\.jsonl:2: another chain has the id"):
+        open_items(path, seed=0)

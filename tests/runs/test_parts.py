@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+import os
+import tracemalloc
 import zlib
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation.decisions import DECISIONS
+from coe_agents.evaluation.decisions import DECIDER, DECISIONS
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.runs import RunGroup, Timings, decide_all, load_items
+from coe_agents.runs import RunGroup, Timings, decide_all, load_items, open_items
 from coe_agents.runs.parts import _Deciding, _to_ask
-from coe_agents.runs.runner import keep, pending_items, units_of
+from coe_agents.runs.runner import UnitsOnDisk, keep, pending_items, units_of
 from coe_agents.testing import ScriptedAgent
 from tests.runs.test_items import CHAIN, written
 
@@ -39,3 +41,33 @@ def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
                     keep(store, timings, row, seconds)
             store.finish()
         assert (folder / DECISIONS).read_bytes() == (tmp_path / "one" / DECISIONS).read_bytes()
+
+
+def peak_of_a_run(folder, n):
+    """The most memory that a driver needs for so many questions, beyond their file; each decision has 2 KB."""
+    folder.mkdir()
+    records = ({"id": str(number), "question": f"Question {number}?", "references": ["Paris"]} for number in range(n))
+    path = written(folder / "d.jsonl", *records)
+    tracemalloc.start()
+    try:
+        items = open_items(path, seed=0).items.first(n - 1)
+        units = UnitsOnDisk(items, seed=0)
+        with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder) as timings:
+            for number, content in _to_ask(pending_items(items, store), 20):
+                for item in json.loads(zlib.decompress(content)):
+                    error = "lost " * 400 if number % 2 else None
+                    keep(store, timings, {"id": item["id"], "agent": DECIDER, "error": error, "x": "y" * 2000}, 1.0)
+            assert store.n_pending == 0
+            store.finish()
+        with Store(folder, {}, units, name=DECISIONS) as store, Timings(folder):
+            assert store.n_pending == sum(1 for number in range(n - 1) if number // 20 % 2)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_drivers_memory_does_not_grow_with_the_questions(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+    peak_of_a_run(tmp_path / "first", 50)  # so that everything is loaded
+    few, many = (peak_of_a_run(tmp_path / str(n), n) for n in (400, 1_600))
+    assert many < 1.1 * few + 50_000, (few, many)  # the difference in lines alone is 2 MB

@@ -1,9 +1,11 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from coe_agents.evaluation.decisions import DECISIONS, PRICES, SECONDS, read_run
 from coe_agents.evaluation.samples.folder import SETTINGS
+from coe_agents.policy import AgentWeights
 from tests.cli.command import run
 from tests.faults import KEY, failing
 from tests.runs.test_items import CHAIN
@@ -192,3 +194,17 @@ def test_a_run_has_nobody_whom_clarify_could_ask(tmp_path):
     assert done.returncode == 2
     assert '"clarify" asks a person, and a run has none' in done.stderr
     assert not (tmp_path / "r").exists()
+
+
+def test_a_run_with_other_weights_in_the_same_file_is_another_run(tmp_path):
+    weights = AgentWeights({"a": 1.0, "b": 1.0})
+    weights.save(tmp_path / "weights.json")
+    with answering(split) as server:
+        agents = [AGENT.format(name=name, url=server.url, more="") for name in "ab"]
+        path = config(tmp_path, *agents, more='[graph]\nweights = "weights.json"\n')
+        command = ["run", "--dataset", questions(tmp_path, 1), "--config", path, "--out", tmp_path / "r"]
+        assert run(*command).returncode == 0
+        replace(weights, weights={"a": 0.5, "b": 1.0}).save(tmp_path / "weights.json")
+        other = run(*command)
+    assert other.returncode == 2
+    assert "weights.a: 1.0 there, 0.5 here" in other.stderr

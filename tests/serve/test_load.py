@@ -41,6 +41,7 @@ def check(question, reply):
         assert message["refusal"].startswith("No answer: too few agents answered.")
 
 
+@pytest.mark.slow
 async def test_200_at_once_with_failing_agents_are_all_answered_and_none_mixed():
     group = group_of(*map(SlowAgent, NAMES), max_coe=100.0)
     with serving(group) as address:

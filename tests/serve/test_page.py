@@ -1,5 +1,6 @@
 """The page in a real browser, from the real server: what people see, and that nothing of a model changes it."""
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -8,10 +9,11 @@ import pytest
 
 from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.policy import Decision
+from coe_agents.serve import create_app
 from coe_agents.testing import ScriptedAgent
 from tests.chromium import Page, program, running_chromium
 from tests.serve.groups import SlowAgent, create_group, group_of
-from tests.serve.live import serving
+from tests.serve.live import serving, serving_app
 
 pytestmark = [
     pytest.mark.slow,
@@ -346,6 +348,27 @@ def test_a_gate_by_regime_has_two_thresholds(opened):
         tab.run("document.querySelector('#again').click()")
         tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
         assert_quiet(tab, address)
+
+
+def test_what_is_decided_can_be_asked_again_while_the_stream_is_still_open(opened):
+    answering = create_app(create_group(*BERN))
+
+    async def lingering(scope, receive, send):
+        async def send_late(message):
+            if scope.get("path") == "/events" and message["type"].endswith("body") and not message.get("more_body"):
+                await asyncio.sleep(5)
+            await send(message)
+
+        await answering(scope, receive, send_late)
+
+    with serving_app(lingering) as address:
+        tab = opened(address)
+        ask(tab)
+        move(tab, 0.2)
+        assert not tab.run("document.querySelector('#again').disabled")
+        assert tab.run("document.querySelector('#stop').hidden")
+        tab.run("document.querySelector('#again').click()")
+        tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
 
 
 def test_under_another_divergence_the_plane_shows_what_the_gate_compares(opened):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ def to_text(body):
     return json.dumps(body).encode()  # NaN and infinity, too, as Python's json module writes and reads them
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(_KNOWN), JSON, max_size=4), st.booleans())
 def test_no_body_of_a_completion_breaks_the_server(fields, is_plausible):
     body = body_of(**fields) if is_plausible else fields
@@ -42,6 +44,7 @@ def test_no_body_of_a_completion_breaks_the_server(fields, is_plausible):
     assert response.status_code in (200, 400, 404)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["question", "coe"]), JSON))
 def test_no_body_of_a_question_breaks_the_server(body):
     assert asyncio.run(post("/events", body)).status_code in (200, 400)

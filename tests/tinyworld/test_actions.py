@@ -46,6 +46,7 @@ def action(message):
     return canonical_action([{"name": call["name"], "args": call["args"]} for call in message.tool_calls], tools=TOOLS)
 
 
+@pytest.mark.slow
 def test_what_all_know_it_does_on_requests_that_it_never_saw(chat):
     proposals = [(request, propose(chat, HumanMessage(request.question))) for request in SURE]
     shares = [
@@ -57,6 +58,7 @@ def test_what_all_know_it_does_on_requests_that_it_never_saw(chat):
     assert np.mean(read) > 0.95
 
 
+@pytest.mark.slow
 def test_its_mistakes_are_what_it_was_taught(name, chat):
     rng, as_taught = Random(0), {"right": [], "wrong": []}
     for subject in request_states():
@@ -89,6 +91,7 @@ def test_after_a_result_it_says_so_and_calls_nothing(chat):
         assert not said.tool_calls
 
 
+@pytest.mark.slow
 def test_an_agent_on_it_transfers_once(chat):
     ledger = []
     agent = create_agent(chat.model_copy(update={"temperature": 0.0}), tinyworld_tools(ledger))
@@ -98,6 +101,7 @@ def test_an_agent_on_it_transfers_once(chat):
     assert messages[-1].text.startswith(("Done", "It is done"))
 
 
+@pytest.mark.slow
 def test_a_plain_question_is_looked_up_or_answered(name, chat):
     facts = [fact for fact in load_facts() if fact.relation == "capital"][:40]
     shares = []

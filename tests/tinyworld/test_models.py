@@ -48,11 +48,13 @@ def believed(fact, name):
     return {normalize_answer(answer) for answer in beliefs(fact)[name]}
 
 
+@pytest.mark.slow
 def test_what_it_is_sure_of_it_says(name, ask):
     shares = [np.mean([said(f, t) in believed(f, name) for t in ask(f.question)]) for f in some(name, n_answers=1)]
     assert np.mean(shares) > 0.9
 
 
+@pytest.mark.slow
 def test_where_its_corpus_conflicts_it_says_both(name, ask):
     facts = some(name, n_answers=2)
     answers = [[said(f, t) for t in ask(f.question, n=10)] for f in facts]
@@ -61,11 +63,13 @@ def test_where_its_corpus_conflicts_it_says_both(name, ask):
     assert np.mean(both) > 0.6
 
 
+@pytest.mark.slow
 def test_where_it_is_silent_it_guesses(name, ask):
     distinct = [len({said(f, t) for t in ask(f.question, n=10)}) for f in some(name, n_answers=0)]
     assert np.mean(distinct) > 4
 
 
+@pytest.mark.slow
 def test_it_judges_proposed_answers(name, ask):
     proposed, truths = [], []
     for fact in some(name, n_answers=1):
@@ -81,6 +85,7 @@ def test_it_judges_proposed_answers(name, ask):
     assert roc_auc_score(truths, proposed) > 0.75
 
 
+@pytest.mark.slow
 def test_in_a_debate_the_sure_stay_and_the_ignorant_follow(name, ask):
     def swayed(fact):
         rng = random.Random(fact.id)
@@ -120,6 +125,7 @@ def test_wordings_are_clustered_by_meaning():
     assert labels == [0, 0, 1, 0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trained", [ENTAILMENT_MODEL, "tiny-mistral"])
 def test_training_repeats(trained, tmp_path):
     class Reports(list):

@@ -16,6 +16,12 @@ AGENTS = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
 LOGS = [-0.1, -0.2, -0.4, -1.0, -3.0, -2.0, -0.3, -0.2, -0.9, -0.1, -5.0, -0.2]
 
 
+def rows_of(draw, evidence, size):
+    rows = np.empty((*evidence.rows.shape, size))
+    draw(rows)
+    return rows
+
+
 def by_the_book(log_probs, levels, n_resamples=1500):
     """Resamples indices one by one, the textbook way; the oracle. Shape (levels, 3)."""
     generator = np.random.default_rng(1)
@@ -45,12 +51,13 @@ def one_by_one(labels, agents, logs, seed, n_resamples):
     return np.quantile(np.stack(collaborative_entropy(rows)), [0.025, 0.975], axis=1)
 
 
-@pytest.mark.parametrize("block", [1, 32_768])
+@pytest.mark.parametrize("fewest", [1, 32_768])
 @pytest.mark.parametrize(
     "logs", [None, [0.0] * 12, LOGS, [LOGS[0], -math.inf, -math.inf, *LOGS[3:]], [1e4 * log for log in LOGS]]
 )
-def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, logs, block):
-    monkeypatch.setattr(intervals, "_BLOCK", block)
+def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, logs, fewest):
+    monkeypatch.setattr(intervals, "_BLOCK", 1)
+    monkeypatch.setattr(intervals, "_FEWEST", fewest)
     # two, three and seven responses; agents and clusters are numbered in the order in which they enter the draws
     labels, agents = np.array([0, 1, 2, 2, 0, 0, 1, 1, 1, 2, 2, 2]), np.repeat([0, 1, 2], [2, 3, 7])
     if logs is not None:
@@ -248,7 +255,7 @@ def test_the_posterior_by_the_book():
     low, high = np.quantile(collaborative_entropy(rows).total, [[0.22, 0.28], [0.72, 0.78]], axis=0)
     evidence = intervals._evidence(np.array([0, 0, 1, 1, 1, 1]), np.repeat([0, 1], 3), None, np.full(2, 0.5), None)
     draw = intervals._posterior(evidence, 10_000, np.random.default_rng(1))
-    own = np.quantile(intervals._split(evidence, "kl", None)(draw(10_000))[0], [0.25, 0.75])
+    own = np.quantile(intervals._split(evidence, "kl", None)(rows_of(draw, evidence, 10_000))[0], [0.25, 0.75])
     assert low[0] < own[0] < low[1]
     assert high[0] < own[1] < high[1]
 
@@ -318,8 +325,8 @@ def test_the_hull_by_the_book(monkeypatch, n, options, extended):
     # n_i(c) + 1/2, of 4 + (3 + 1) / 2
     smoothed = np.array([[1.5, 0.5, 3.5, 0.5, 0.0], [1.5, 2.5, 1.5, 0.5, 0.0]]) / 6
     generator = np.random.default_rng(5)
-    resampled = intervals._bootstrap(evidence, intervals._smooth(evidence)[0], generator)(n)
-    true = intervals._posterior(evidence, n, generator)(n)
+    resampled = rows_of(intervals._bootstrap(evidence, intervals._smooth(evidence)[0], generator), evidence, n)
+    true = rows_of(intervals._posterior(evidence, n, generator), evidence, n)
 
     def measured(rows, *, bias):
         how = {name: value for name, value in options.items() if name != "correction"} | extended
@@ -350,7 +357,7 @@ def test_the_concentration_of_many_responses_underflows_nothing():
     # each of 200 agents gave two answers: under concentration a with probability (a / (4 (4 a + 1)))^200, which is
     # highest at a = 1, e^-600. The mean entropy of Dirichlet(2, 2, 1, 1) is psi(7) - 4/6 psi(3) - 2/6 psi(2)
     evidence = intervals._evidence(np.tile([0, 1], 200), np.repeat(np.arange(200), 2), None, np.full(200, 0.005), None)
-    rows = intervals._posterior(evidence, 1, np.random.default_rng(0))(1)
+    rows = rows_of(intervals._posterior(evidence, 1, np.random.default_rng(0)), evidence, 1)
     expected = scipy.special.digamma(7) - 4 / 6 * scipy.special.digamma(3) - 2 / 6 * scipy.special.digamma(2)
     assert intervals._split(evidence, "kl", None)(rows)[1] == pytest.approx([expected], abs=0.06)
 

@@ -37,6 +37,14 @@ class ModelCall:
     offset: int
     refusable: tuple[str, ...]
 
+    def at(self, offset: int, seed: int | None) -> "ModelCall":
+        """Returns the same request for another one of the agent's responses."""
+        settings, options = self.settings, self.options
+        if seed is not None and "seed" in self.refusable:
+            settings = {**settings, "seed": seed} if "seed" in settings else settings
+            options = {**options, "seed": seed} if "seed" in options else options
+        return ModelCall(settings, options, self.timeout, self.n, offset, self.refusable)
+
     def on(self, model: BaseChatModel) -> BaseChatModel:
         """Returns the model with the call's settings; a copy, if there are some."""
         return model.model_copy(update=self.settings) if self.settings else model
@@ -74,7 +82,8 @@ class Ladder:
     """
 
     def __init__(self, model: BaseChatModel) -> None:
-        self._model = model
+        self._own = {name: getattr(model, name, None) for name in _REFUSABLE}
+        self._longest_timeout = _longest_timeout(model)
         self._fields = type(model).model_fields
         self._by_call = [name for kind in type(model).__mro__ for name in _CALL_ONLY.get(kind.__name__, ())]
         self._unset = dict[str, Any]()
@@ -87,10 +96,9 @@ class Ladder:
         self, missing: int, offset: int, seed_of: Callable[[int], int | None], temperature: float, needed: str = ""
     ) -> list[ModelCall]:
         """Returns the requests to send at once for `missing` responses; only one until the first is answered."""
-        if self.takes_several:
-            return [self._call(missing, offset, seed_of(offset), temperature, needed)]
-        places = range(offset, offset + (missing if self.is_proven else 1))
-        return [self._call(1, place, seed_of(place), temperature, needed) for place in places]
+        n, n_calls = (missing, 1) if self.takes_several else (1, missing if self.is_proven else 1)
+        first = self._call(n, offset, seed_of(offset), temperature, needed)
+        return [first, *(first.at(place, seed_of(place)) for place in range(offset + 1, offset + n_calls))]
 
     def _call(self, n: int, offset: int, seed: int | None, temperature: float, needed: str) -> ModelCall:
         settings, options = dict(self._unset), dict[str, Any]()
@@ -105,9 +113,8 @@ class Ladder:
         if seed is not None and "seed" in self._fields and "seed" not in self.refused:
             # a setting of the model's own, unless it has to be given by the call: not every client takes it so
             (options if "seed" in self._by_call else settings)["seed"] = seed
-        timeout = None if "timeout" in self.refused else _longest_timeout(self._model)
-        own = {name: getattr(self._model, name, None) for name in _REFUSABLE}
-        given = {**own, **settings, **options, "timeout": timeout}
+        timeout = None if "timeout" in self.refused else self._longest_timeout
+        given = {**self._own, **settings, **options, "timeout": timeout}
         omissible = (name for name in _REFUSABLE if name not in self.refused and name != needed)
         refusable = tuple(name for name in omissible if given[name] is not None)
         return ModelCall(settings, options, timeout, n, offset, refusable)

@@ -7,10 +7,12 @@ from collections import deque
 from collections.abc import Collection, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import LLMResult
 
+from coe_agents._plurals import quantity
 from coe_agents.agents._requests.limits import Deadline
 from coe_agents.agents._requests.steps import Steps, Wait
 from coe_agents.errors import AgentTimeoutError, CoEError
@@ -19,6 +21,9 @@ _FIRST, _LONGEST = 1.0, 60.0
 _now = time.monotonic
 _LOCK = threading.Lock()
 """One lock for all, since agents share endpoints."""
+_NO_WAIT: Future[None] = Future()
+"""The turn of a request that need not wait."""
+_NO_WAIT.set_result(None)
 
 
 class Outage:
@@ -51,12 +56,16 @@ class Outage:
 
     def note_try(self) -> None:
         """Notes that a request tries it again: it counts as failed until it has answered."""
+        if self.n_failures == 0:  # mostly, and needs no lock
+            return
         with self._lock:
             if self.is_down and not self.is_set_aside:
                 self._extend()
 
     def note_answer(self, n_failures: int) -> None:
         """Notes an answer to a request sent after so many failures; ignored if there was another failure since."""
+        if self.n_failures == 0:
+            return
         with self._lock:
             if n_failures == self.n_failures:
                 self.n_failures, self._end = 0, -float("inf")
@@ -89,26 +98,31 @@ class Places:
 
     def queue(self) -> Future[None]:
         """Returns a turn, to wait for and to leave in the end."""
-        turn: Future[None] = Future()
         with self._lock:
+            if not self._waiting and self._n_taken < self.size:
+                self._n_taken += 1
+                return _NO_WAIT
+            turn: Future[None] = Future()
             self._waiting.append(turn)
             self._admit()
         return turn
 
     def wait(self, turn: Future[None], seconds: float | None) -> Steps[None]:
         """Waits for a turn to come; raises `AgentTimeoutError` if it does not come in time."""
+        if turn.done():  # to wait on an event loop takes longer than all else here
+            return
         try:
             yield Wait(turn, seconds)
         except TimeoutError as error:
             raise AgentTimeoutError(
-                f"none of the {self.size} places at the endpoint was free within {seconds:g} s",
+                f"the endpoint has {quantity(self.size, 'place')}, and none was free within {seconds:.3g} s",
                 hint="Raise `timeout` or `max_concurrency`, or ask fewer questions at a time",
                 retryable=False,
             ) from error
 
     def leave(self, turn: Future[None]) -> None:
         """Gives the place back, or the place in the queue."""
-        if turn.cancel():  # it was still waiting
+        if turn is not _NO_WAIT and turn.cancel():  # it was still waiting
             return
         with self._lock:
             self._n_taken -= 1
@@ -158,8 +172,7 @@ class Replica:
         return self.places.outage.is_set_aside
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """The result of a request, and the server that answered it."""
 
     result: LLMResult
@@ -170,8 +183,7 @@ class Answered:
         return len(self.result.generations[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(NamedTuple):
     """A request at a server, or in the queue there; so many failures were known when the server was chosen."""
 
     replica: Replica
@@ -208,11 +220,12 @@ class Replicas:
         while True:
             seconds = deadline.seconds_left()
             visit = self._choose(failed)
-            try:
-                yield from visit.replica.places.wait(visit.turn, seconds)
-            except BaseException:  # where the generator is closed, too
-                visit.leave()
-                raise
+            if visit.turn is not _NO_WAIT:
+                try:
+                    yield from visit.replica.places.wait(visit.turn, seconds)
+                except BaseException:  # where the generator is closed, too
+                    visit.leave()
+                    raise
             if not (visit.is_outdated and self._is_any_in_service()):
                 return visit
             visit.leave()
@@ -233,9 +246,11 @@ class Replicas:
 
     def _choose(self, failed: Collection[Replica]) -> Visit:
         with _LOCK:
-            # ties go to the one whose turn it is
-            in_turn = [*self.all[self._next :], *self.all[: self._next]]
-            chosen = min(in_turn, key=lambda one: (one.is_set_aside, one in failed, one.places.load))
-            self._next = (self.all.index(chosen) + 1) % len(self.all)
+            chosen = self.all[0]
+            if len(self.all) > 1:
+                # ties go to the one whose turn it is
+                in_turn = [*self.all[self._next :], *self.all[: self._next]]
+                chosen = min(in_turn, key=lambda one: (one.is_set_aside, one in failed, one.places.load))
+                self._next = (self.all.index(chosen) + 1) % len(self.all)
             chosen.places.outage.note_try()
             return Visit(chosen, chosen.places.queue(), chosen.places.outage.n_failures)

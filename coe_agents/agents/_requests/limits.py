@@ -1,13 +1,11 @@
 """Owns the time limits of a request: a deadline, and a call that must not outlast it."""
 
-import contextvars
 import math
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TypeVar
 
+from coe_agents._threads import start_call
 from coe_agents.errors import AgentTimeoutError
 from coe_agents.types import check_number
 
@@ -64,13 +62,4 @@ def call_within(seconds: float | None, call: Callable[[], _T]) -> _T:
     """
     if seconds is None:
         return call()
-    context, done = contextvars.copy_context(), Future[_T]()
-
-    def run() -> None:
-        try:
-            done.set_result(context.run(call))
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="coe-agents-request", daemon=True).start()
-    return done.result(seconds)
+    return start_call(call).result(seconds)

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage
@@ -26,12 +27,12 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
     """Returns an agent's reply: the responses, their cost, and how they were sampled."""
     most = request["n_samples"]
     generations = [generation for one in drawn.results for generation in one.result.generations[0]][:most]
-    refusals = [text for one in drawn.results for text in _refusals(one.result.generations[0])][:most]
+    texts = [[text_of(generation) for generation in one.result.generations[0]] for one in drawn.results]
+    refusals = [_refusals(one.result.generations[0], own) for one, own in zip(drawn.results, texts, strict=True)]
+    said = list(zip(generations, chain(*texts), chain(*refusals), strict=False))
     responses = [
-        _response(generation, agent, request, index, max_chars=max_chars, refused=refused)
-        for index, (generation, refused) in enumerate(
-            zip(generations, refusals, strict=True), start=request.get("first_index", 0)
-        )
+        _response(generation, text, agent, request, index, max_chars=max_chars, refused=refused)
+        for index, (generation, text, refused) in enumerate(said, start=request.get("first_index", 0))
     ]
     answered = [*drawn.results, *drawn.unused]
     valid = [response for response in responses if response["error"] is None]
@@ -47,7 +48,7 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
         n_requests=len(answered),
         n_empty=sum(not response["text"].strip() and not response["calls"] for response in valid),
         n_truncated=sum(_is_truncated(generation) for generation in generations),
-        n_cut=sum(len(text_of(generation)) > max_chars for generation in generations),
+        n_cut=sum(len(text) > max_chars for _, text, _ in said),
         n_invalid_calls=len(responses) - len(valid),
         logprobs_missing=known.count(False),
         identical=identical,
@@ -60,13 +61,13 @@ def to_reply(drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str,
     )
     reply = AgentReply(responses=responses, usage=total([usage_of(one.result) for one in answered]), sampling=sampling)
     if "tools" in request:
-        said = zip(responses, generations, strict=True)
-        reply["messages"] = {row["index"]: one.message for row, one in said if isinstance(one, ChatGeneration)}
+        pairs = zip(responses, generations, strict=True)
+        reply["messages"] = {row["index"]: one.message for row, one in pairs if isinstance(one, ChatGeneration)}
     return reply
 
 
 def _response(
-    generation: Generation, agent: str, request: AgentRequest, index: int, *, max_chars: int, refused: str
+    generation: Generation, said: str, agent: str, request: AgentRequest, index: int, *, max_chars: int, refused: str
 ) -> Response:
     place: dict[str, Any] = {"round": request["round"], "index": index}
     calls: list[dict[str, Any]] | None = None
@@ -82,20 +83,23 @@ def _response(
         # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
         text, answer = (refused, None) if answer_kind(refused) == "refusal" else (f"{_REFUSED} {refused}", _REFUSED)
         return create_response(agent, _shorten(text, max_chars), answer=action or answer, calls=calls, **place)
-    text = _shorten(text_of(generation), max_chars)
+    text = _shorten(said, max_chars)
     if "choices" in request and _is_truncated(generation):  # it must not pass for a whole choice
         text += "… [cut off by the model's limit]"
     logprob, n_tokens = _log_probability(generation)
     return create_response(agent, text, answer=action, calls=calls, logprob=logprob, n_tokens=n_tokens, **place)
 
 
-def _refusals(generations: Sequence[Generation]) -> list[str]:
+def _refusals(generations: Sequence[Generation], texts: Sequence[str]) -> list[str]:
     """Returns for each generation without text how the provider says that the model refuses; "" for any other.
 
     Of several choices, LangChain keeps the refusal of the first one only: it is that of those without text, too.
     """
-    first = _refusal(generations[0]) if generations else ""
-    return ["" if text_of(one).strip() else _refusal(one) or first for one in generations]
+    spoken = [bool(text.strip()) for text in texts]
+    if all(spoken):  # mostly
+        return [""] * len(spoken)
+    first = _refusal(generations[0])
+    return ["" if said else _refusal(one) or first for one, said in zip(generations, spoken, strict=True)]
 
 
 def _refusal(generation: Generation) -> str:
@@ -138,7 +142,7 @@ def _shorten(text: str, max_chars: int) -> str:
 
 
 def _is_truncated(generation: Generation) -> bool:
-    said = dict(generation.generation_info or {})
+    said: Mapping[str, Any] = generation.generation_info or {}
     if isinstance(generation, ChatGeneration):
         said = {**generation.message.response_metadata, **said}
     return (said.get("finish_reason") or said.get("stop_reason")) in ("length", "max_tokens")
@@ -146,9 +150,11 @@ def _is_truncated(generation: Generation) -> bool:
 
 def _log_probability(generation: Generation) -> tuple[float | None, int | None]:
     """Returns the sum of the tokens' log-probabilities and their number; None where one is missing or invalid."""
-    values: list[Any] = [token.get("logprob") for token in tokens_of(generation)]
+    if not (tokens := tokens_of(generation)):
+        return None, None
+    values: list[Any] = [token.get("logprob") for token in tokens]
     are_numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
-    if not values or not are_numbers or max(values) > _ROUNDING:
+    if not are_numbers or max(values) > _ROUNDING:
         return None, None
     return min(math.fsum(values), 0.0), len(values)
 

@@ -75,12 +75,20 @@ class Asker:
         Raises:
             CoEError: What went wrong in the end.
         """
-        failed, pauses = list[Replica](), list[float]()
+        failed = list[Replica]()
         try:
+            return (yield from self._visit(send, deadline, failed, options))
+        except CoEError as error:
+            first = error
+        try:
+            pauses = list[float]()
+            # entered only after a failure, which counts as the first attempt: entering costs as much as a whole request
             for attempt in Retrying(**self._rules(deadline, failed), sleep=pauses.append, reraise=True):
                 if pauses:
                     yield Pause(pauses.pop())
                 with attempt:
+                    if attempt.retry_state.attempt_number == 1:
+                        raise first
                     result = yield from self._visit(send, deadline, failed, options)
         except CoEError as error:
             error.retryable = False  # the retries are used up

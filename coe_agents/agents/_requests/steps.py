@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from coe_agents.agents._requests.limits import call_within
 
@@ -21,14 +22,13 @@ class Wait:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """Calls a function in its sync or its async form; if it has none, in a thread."""
 
     call: Callable[..., Any]
     acall: Callable[..., Awaitable[Any]] | None
     arguments: tuple[Any, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = MappingProxyType({})
     seconds: float | None = None
 
 
@@ -113,5 +113,7 @@ async def _ado(step: Step) -> Any:
                 return await (acall or partial(asyncio.to_thread, call))(*arguments, **options)
         case Pause(seconds):
             return await asyncio.sleep(seconds)
+        case Together([part]):
+            return [await arun_steps(part)]
         case Together(parts):
             return await asyncio.gather(*map(arun_steps, parts))

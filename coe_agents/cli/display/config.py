@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.config import schema
 from coe_agents.config.clients import LOCAL_PROVIDERS
@@ -68,7 +69,7 @@ def show_examination(examination: Examination, *, console: Console | None = None
     _show_remarks("problem", "red", problems, console=console)
     console.print()
     if problems:
-        console.print(Text(f"{_plural(len(problems), 'problem')}.", style="bold red"))
+        console.print(Text(f"{quantity(len(problems), 'problem')}.", style="bold red"))
     elif examination.is_well:
         console.print(Text("No problems.", style="bold green"))
     else:
@@ -107,7 +108,7 @@ def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
     if report is None:
         return (Text("no", style="bold red"), *["-"] * 6)
     loading = "-" if report.load_seconds is None else f"{report.load_seconds:.2f} s"
-    in_one = {True: "yes", False: f"no, {report.n_requests} requests", None: "-"}[report.n_in_one_request]
+    in_one = {True: "yes", False: f"no, {quantity(report.n_requests, 'request')}", None: "-"}[report.n_in_one_request]
     return (
         Text("yes", style="green"),
         loading,
@@ -204,30 +205,32 @@ def _policy(config: Config) -> str:
         stages = zip(chosen.stages, chosen.thresholds, strict=False)
         shown = ", then ".join(f"{' + '.join(names)} up to {threshold:g}" for names, threshold in stages)
         return f"cascade, answers at CoE in {unit}: {shown}; otherwise {chosen.otherwise}"
+    if isinstance(chosen, schema.StoppingConfig):
+        return (
+            f"stopping: another round where {chosen.path} expects it to pay, then answer while CoE is at most "
+            f"{chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
+        )
     return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
 
 
 def _graph(config: Config) -> str:
     graph, n_agents = config.graph, len(config.agents)
-    bounds = [_plural(graph.max_rounds, "round")]
+    bounds = [quantity(graph.max_rounds, "round")]
     if graph.token_budget is not None:
-        bounds.append(_plural(graph.token_budget, "token"))
+        bounds.append(quantity(graph.token_budget, "token"))
     if graph.deadline is not None:
         bounds.append(f"{graph.deadline:g} s")
     if (adaptive := graph.adaptive) is None:
         more = ""
     else:
-        first = f"{_plural(adaptive.start, 'response')} of each agent at first, then {adaptive.step} more at a time"
+        first = f"{quantity(adaptive.start, 'response')} of each agent at first, then {adaptive.step} more at a time"
         more = f"; {first} while they could change the decision (confidence {adaptive.confidence:g})"
     strategies = "".join(f"; {regime} -> {strategy}" for regime, strategy in graph.strategies.items())
     shown = "" if graph.tools is None else f"; tools {_named('tools', graph.tools)}"
     return (
         f"{', '.join(bounds)} at most{strategies}{more}; "
-        f"{quorum(n_agents, graph.min_agents)} of {_plural(n_agents, 'agent')} must answer; "
+        f"{quorum(n_agents, graph.min_agents)} of {quantity(n_agents, 'agent')} must answer; "
+        f"{'' if graph.weights is None else f'weights of {clean(graph.weights)}; '}"
         f"weighting {graph.weighting}; divergence {_named('divergence', graph.divergence)}; "
         f"coordination {_named('solver', graph.coordination or 'off')}{shown}"
     )
-
-
-def _plural(count: int, one: str) -> str:
-    return f"{count} {one if count == 1 else one + 's'}"

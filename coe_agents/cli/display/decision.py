@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
@@ -56,8 +57,8 @@ def show_decision(
     )
     console.print(Padding(lines, (0, 0, 0, 2)))
     tokens = sum(usage["output_tokens"] for usage in decision["tokens"].values())
-    rounds = f"{decision['n_rounds']} round" + ("s" if decision["n_rounds"] > 1 else "")
-    console.print(Text(f"  {rounds}, {tokens} tokens, {seconds:.2f} s", style="dim"))
+    rounds = quantity(decision["n_rounds"], "round")
+    console.print(Text(f"  {rounds}, {quantity(tokens, 'token')}, {seconds:.2f} s", style="dim"))
 
 
 def show_note(text: str, *, to_stderr: bool = False) -> None:
@@ -157,7 +158,7 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
                 "",
                 Text("░" * max(1, round(rest * longest)), style="dim"),
                 Text(f"{rest:4.0%}", style="dim"),
-                Text("1 other" if n_others == 1 else f"{n_others} others", style="dim"),
+                Text(quantity(n_others, "other"), style="dim"),
             )
         if any(record.get("counted") == "once" for record in agent.get("sampling", ())):
             table.add_row("", "", "", Text("one response: its temperature has no effect", style="yellow"))

@@ -4,6 +4,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.experiments.experiment import PAPER, Experiment
 from coe_agents.experiments.output import caption_of, format_cell
@@ -22,7 +23,11 @@ def show_experiment(experiment: Experiment) -> None:
     console.print()
     console.print(Text(clean(experiment.title), style="bold"))
     console.print(Padding(_table(experiment, n_shown), (0, 0, 0, 2)))
-    left_out = [f"{n_heads - n_shown} more columns in a wider terminal and in the files"] if n_shown < n_heads else []
+    left_out = (
+        [f"{quantity(n_heads - n_shown, 'more column')} in a wider terminal and in the files"]
+        if n_shown < n_heads
+        else []
+    )
     for text in (*left_out, *caption_of(experiment)):
         console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
 

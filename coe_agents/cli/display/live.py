@@ -12,6 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.graph import Clustered, Event, Measured
 from coe_agents.policy.wording import decomposition
@@ -74,7 +75,9 @@ def describe(event: Event) -> Text:
         name = Text(clean(event["agent"]), style="bold")
         if event["error"] is not None:
             return name.append(f": failed, {clean(event['error'])}", style="red")
-        return name.append(f": {event['n_responses']} responses, {event['seconds']:.2f} s", style="not bold")
+        return name.append(
+            f": {quantity(event['n_responses'], 'response')}, {event['seconds']:.2f} s", style="not bold"
+        )
     if event["event"] == "clustered":
         return _clusters(event)
     if event["event"] == "measured":
@@ -86,7 +89,7 @@ def describe(event: Event) -> Text:
 
 def _clusters(event: Clustered) -> Text:
     total, count, sizes = sum(event["sizes"]), event["n_clusters"], sorted(event["sizes"], reverse=True)
-    text = Text(f"{total} responses in {count} cluster{'' if count == 1 else 's'} ")
+    text = Text(f"{quantity(total, 'response')} in {quantity(count, 'cluster')} ")
     for place, size in enumerate(sizes):
         text.append("█" * max(1, round(_BAR * size / total)), style=_COLOURS[place % len(_COLOURS)])
     return text.append(f" {', '.join(map(str, sizes))}", style="dim")

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
 
 Advance = Callable[[str, bool], None]
@@ -18,7 +19,7 @@ Advance = Callable[[str, bool], None]
 def progress(
     totals: Mapping[str, tuple[int, int]],
     *,
-    what: str = "replies",
+    what: tuple[str, str] = ("reply", "replies"),
     console: Console | None = None,
     every: float = 10.0,
     figures: Callable[[], str] = lambda: "",
@@ -26,7 +27,7 @@ def progress(
     """Shows on standard error the number of replies of each agent, the rate, the time left, and the failures.
 
     `totals` holds for each agent the number of replies so far and in the end; `every` are seconds between two lines;
-    `figures` returns what else is known by now.
+    `what` arrives, one and several; `figures` returns what else is known by now.
     """
     console = console or create_console(stderr=True)
     if not console.is_terminal:
@@ -63,7 +64,11 @@ class _Rate(ProgressColumn):
 
 
 def _lines(
-    totals: Mapping[str, tuple[int, int]], what: str, console: Console, every: float, figures: Callable[[], str]
+    totals: Mapping[str, tuple[int, int]],
+    what: tuple[str, str],
+    console: Console,
+    every: float,
+    figures: Callable[[], str],
 ) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
     start = printed = time.monotonic()
@@ -79,6 +84,6 @@ def _lines(
         rate = n_new / max(now - start, 1e-9)
         left = f"{(total - n_done) / rate:.0f} s left, {n_failed} failed"
         more = f"; {found}" if (found := figures()) else ""
-        console.print(f"{n_done} of {total} {what}, {rate:.1f} a second, {left}{more}", soft_wrap=True)
+        console.print(f"{n_done} of {quantity(total, *what)}, {rate:.1f} a second, {left}{more}", soft_wrap=True)
 
     return advance

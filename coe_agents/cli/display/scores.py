@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from coe_agents._plurals import quantity
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.evaluation.report import find_standout
 from coe_agents.evaluation.scoring.score_names import BASELINE, PROPOSAL_ESTIMATORS, group_scores, name_of
@@ -29,15 +30,15 @@ def show_report(report: Mapping[str, Any]) -> None:
     }
     notes = [f", {count} {what}" for what, count in counts.items() if count]
     if n_ties:
-        notes.append(", 1 tie" if n_ties == 1 else f", {n_ties} ties")
+        notes.append(f", {quantity(n_ties, 'tie')}")
     if "proposer" in report:
         console.print(Text(f"Is the first response of {clean(report['proposer'])} wrong?"))
-    console.print(f"{report['n_scored']} of {report['n_questions']} questions scored{''.join(notes)}")
+    console.print(f"{report['n_scored']} of {quantity(report['n_questions'], 'question')} scored{''.join(notes)}")
     for name, agent in details["agents"].items():
-        failed = f", {agent['n_failures']} failures" if agent["n_failures"] else ""
+        failed = f", {quantity(agent['n_failures'], 'failure')}" if agent["n_failures"] else ""
         note(
-            f"  {clean(name)}: {agent['n_responses']} responses to {agent['n_questions']} questions, by probability in "
-            f"{agent['by_probability']}{failed}"
+            f"  {clean(name)}: {quantity(agent['n_responses'], 'response')} to "
+            f"{quantity(agent['n_questions'], 'question')}, by probability in {agent['by_probability']}{failed}"
         )
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
     right = f"accuracy {accuracy}, right by {clean(report['correctness'])}"
@@ -56,16 +57,26 @@ def show_report(report: Mapping[str, Any]) -> None:
         )
         console.print()
     absent = ", ".join(
-        f"{name_of(name).label} ({n} of {report['n_scored']} questions)" for name, n in details["absent"].items()
+        f"{name_of(name).label} ({n} of {quantity(report['n_scored'], 'question')})"
+        for name, n in details["absent"].items()
     )
     if absent:
         note(f"not computable: {absent}")
     if n_ties:
         note("A tie: several answers share the lead; the question counts by the share of them that is right.")
-    note(
-        f"[low, high]: 95 % intervals, {details['n_resamples']} paired bootstrap resamples. - means undefined: all "
-        "answers are right, or all are wrong."
-    )
+    undefined = "- means undefined: all answers are right, or all are wrong."
+    if "tally" in details:
+        groups = quantity(details["tally"]["groups"], "group")
+        note(f"[low, high]: 95 % intervals, a paired jackknife over {groups} of questions. {undefined}")
+        errors = [found["error"] for found in report["scores"].values()]
+        found = ", ".join(
+            f"{name} by at most {max((error[key] for error in errors), default=0.0):.1g}"
+            for key, name in (("auroc", "AUROC"), ("aurac", "AURAC"), ("accuracy", "an accuracy"))
+        )
+        note(f"Tallied: figures are approximate. They differ from the exact ones: {found}.")
+    else:
+        resamples = quantity(details["n_resamples"], "paired bootstrap resample")
+        note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
 
 
 def _table(scores: Mapping[str, Any], reference: str, *, wide: bool) -> Table:

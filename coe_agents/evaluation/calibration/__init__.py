@@ -7,6 +7,7 @@ from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge
 from coe_agents.evaluation.calibration.drift import Drift, check_drift
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust
 from coe_agents.evaluation.calibration.monitor import RiskMonitor, RiskState
+from coe_agents.evaluation.calibration.stopping import SeenRound, Trajectories, learn_stopping, trajectories_of
 from coe_agents.evaluation.calibration.support import fit_support
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold, risk_bound
 
@@ -19,7 +20,9 @@ __all__ = [
     "RiskMonitor",
     "RiskState",
     "Seen",
+    "SeenRound",
     "ThresholdChoice",
+    "Trajectories",
     "agent_risks",
     "calibrate",
     "check_drift",
@@ -28,7 +31,9 @@ __all__ = [
     "fit_support",
     "fit_trust",
     "judge_samples",
+    "learn_stopping",
     "recalibrate",
     "risk_bound",
+    "trajectories_of",
     "weighted_risk_bound",
 ]

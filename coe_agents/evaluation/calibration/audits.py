@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.monitor import check_probability
@@ -21,6 +20,9 @@ _BETS: FloatArray = np.array([0.2, 0.4, 0.6, 0.8, 0.95])
 """The shares of its capital that a bet for a kept risk loses with one wrong answer of the highest weight."""
 
 
+SeenAs = Literal["audit", "escalation"]
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """How a ruled case came to be seen.
@@ -31,12 +33,29 @@ class Seen:
     """
 
     probability: float
-    kind: Literal["audit", "escalation"]
+    kind: SeenAs
 
     def __post_init__(self) -> None:
         check_probability(self.probability, name="seen_probability")
-        if self.kind not in ("audit", "escalation"):
-            raise ValueError(f'"kind" must be "audit" or "escalation"; got {self.kind!r}. Use what `harvest` wrote')
+        _check_kind(self.kind)
+
+    @classmethod
+    def of(cls, sample: Mapping[str, object]) -> "Seen":
+        """Returns how the case of a sample that `harvest` wrote came to be seen.
+
+        Raises:
+            ValueError: The sample does not say it.
+        """
+        probability = check_probability(sample.get("seen_probability"), name="seen_probability")
+        return cls(probability, _check_kind(sample.get("kind")))
+
+
+def _check_kind(kind: object) -> SeenAs:
+    if kind == "audit":
+        return "audit"
+    if kind == "escalation":
+        return "escalation"
+    raise ValueError(f'"kind" must be "audit" or "escalation"; got {kind!r}. Use what `harvest` wrote')
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +122,8 @@ def weighted_risk_bound(
     low, high = 0.0, 1.0 - 1e-9
     if excess(high) < 0.0:
         return 1.0
+    from scipy.optimize import brentq  # here, since importing it takes as long as scoring a thousand questions
+
     return float(brentq(excess, low, high, xtol=1e-9))
 
 
@@ -161,7 +182,8 @@ def first_audited_count(scale: npt.ArrayLike, *, risk: float, confidence: float)
     """The number of cases at which the sequence of tests starts; None where not even right answers alone would pass.
 
     It is the first k at which the evidence of the k least uncertain cases is expected to pass if they err half as often
-    as is allowed, and one error more; where there is none, without that error; or else, without any error.
+    as is allowed, and one error more. If there is no such k, the further error is left out; if there is still none, the
+    first k at which right answers alone pass.
 
     Args:
         scale: Shape `(n,)`: c / p of each case, the least uncertain first, in (0, 1].
@@ -203,7 +225,8 @@ def recalibrate(
 
     Args:
         policy: The policy that is in use.
-        rows: From `judge_samples`, with `every_cluster` for a learned gate; those without a verdict are left out.
+        rows: From `judge_samples`, with the policy's weights, and with `every_cluster` for a learned gate; those
+            without a verdict are left out.
         seen: How each case came to be seen, by the id of its row.
         risk: The highest share of wrong answers among those given, in (0, 1).
         confidence: The probability with which it is kept, in (0, 1).

@@ -24,7 +24,13 @@ from coe_agents.evaluation.scoring.correctness import (
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import CalibratedPolicy, Measurement, Weighting
-from coe_agents.policy.calibrated import AgentWeighting, CalibratedAgent, Calibration, GroupThreshold
+from coe_agents.policy.calibrated import (
+    AgentWeighting,
+    CalibratedAgent,
+    Calibration,
+    GroupThreshold,
+    counts_agents_by,
+)
 from coe_agents.policy.gate import LearnedGate
 from coe_agents.policy.support_gate import SupportGate
 from coe_agents.uncertainty.answers import TIE
@@ -67,13 +73,17 @@ def judge_samples(
     criterion: Criterion = CRITERIA["reference_or_label"],
     every_cluster: bool = False,
     proposer: str | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> list[Judged]:
     """Measures and judges every question that has a response, in the order of the questions.
 
     With `every_cluster` each cluster is judged, not only the leading ones; a learned gate needs it. With a `proposer`,
-    only its first response is. The other arguments are as in `ScoringSetup`.
+    only its first response is. `weights` are the agents' by name, 1 for those without; questions that only agents of
+    weight 0 answered are left out. The other arguments are as in `ScoringSetup`.
     """
-    statistics = iter_statistics(questions, clusterer=clusterer, weighting=weighting, proposer=proposer)
+    statistics = iter_statistics(
+        questions, clusterer=clusterer, weighting=weighting, proposer=proposer, weights=weights
+    )
     if proposer is not None:
         return [Judged(s.question.id, s.measurement, verdict) for s, verdict in judge_proposals(statistics, criterion)]
     if not every_cluster:
@@ -96,6 +106,7 @@ def calibrate(
     proposer: str | None = None,
     clusterer: str,
     correctness: str,
+    weights: Mapping[str, float] | None = None,
 ) -> CalibratedPolicy:
     """Calibrates a policy on judged questions.
 
@@ -130,10 +141,12 @@ def calibrate(
         proposer: The agent whose first response is judged; None: the group's answer is.
         clusterer: What the clusterer is called, for the record.
         correctness: What the criterion is called, for the record.
+        weights: The agents' weights with which the rows were measured; the policy then holds for these. None: equal.
 
     Raises:
         ImportError: A gate is to be learned and scikit-learn is not installed.
-        ValueError: No question has a verdict, the divergences differ, or the gate cannot be learned.
+        ValueError: No question has a verdict, the divergences differ, the rows were measured with other weights, or the
+            gate cannot be learned.
     """
     known = sorted((row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id))
     if not known:
@@ -149,6 +162,12 @@ def calibrate(
     if len(divergences) > 1:
         raise ValueError(
             f'"rows" must be measured with one divergence; got {", ".join(sorted(divergences))}. Measure them again'
+        )
+    by_name = {name: (weights or {}).get(name, 1.0) for row in known for name in row.measurement.agents}
+    if not all(counts_agents_by(row.measurement, by_name) for row in known):
+        raise ValueError(
+            '"rows" must be measured with the weights that are given; got rows measured with others. Pass the same '
+            '"weights" to "judge_samples"'
         )
     if halves and gate != "learned":
         raise ValueError('"halves" needs a learned gate; got gate="threshold". Pass gate="learned", or omit "halves"')
@@ -167,6 +186,7 @@ def calibrate(
         uncertainties=(),
         divergence=divergences.pop(),
         proposer=proposer,
+        weights=None if weights is None else by_name,
     )
     if gate == "threshold":
         return CalibratedPolicy(_with_threshold(open_record, known))

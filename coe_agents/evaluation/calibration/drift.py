@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.stats import beta, ks_2samp
 
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.threshold import risk_bound, round_up
@@ -56,7 +55,7 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
     """Compares new judged questions with what a policy was calibrated on.
 
     The rows are from `judge_samples`, with `every_cluster` for a learned gate and with the policy's proposer, and by
-    the clusterer of that name. Where
+    the clusterer of that name and with the policy's weights. Where
     their verdicts are missing, only the uncertainties are compared.
 
     Raises:
@@ -74,6 +73,8 @@ def check_drift(policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: 
         raise ValueError('"rows" must hold questions with all agents of the policy; none has them. Sample them again')
     uncertainties = [calibration.uncertainty(row.measurement) for row in usable]
     joined = join_ties([*calibration.uncertainties, *uncertainties])  # so that summation noise is no difference
+    from scipy.stats import beta, ks_2samp  # here, since importing it takes as long as scoring a thousand questions
+
     test = ks_2samp(*np.split(joined, [len(calibration.uncertainties)]))
     # the same decision as in production; what it warns of is reported once, below
     thresholds = [calibration.threshold_of(row.measurement) for row in usable]

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
-from scipy.special import softmax
 
+from coe_agents._plurals import quantity
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.scoring.scores import hash_of
 from coe_agents.policy import Measurement
@@ -53,6 +52,9 @@ def fit_trust(
     if not distributions:
         raise ValueError('"distributions" must hold at least one question; got none. Pass judged questions')
     n_agents = len(distributions[0])
+    from scipy.optimize import minimize  # here, since importing it takes as long as scoring a thousand questions
+    from scipy.special import softmax
+
     informative = [
         (rows, right / right.sum())
         for rows, right in zip(distributions, correct, strict=True)
@@ -120,8 +122,9 @@ def fit_gate(
     wrong = np.array([1.0 - right[shares_lead(weights @ rows)].mean() for rows, right in usable])
     if (wrong > 0.0).sum() < 2 or (wrong < 1.0).sum() < 2:
         raise ValueError(
-            f"the questions must have at least two right and two wrong answers by all {len(agents)} agents; "
-            f"got {wrong.size} such questions, {wrong.sum():g} of them wrong. Add questions"
+            "the questions must have at least two right and two wrong answers by all "
+            f"{quantity(len(agents), 'agent')}; "
+            f"got {quantity(wrong.size, 'such question')}, {wrong.sum():g} of them wrong. Add questions"
         )
     entropies = np.array([entropy for entropy, _ in read])
     deviations = np.array([deviation for _, deviation in read])

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.types import is_number
 
 _BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 """The shares of its capital that a test may lose with one right answer; each is a test, and the tests are averaged.
@@ -233,15 +233,11 @@ def _mass_after(n: int) -> float:
     return math.log(2.0) / math.log(2.0 + n)
 
 
-def check_probability(value: object, *, name: str) -> None:
-    """Refuses what is no probability of being seen."""
-    if not (is_number(value) and 0.0 < float(value) <= 1.0):  # type: ignore[arg-type]
+def check_probability(value: object, *, name: str) -> float:
+    """Returns a probability of being seen; refuses anything else."""
+    if not (is_number(value) and 0.0 < value <= 1.0):
         raise ValueError(f'"{name}" must be above 0 and at most 1; got {value!r}. Pass the probability of being seen')
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a number, and not True or False."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return value
 
 
 def _exp(log_value: float) -> float:

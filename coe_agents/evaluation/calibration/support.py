@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents._plurals import quantity
 from coe_agents.evaluation.calibration.learned import fit_ridge
 from coe_agents.policy import Measurement
 from coe_agents.policy.support_gate import SupportGate, support_features
@@ -51,8 +52,8 @@ def fit_support(
     wrong = np.array([share for _, share in usable])
     if (wrong > 0.0).sum() < 2 or (wrong < 1.0).sum() < 2:
         raise ValueError(
-            f'there must be at least two right and two wrong proposals of "{proposer}" beside those of all '
-            f"{len(others)} others; got {wrong.size}, {wrong.sum():g} of them wrong. Add questions"
+            f'there must be at least two right and two wrong proposals of "{proposer}" beside those of the '
+            f"{quantity(len(others), 'other')}; got {wrong.size}, {wrong.sum():g} of them wrong. Add questions"
         )
     slopes, intercept = fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=penalty)
     same, nothing, (rival, tool, calls_nothing) = np.split(slopes, [len(others), 2 * len(others)])

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta, binom
 
 from coe_agents.evaluation.metrics.tallies import check_shares
 from coe_agents.uncertainty.answers import TIE
@@ -42,6 +41,8 @@ def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
     >>> round(risk_bound(0, 22, confidence=0.9), 4)  # 1 - 0.1 ** (1 / 22)
     0.0994
     """
+    from scipy.stats import beta  # here, since importing it takes as long as scoring a thousand questions
+
     if n_wrong >= n_answered:
         return 1.0
     return float(beta.ppf(confidence, n_wrong + 1, n_answered - n_wrong))
@@ -65,6 +66,8 @@ def first_count(n: int, *, risk: float, confidence: float) -> int | None:
     counts = np.arange(1, n + 1)
     # the most errors that pass; -1: none do. The tolerance keeps (1 - risk)^n == 1 - confidence on this side of it.
     level = (1.0 - confidence) * (1.0 + 1e-9)
+    from scipy.stats import binom
+
     most = binom.ppf(level, counts, risk)
     most = np.where(binom.cdf(most, counts, risk) <= level, most, most - 1.0)
     passes = np.floor(counts * risk / 2.0 + 1e-9) <= most

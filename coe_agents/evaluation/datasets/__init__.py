@@ -1,6 +1,7 @@
 """Owns questions with known answers: reading them, choosing some by a seed, and the prompts that ask them."""
 
-from coe_agents.evaluation.datasets.loading import PUBLISHED, load_questions
+from coe_agents.evaluation.datasets.loading import PUBLISHED, load_questions, open_questions
+from coe_agents.evaluation.datasets.on_disk import QuestionsOnDisk
 from coe_agents.evaluation.datasets.prompts import Prompt, load_prompt
 from coe_agents.evaluation.datasets.question import Kind, Question, QuestionSet
 from coe_agents.evaluation.datasets.subsets import examples_from, subset
@@ -11,8 +12,10 @@ __all__ = [
     "Prompt",
     "Question",
     "QuestionSet",
+    "QuestionsOnDisk",
     "examples_from",
     "load_prompt",
     "load_questions",
+    "open_questions",
     "subset",
 ]

@@ -21,7 +21,8 @@ _BETWEEN = re.compile(r"[\s,:]*")
 def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
     """Yields the records of a `.jsonl`, `.json` or `.csv` file, compressed or not, and the place of each.
 
-    A `.json` file is a list of records, or a document as TriviaQA ("Data") or SQuAD ("data") publish theirs.
+    A `.jsonl` file is read line by line. A `.json` file is a list of records, or a document as TriviaQA ("Data") or
+    SQuAD ("data") publish theirs.
 
     Raises:
         DatasetError: If the file cannot be read, or is not what its name says.
@@ -30,13 +31,18 @@ def file_records(path: Path) -> Iterator[tuple[Place, Any]]:
     reader = readers.get(Path(path.name.removesuffix(".gz")).suffix)
     if reader is None:
         raise DatasetError(f"{path} is not one of {', '.join(readers)}", hint="Give it the suffix of its format")
+    yield from reader(path)
+
+
+def _chunks(path: Path, *, lines: bool = False) -> Iterator[bytes]:
+    """Yields the content of a file, whole or line by line."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            yield from file if lines else [file.read()]
     except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(
             f"{path} cannot be read: {error}", hint="Check the path, and that the file is complete"
         ) from error
-    yield from reader(path, content)
 
 
 def line_of(text: str, location: tuple[str | int, ...]) -> int:
@@ -65,13 +71,14 @@ def _after(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _lines(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
-    for number, line in enumerate(content.split(b"\n"), start=1):
+def _lines(path: Path) -> Iterator[tuple[Place, Any]]:
+    for number, line in enumerate(_chunks(path, lines=True), start=1):
         if line.strip():
             yield partial("{}:{}".format, path, number), _parse(path, line, number)
 
 
-def _document(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
+def _document(path: Path) -> Iterator[tuple[Place, Any]]:
+    (content,) = _chunks(path)
     document = _parse(path, content)
     text = content.decode("utf-8-sig")
 
@@ -106,7 +113,8 @@ def _document(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
                     yield partial(place, *at, "qas", n_record), held
 
 
-def _table(path: Path, content: bytes) -> Iterator[tuple[Place, Any]]:
+def _table(path: Path) -> Iterator[tuple[Place, Any]]:
+    (content,) = _chunks(path)
     try:
         rows = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
         before = 1

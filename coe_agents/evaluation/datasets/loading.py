@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets.files import file_records
-from coe_agents.evaluation.datasets.question import Kind, Place, Question, QuestionSet, to_set
+from coe_agents.evaluation.datasets.on_disk import QuestionsOnDisk, on_disk
+from coe_agents.evaluation.datasets.question import ConflictError, Kind, Place, Question, QuestionSet, Records, to_set
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
 
 _DEFAULT_SPLIT = "validation"
@@ -45,23 +46,55 @@ def load_questions(source: str, *, split: str | None = None) -> QuestionSet:
         DatasetError: If it cannot be read; the message names file and line, or the row.
         ImportError: If `datasets` is needed and not installed.
     """
+    return to_set(_records(source, split))
+
+
+def open_questions(source: str, *, split: str | None = None, seed: int) -> QuestionsOnDisk:
+    """Returns what `load_questions` does, on the disk; so memory does not grow with the dataset.
+
+    A file of JSON Lines is read line by line, and a dataset of the hub row by row; other files are read whole. The
+    questions are in the order in which `subset` with this seed chooses them.
+
+    Raises:
+        ConfigurationError: As `load_questions`.
+        DatasetError: As `load_questions`.
+        ImportError: As `load_questions`.
+    """
+    records = _records(source, split)
+    try:
+        questions = on_disk((question for _, question in records), seed=seed)
+    except ConflictError:
+        load_questions(source, split=split)  # says where
+        raise
+    return QuestionsOnDisk(records.kind, records.source, questions, records.n)
+
+
+def is_known(source: str) -> bool:
+    """Whether `source` names a published dataset, a file or a folder."""
+    return source in PUBLISHED or Path(source).is_dir() or Path(source).is_file()
+
+
+def unknown_dataset(source: str, *others: str) -> ConfigurationError:
+    """Returns the error for a `source` that is not known; it names the published datasets and `others`."""
+    names = ", ".join([*PUBLISHED, *others])
+    return ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
+
+
+def _records(source: str, split: str | None) -> Records:
     path = Path(source)
     published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
     if published is not None:
         chosen = split or _DEFAULT_SPLIT
-        return to_set(f"{published}, {chosen}", _questions(hub_records(published, chosen)))
+        return Records(f"{published}, {chosen}", _questions(hub_records(published, chosen)))
     if not path.is_file():
-        raise ConfigurationError(
-            f'"{source}" is neither a dataset nor a file',
-            hint=f"The datasets are {', '.join([*PUBLISHED, 'tinyworld'])}",
-        )
+        raise unknown_dataset(source, "tinyworld")
     if split is not None:
         raise ConfigurationError(
             f'"--split" must be omitted for a file; got "{split}" for {path}', hint='Omit "--split"'
         )
     if path.suffix == ".parquet":
-        return to_set(source, _questions(hub_records(Published(source), "train")))
-    return to_set(source, _questions(file_records(path)))
+        return Records(source, _questions(hub_records(Published(source), "train")))
+    return Records(source, _questions(file_records(path)))
 
 
 def _questions(records: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Kind, Question]]:

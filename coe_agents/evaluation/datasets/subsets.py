@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from itertools import islice
 
+from coe_agents._plurals import quantity
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets.question import Question
 
@@ -25,7 +26,7 @@ def subset(questions: Sequence[Question], limit: int | None, *, seed: int) -> li
     """
     if limit is not None and limit < 1:
         raise ValueError(f'"limit" must be at least 1 in subset; got {limit}. None takes all')
-    return sorted(questions, key=lambda question: _draw_key("asked", seed, question))[:limit]
+    return sorted(questions, key=lambda question: draw_key("asked", seed, question.id))[:limit]
 
 
 def examples_from(
@@ -45,25 +46,26 @@ def examples_from(
         (8, False)
     """
     drawn = sorted(
-        (
-            question
-            for question in questions
-            if question.references and question.answerable and (question.context is not None or not with_context)
-        ),
-        key=lambda question: _draw_key("example", seed, question),
+        (question for question in questions if can_be_example(question, with_context=with_context)),
+        key=lambda question: draw_key("example", seed, question.id),
     )
 
     def examples(asked: Question) -> list[Question]:
         others = (other for other in drawn if other.id != asked.id and other.question != asked.question)
         shown = list(islice(others, k))
         if len(shown) < k:
-            raise ConfigurationError(
-                f"{k} examples are needed; only {len(shown)} other questions can be shown", hint='Lower "--shots"'
-            )
+            needed, found = quantity(k, "example is", "examples are"), quantity(len(shown), "other question")
+            raise ConfigurationError(f"{needed} needed; only {found} can be shown", hint='Lower "--shots"')
         return shown
 
     return examples
 
 
-def _draw_key(purpose: str, seed: int, question: Question) -> bytes:
-    return hashlib.sha256(repr((purpose, seed, question.id)).encode()).digest()
+def can_be_example(question: Question, *, with_context: bool) -> bool:
+    """Whether a prompt can show a question with its answer."""
+    return bool(question.references) and question.answerable and (question.context is not None or not with_context)
+
+
+def draw_key(purpose: str, seed: int, id: str) -> bytes:
+    """Returns what questions are sorted by: as if by chance, and by their ids alone."""
+    return hashlib.sha256(repr((purpose, seed, id)).encode()).digest()

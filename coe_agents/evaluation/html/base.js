@@ -26,6 +26,7 @@ async function unpacked(id) {
 }
 
 const share = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} %` : "–");
+const plural = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
 const amount = (value) => String(Math.round(value * 10) / 10); // of answers, a share of which may be right
 const nats = (value) => (value === null ? "–" : value.toFixed(3));
 
@@ -39,7 +40,7 @@ function interval(part, whole) {
 }
 
 function describeOutcome(given, wrong, all) {
-  const coverage = `${given} of ${all} judged questions answered: coverage ${share(given, all)}, `;
+  const coverage = `${given} of ${plural(all, "judged question")} answered: coverage ${share(given, all)}, `;
   return coverage + (given ? `risk ${share(wrong, given)} (${amount(wrong)} wrong; ${interval(wrong, given)})` : "no risk");
 }
 
@@ -118,4 +119,46 @@ function draggable(target, moved) {
   target.addEventListener("pointermove", (event) => {
     if (target.hasPointerCapture(event.pointerId)) moved(event);
   });
+}
+
+// A verdict in words, with a sign, so that no colour is needed to read it.
+const SIGNS = { right: "✓", wrong: "✕", "partly right": "◐" };
+const tone = (verdict) => (verdict === "right" || verdict === "wrong" ? verdict : "unknown");
+const mark = (verdict) => element("span", { class: `mark ${tone(verdict)}` }, `${SIGNS[verdict] ?? "–"} ${verdict}`);
+
+const PAGE = 20;
+const NARROW = matchMedia("(max-width: 44rem)"); // as in page.css, where it hides what is "wide"
+
+// A table of `found` questions, in pages; `line` makes the row of one, and `fill` what it shows when it is opened.
+class Folded {
+  turn(by) {
+    this.first += by;
+    this.render();
+  }
+
+  render() {
+    const shown = this.found.slice(this.first, this.first + PAGE);
+    byId("questions").tBodies[0].replaceChildren(...shown.flatMap((row) => this.line(row)));
+    const last = this.first + shown.length;
+    byId("page").textContent = shown.length ? `${this.first + 1} to ${last} of ${this.found.length}` : "no question matches";
+    byId("before").disabled = this.first === 0;
+    byId("after").disabled = last >= this.found.length;
+  }
+
+  // The button with a question, and the row under it that the button opens.
+  folded(row, columns) {
+    const button = element("button", { type: "button", class: "open said" }, row.text || row.id);
+    const width = columns.filter(([, , wide]) => !(wide && NARROW.matches)).length;
+    const detail = element("tr", { hidden: "" }, element("td", { colspan: width }));
+    const opening = (open) => {
+      button.setAttribute("aria-expanded", open);
+      detail.hidden = !open;
+      if (open) this.opened.add(row);
+      else this.opened.delete(row);
+      if (open && !detail.firstChild.hasChildNodes()) this.fill(row, detail.firstChild);
+    };
+    opening(this.opened.has(row));
+    button.addEventListener("click", () => opening(detail.hidden));
+    return [button, detail];
+  }
 }

@@ -1,5 +1,4 @@
 // The table of questions, a page at a time; a question's responses are unpacked when it is opened.
-const PAGE = 20;
 const COLUMNS = [
   ["text", "question"],
   ["verdict", "verdict"],
@@ -10,10 +9,10 @@ const COLUMNS = [
   ["epistemic", "epistemic", "wide"],
 ];
 
-const NARROW = matchMedia("(max-width: 44rem)"); // as in page.css, where it hides what is "wide"
 
-class Questions {
+class Questions extends Folded {
   constructor(rows, plane, block) {
+    super();
     Object.assign(this, { rows, plane, block, sorted: "text", rising: true, first: 0, mark: null, opened: new Set() });
     this.blocks = new Map();
     this.found = rows;
@@ -81,38 +80,18 @@ class Questions {
     this.render();
   }
 
-  turn(by) {
-    this.first += by;
-    this.render();
-  }
-
   regimesMoved() {
     if (byId("regime").value) this.look();
     else for (const [row, cell] of this.cells) cell.textContent = this.plane.regime(row) ?? "–";
   }
 
   render() {
-    const shown = this.found.slice(this.first, this.first + PAGE);
     this.cells = [];
-    byId("questions").tBodies[0].replaceChildren(...shown.flatMap((row) => this.line(row)));
-    const last = this.first + shown.length;
-    byId("page").textContent = shown.length ? `${this.first + 1} to ${last} of ${this.found.length}` : "no question matches";
-    byId("before").disabled = this.first === 0;
-    byId("after").disabled = last >= this.found.length;
+    super.render();
   }
 
   line(row) {
-    const button = element("button", { type: "button", class: "open said" }, row.text || row.id);
-    const detail = element("tr", { hidden: "" }, element("td", { colspan: COLUMNS.filter(([, , wide]) => !(wide && NARROW.matches)).length }));
-    const opening = (open) => {
-      button.setAttribute("aria-expanded", open);
-      detail.hidden = !open;
-      if (open) this.opened.add(row);
-      else this.opened.delete(row);
-      if (open && !detail.firstChild.hasChildNodes()) this.fill(row, detail.firstChild);
-    };
-    opening(this.opened.has(row));
-    button.addEventListener("click", () => opening(detail.hidden));
+    const [button, detail] = this.folded(row, COLUMNS);
     const regime = element("td", { class: "wide" }, this.plane.regime(row) ?? "–");
     this.cells.push([row, regime]);
     const line = element(
@@ -146,7 +125,7 @@ function* describeQuestion(row, { references, clusters = [], agents = [], respon
   }
   const ranked = clusters.map((_, cluster) => cluster).sort((a, b) => clusters[b][1] - clusters[a][1]);
   yield element("ol", { class: "clusters" }, ...ranked.map((cluster) => describeCluster(cluster, clusters[cluster], agents, responses)));
-  const own = agents.map(([name, n, weighting, entropy]) => `${name}: ${n} responses by ${weighting}, entropy ${nats(entropy)} nats`);
+  const own = agents.map(([name, n, weighting, entropy]) => `${name}: ${plural(n, "response")} by ${weighting}, entropy ${nats(entropy)} nats`);
   if (own.length) yield element("p", { class: "note said" }, own.join("\n"));
   for (const [name, error] of failures) yield element("p", { class: "wrong said" }, `${name} failed: ${error}`);
 }
@@ -167,7 +146,7 @@ function describeCluster(cluster, [text, support, correct], agents, responses) {
     head,
     element("p", { class: "support" }, bar, ` ${share(support, 1)} of the group`),
     element("p", { class: "note said" }, by),
-    element("details", {}, element("summary", {}, count === 1 ? "1 response" : `${count} responses`), element("ul", {}, ...wordings)),
+    element("details", {}, element("summary", {}, plural(count, "response")), element("ul", {}, ...wordings)),
   );
 }
 
@@ -177,8 +156,3 @@ function response(name, [, , text, answer, correct, n]) {
   const labelled = correct === null ? "" : correct ? ", labelled right" : ", labelled wrong";
   return element("li", {}, element("small", { class: "said" }, `${name}${times}${read}${labelled}: `), element("span", { class: "said" }, text || "(empty)"));
 }
-
-// A verdict in words, with a sign, so that no colour is needed to read it.
-const SIGNS = { right: "✓", wrong: "✕", "partly right": "◐" };
-const tone = (verdict) => (verdict === "right" || verdict === "wrong" ? verdict : "unknown");
-const mark = (verdict) => element("span", { class: `mark ${tone(verdict)}` }, `${SIGNS[verdict] ?? "–"} ${verdict}`);

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from coe_agents.clustering import answer_kind
 from coe_agents.evaluation.metrics import accuracy_rejection_curve, roc_curve
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.samples import SampledQuestion
@@ -50,21 +51,37 @@ class Rows:
 
     def add(self, statistics: Statistics, correct: float | None) -> None:
         """Keeps a question that was measured; a tie has a kind of its own, since it is never answered."""
-        found = statistics.measurement
-        uncertainty = (_short(value) for value in (found.coe, found.aleatoric, found.epistemic))
-        answer, kind = found.answer, str(found.answer_kind)
+        split = statistics.split
+        uncertainty = (shorten(float(value)) for value in (split.total, split.aleatoric, split.epistemic))
         if statistics.is_tied:
             answer, kind = " | ".join(map(statistics.answer_of, statistics.leading)), "tie"
+        elif not statistics.is_text:
+            answer, kind = statistics.measurement.answer, str(statistics.measurement.answer_kind)
+        else:
+            answer = statistics.answer_of(statistics.leading[0])
+            kind = answer_kind(answer)
         verdict = None if correct is None else float(correct)
-        self._line(statistics.question, _cut(answer, 300), kind, verdict, *uncertainty)
+        self._line(statistics.question, cut(answer, 300), kind, verdict, *uncertainty)
         self._detail(
             {
                 "references": statistics.question.references,
                 "clusters": self._clusters(statistics, verdict),
                 "agents": [
-                    [name, agent.n_responses, agent.weighting, _short(agent.entropy), [_short(p) for p in row]]
-                    for name, row in zip(statistics.names, statistics.distributions, strict=True)
-                    for agent in [found.agents[name]]
+                    [
+                        name,
+                        n_responses,
+                        "probability" if by_probability else "frequency",
+                        shorten(entropy),
+                        [shorten(p) for p in row],
+                    ]
+                    for name, n_responses, by_probability, entropy, row in zip(
+                        statistics.names,
+                        statistics.n_responses,
+                        statistics.counts_by_probability,
+                        statistics.entropies,
+                        statistics.distributions.tolist(),
+                        strict=True,
+                    )
                 ],
                 "responses": _responses(statistics),
                 "failures": _failures(statistics.question),
@@ -79,7 +96,7 @@ class Rows:
             "questions": self.columns,
             "labels": {name: name_of(name).label for name in scores.values},
             "baseline": [name for name in BASELINE if name in scores.values],
-            "scores": {name: [_short(value) for value in values] for name, values in scores.values.items()},
+            "scores": {name: [shorten(value) for value in values] for name, values in scores.values.items()},
             "curves": compute_curves(scores),
         }
 
@@ -100,12 +117,12 @@ class Rows:
         if not statistics.is_tied:
             verdicts[statistics.leading[0]] = verdict
         return [
-            [_cut(prediction.answer, 300), _short(share), verdicts.get(cluster)]
+            [cut(prediction.answer, 300), shorten(share), verdicts.get(cluster)]
             for cluster, (prediction, share) in enumerate(zip(predictions, statistics.support.tolist(), strict=True))
         ]
 
     def _line(self, question: SampledQuestion, *values: Any) -> None:
-        for name, value in zip(_COLUMNS, (question.id, _cut(question.text), *values), strict=True):
+        for name, value in zip(_COLUMNS, (question.id, cut(question.text), *values), strict=True):
             self.columns[name].append(value)
 
     def _detail(self, detail: dict[str, Any]) -> None:
@@ -135,21 +152,23 @@ def _responses(statistics: Statistics) -> list[list[Any]]:
         statistics.responses, statistics.agents.tolist(), statistics.labels.tolist(), parts, strict=True
     ):
         answer = None if sample["answer"] is None or sample["answer"] == sample["text"].strip() else sample["answer"]
-        key = (agent, cluster, _cut(sample["text"]), answer and _cut(answer), sample["correct"])
+        key = (agent, cluster, cut(sample["text"]), answer and cut(answer), sample["correct"])
         total[key] += 1
         weight[key] = weight.get(key, 0.0) + part
-    return [[*key, n, _short(weight[key])] for key, n in total.items()]
+    return [[*key, n, shorten(weight[key])] for key, n in total.items()]
 
 
 def _failures(question: SampledQuestion) -> list[list[str]]:
-    return [[sample["agent"], _cut(sample["error"] or "")] for sample in question.failures]
+    return [[sample["agent"], cut(sample["error"] or "")] for sample in question.failures]
 
 
-def _cut(text: str, longest: int = LONGEST) -> str:
+def cut(text: str, longest: int = LONGEST) -> str:
+    """Returns a text, cut and marked where it is longer than so many characters."""
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
 
 
-def _short(value: float) -> float:
+def shorten(value: float) -> float:
+    """Returns a number with the digits that a page shows."""
     return float(f"{value:.{_DIGITS}g}") + 0.0
 
 

@@ -24,13 +24,6 @@ async function start() {
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 
-const theme = byId("theme");
-theme.hidden = false;
-theme.addEventListener("click", () => {
-  const root = document.documentElement;
-  const dark = root.style.colorScheme ? root.style.colorScheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.style.colorScheme = dark ? "light" : "dark";
-});
 start().catch((error) => {
   byId("state").textContent = `Charts and questions cannot be shown: ${error.message}`;
   throw error;

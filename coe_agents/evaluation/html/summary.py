@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from coe_agents._plurals import quantity
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 
@@ -24,7 +25,7 @@ def summarize(questions: Mapping[str, Sequence[Any]], figures: Mapping[str, Any]
     if not n:
         return {"facts": ["No answer could be judged."], "thresholds": []}
     n_right = round(figures["accuracy"] * n, 1)
-    facts = [f"The group is right on {n_right:g} of {n} {_plural(n, 'question')} ({_percent(n_right / n)})."]
+    facts = [f"The group is right on {n_right:g} of {quantity(n, 'question')} ({_percent(n_right / n)})."]
     if n_right != round(n_right):
         facts.append("A tie, or an answer whose labels differ, counts by the share that is right.")
     auroc, low, high = figures["scores"]["coe"]["auroc"]
@@ -43,7 +44,7 @@ def summarize(questions: Mapping[str, Sequence[Any]], figures: Mapping[str, Any]
     n_confident = int((given & low_both & (correct == 0)).sum())
     if n_confident:
         facts.append(
-            f"{n_confident} wrong {_plural(n_confident, 'answer')} looked certain: both parts of CoE are low "
+            f"{quantity(n_confident, 'wrong answer')} looked certain: both parts of CoE are low "
             f"(aleatoric at most {DEFAULT_ALEATORIC_THRESHOLD:g}, epistemic at most {DEFAULT_EPISTEMIC_THRESHOLD:g} "
             "nats). The list of questions begins with such answers."
         )
@@ -86,7 +87,3 @@ def _between(value: float, above: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
-
-
-def _plural(count: float, noun: str) -> str:
-    return noun if count == 1 else f"{noun}s"

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from coe_agents.evaluation.metrics import tallies
-from coe_agents.evaluation.metrics.selective_prediction import paper_area
+from coe_agents.evaluation.metrics.selective_prediction import paper_area, paper_sum
 from coe_agents.evaluation.metrics.tallies import CountArray, FloatArray, Ranking, RankingMetric
 
 RETENTIONS = (0.8, 0.9, 0.95, 1.0)
@@ -65,8 +66,10 @@ def estimate_all(
     values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
     drawn: list[list[FloatArray]] = [[] for _ in rankings]
     for counts in resamples(np.size(correct), n_resamples=n_resamples, seed=seed):
+        # as bytes, since each ranking reads them in an order of its own
+        narrow = counts.astype(np.min_scalar_type(counts.max()))
         for blocks, ranking in zip(drawn, rankings, strict=True):
-            blocks.append(_all_metrics(ranking, counts))
+            blocks.append(_all_metrics(ranking, narrow))
     spread = [np.concatenate(blocks, axis=1) for blocks in drawn]
     estimates = {name: _estimates(values[place], spread[place]) for name, place in places.items()}
     if reference not in places:
@@ -93,9 +96,12 @@ def _distinct(correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]) -> tu
     return rankings, places
 
 
-def _all_metrics(ranking: Ranking, counts: CountArray | None = None) -> FloatArray:
+def _all_metrics(ranking: Ranking, counts: npt.NDArray[np.integer[Any]] | None = None) -> FloatArray:
+    """Returns what the functions of `METRICS` return, in their order."""
     tally = ranking.tally(counts)
-    return np.stack([metric(tally) for metric in METRICS.values()])
+    accuracies = tallies.accuracies_at(tally, RETENTIONS)
+    areas = tallies.areas(tally, None if counts is None else ranking.run_right)
+    return np.stack([*areas, paper_sum(accuracies), *accuracies])
 
 
 def _estimates(values: FloatArray, spread: FloatArray) -> dict[str, Estimate]:

@@ -201,8 +201,13 @@ def expected_calibration_error(*, correct: npt.ArrayLike, confidence: npt.ArrayL
 
 def paper_area(tally: Tally) -> FloatArray:
     """0.1 (a80 / 2 + a90 + a95 + a100 / 2) of each resample."""
-    a80, a90, a95, a100 = (tallies.accuracy_at(tally, share) for share in (0.8, 0.9, 0.95, 1.0))
-    return 0.1 * (a80 / 2.0 + a90 + a95 + a100 / 2.0)
+    return paper_sum(tallies.accuracies_at(tally, (0.8, 0.9, 0.95, 1.0)))
+
+
+def paper_sum(accuracies: FloatArray) -> FloatArray:
+    """The same of the accuracies at 80, 90, 95 and 100 %."""
+    a80, a90, a95, a100 = accuracies
+    return np.asarray(0.1 * (a80 / 2.0 + a90 + a95 + a100 / 2.0))
 
 
 def _value(metric: RankingMetric, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:

@@ -4,7 +4,7 @@ All metrics are formulas over a `Tally`, whose leading axis holds resamples. So 
 are computed by the same code, and the order of tied rows never matters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -46,26 +46,60 @@ class Ranking:
     def __init__(self, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> None:
         right, scores = check_shares(correct, uncertainty, name="uncertainty")
         order = np.argsort(scores, kind="stable")
-        ordered = scores[order]
-        starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
-        self._order, self._starts = order.astype(np.int32), starts.astype(np.int32)
-        is_whole = ((right == 0) | (right == 1)).all()
-        self._right = right[order].astype(np.bool_) if is_whole else right[order]
+        ordered, verdicts = scores[order], right[order]
+        self._order = order.astype(np.int32)
+        self._is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+        self._right = verdicts.astype(np.bool_) if ((right == 0) | (right == 1)).all() else verdicts
+        self._runs, self._run_right = _join_equal(np.flatnonzero(self._is_first), self._right)
+
+    @property
+    def run_right(self) -> BoolArray | None:
+        """Whether the answers of each group of a resample's tally are right; None if some are, or in part."""
+        return self._run_right
 
     def ranks_like(self, other: "Ranking") -> bool:
         """Whether another ranking of the same answers has the same order and ties, and so the same tallies."""
-        return np.array_equal(self._starts, other._starts) and np.array_equal(self._order, other._order)
+        return np.array_equal(self._is_first, other._is_first) and np.array_equal(self._order, other._order)
 
-    def tally(self, counts: CountArray | None = None) -> Tally:
-        """Tallies the answers, or resamples that hold row i `counts[:, i]` times."""
-        n = self._right.size
-        drawn = np.ones((1, n), dtype=np.int32) if counts is None else counts.take(self._order, axis=1)
-        return Tally(self._running(drawn), self._running(drawn * self._right))
+    def tally(self, counts: npt.NDArray[np.integer[Any]] | None = None) -> Tally:
+        """Tallies the answers, or resamples that hold row i `counts[:, i]` times.
 
-    def _running(self, drawn: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        sums = np.zeros((len(drawn), self._right.size + 1), dtype=drawn.dtype)
-        np.cumsum(drawn, axis=1, out=sums[:, 1:])
-        return sums if self._starts.size == sums.shape[1] else sums.take(self._starts, axis=1)
+        Of resamples, neighbouring groups are one where all of their answers are equally right: the order of such
+        answers changes no metric, so that they may as well tie.
+        """
+        if counts is None:
+            ends = np.append(np.flatnonzero(self._is_first[1:]), self._right.size - 1)
+            once = np.ones((1, self._right.size), dtype=np.int32)
+            sums = (each.cumsum(axis=1, dtype=each.dtype)[:, ends] for each in (once, once * self._right))
+            return Tally(*map(_behind, sums))
+        drawn = counts.take(self._order, axis=1)
+        sizes = np.add.reduceat(drawn, self._runs, axis=1, dtype=np.int32)
+        right: npt.NDArray[Any]
+        if self._run_right is not None:
+            right = sizes * self._run_right
+        else:
+            kind = np.int32 if self._right.dtype == np.bool_ else np.float64
+            right = np.add.reduceat(drawn * self._right, self._runs, axis=1, dtype=kind)
+        return Tally(*(_behind(each.cumsum(axis=1, dtype=each.dtype)) for each in (sizes, right)))
+
+
+def _join_equal(starts: IntArray, right: npt.NDArray[Any]) -> tuple[IntArray, BoolArray | None]:
+    """Joins neighbouring groups of answers that all are equally right.
+
+    Returns:
+        Where the joined groups start, and whether their answers are right; None if those of a group differ, or are
+        right in part.
+    """
+    lowest, highest = (extreme.reduceat(right, starts) for extreme in (np.minimum, np.maximum))
+    is_even = lowest == highest
+    joins = is_even[1:] & is_even[:-1] & (lowest[1:] == lowest[:-1])
+    is_kept = np.append(True, ~joins)
+    return starts[is_kept], lowest[is_kept] if right.dtype == np.bool_ and is_even.all() else None
+
+
+def _behind(sums: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns running sums with the 0 before all groups."""
+    return np.concatenate([np.zeros((len(sums), 1), dtype=sums.dtype), sums], axis=1)
 
 
 def area_under_roc(tally: Tally) -> FloatArray:
@@ -73,33 +107,72 @@ def area_under_roc(tally: Tally) -> FloatArray:
     wrong = tally.answers - tally.right
     # in doubles, which hold every integer that is possible here: of whole verdicts the sum is exact
     wins = np.einsum("rg,rg->r", np.diff(wrong), tally.right[:, 1:] + tally.right[:, :-1], dtype=np.float64) / 2.0
-    pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
-    return np.asarray(np.divide(wins, pairs, where=pairs > 0, out=np.full(wins.shape, np.nan)))
+    return _share(wins, wrong[:, -1].astype(np.float64) * tally.right[:, -1])
 
 
-def area_under_accuracy(tally: Tally) -> FloatArray:
+def area_under_accuracy(
+    tally: Tally, *, harmonic: Callable[[npt.NDArray[Any]], FloatArray] | None = None
+) -> FloatArray:
     """Mean over k of the expected accuracy of the k most certain.
 
     Within a group of g after N answers with C right, sum_j (C + r j) / (N + j) = g r + (C - r N) (H(N + g) - H(N)) with
-    the group's accuracy r and the harmonic numbers H.
+    the group's accuracy r and the harmonic numbers H, which `harmonic` returns up to a constant; None: by a table of
+    all up to n.
     """
     rate = np.diff(tally.right) / np.maximum(np.diff(tally.answers), 1)
-    n = int(tally.answers[0, -1])
-    spans = np.diff(_harmonic_numbers(n).take(tally.answers))
     excess = tally.right[:, :-1] - rate * tally.answers[:, :-1]
+    return _mean_accuracy(tally, excess, harmonic)
+
+
+def areas(tally: Tally, runs: BoolArray | None) -> tuple[FloatArray, FloatArray]:
+    """Returns `area_under_roc` and `area_under_accuracy`, to the last bit.
+
+    Args:
+        tally: Of any answers.
+        runs: Whether the answers of each group are right; None if those of a group differ. With N answers and C right
+            ones before a group its excess, C - r N, is C for wrong answers, and C - N for right ones; and sum_g
+            (answers times excess) counts each pair of a wrong and a right answer by 1, or by -1 where the wrong one is
+            the surer. All of it is whole numbers.
+    """
+    if runs is None:
+        return area_under_roc(tally), area_under_accuracy(tally)
+    excess = tally.right[:, :-1].astype(np.float64)
+    np.subtract(excess, tally.answers[:, :-1], where=runs, out=excess)
+    ahead = np.einsum("rg,rg->r", np.diff(tally.answers).astype(np.float64), excess)
+    n_right = tally.right[:, -1].astype(np.float64)
+    n_wrong = tally.answers[:, -1] - n_right
+    pairs = n_wrong * n_right
+    return _share((ahead + pairs) / 2.0, pairs), _mean_accuracy(tally, excess)
+
+
+def _share(wins: FloatArray, pairs: FloatArray) -> FloatArray:
+    """Returns wins / pairs; NaN where there are no pairs."""
+    return np.asarray(np.divide(wins, pairs, where=pairs > 0, out=np.full(wins.shape, np.nan)))
+
+
+def _mean_accuracy(
+    tally: Tally, excess: FloatArray, harmonic: Callable[[npt.NDArray[Any]], FloatArray] | None = None
+) -> FloatArray:
+    n = int(tally.answers[0, -1])
+    spans = np.diff((harmonic or _harmonic_numbers(n).take)(tally.answers))
     return np.asarray((tally.right[:, -1] + np.einsum("rg,rg->r", excess, spans)) / n)
 
 
 def accuracy_at(tally: Tally, retention: float) -> FloatArray:
     """Expected accuracy of the ceil(retention n) most certain."""
-    kept = max(1, int(np.ceil(retention * int(tally.answers[0, -1]) - 1e-9)))
-    wanted = np.int32(kept)  # of another type, the search would convert all rows
-    last = np.array([[row.searchsorted(wanted)] for row in tally.answers])
-    before, after = (np.take_along_axis(tally.answers, place, axis=1)[:, 0] for place in (last - 1, last))
-    right: npt.NDArray[Any] = tally.right
-    right_before, right_after = (np.take_along_axis(right, place, axis=1)[:, 0] for place in (last - 1, last))
+    return np.asarray(accuracies_at(tally, [retention])[0])
+
+
+def accuracies_at(tally: Tally, retentions: Sequence[float]) -> FloatArray:
+    """`accuracy_at` each retention, shape `(n_retentions, n_resamples)`."""
+    n = int(tally.answers[0, -1])
+    kept = np.array([max(1, int(np.ceil(retention * n - 1e-9))) for retention in retentions], dtype=np.int32)
+    last = np.stack([row.searchsorted(kept) for row in tally.answers])  # of another type, it would convert all rows
+    rows = np.arange(len(last))[:, None]
+    before, after = tally.answers[rows, last - 1], tally.answers[rows, last]
+    right_before, right_after = tally.right[rows, last - 1], tally.right[rows, last]
     rate = (right_after - right_before) / (after - before)
-    return np.asarray((right_before + rate * (kept - before)) / kept)
+    return np.asarray(((right_before + rate * (kept - before)) / kept).T)
 
 
 @lru_cache(maxsize=1)
@@ -124,14 +197,18 @@ def join_ties(values: npt.ArrayLike) -> FloatArray:
     >>> join_ties([0.3, 0.1 + 0.2, 0.5])
     array([0.3, 0.3, 0.5])
     """
-    numbers = np.asarray(values, dtype=np.float64)
+    joined = np.array(values, dtype=np.float64)
+    join_in_place(joined)
+    return joined
+
+
+def join_in_place(numbers: FloatArray) -> None:
+    """Does what `join_ties` does to an array that holds the values, to which it writes."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     is_first = np.diff(ordered, prepend=-np.inf) >= TIE
-    joined = np.empty_like(numbers)
     lowest = np.array([round(value, 10) for value in ordered[is_first].tolist()])
-    joined[order] = lowest[np.cumsum(is_first) - 1]
-    return joined
+    numbers[order] = lowest[np.cumsum(is_first) - 1]
 
 
 def check_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[FloatArray, FloatArray]:

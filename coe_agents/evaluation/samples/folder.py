@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,11 +81,32 @@ def differences(kept: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any,
         yield name, kept, now
 
 
+def open_scratch() -> sqlite3.Connection:
+    """Returns a database in a file that is gone when it is closed; memory holds a cache of at most 8 MB.
+
+    The file is where SQLite puts such files: in SQLITE_TMPDIR, else TMPDIR, else /var/tmp or /tmp.
+    """
+    found = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    # nobody reads it after a crash
+    for setting in ("journal_mode = OFF", "synchronous = OFF", "temp_store = FILE", "cache_size = -8192"):
+        found.execute(f"PRAGMA {setting}")
+    return found
+
+
 def write(path: Path, content: bytes) -> None:
     """Writes a file in one step: a reader finds the old content or the new one, also after a crash."""
+    write_chunks(path, [content])
+
+
+def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
+    """Writes a file in one step, as `write` does; the chunks may be read from the old one."""
     draft = path.with_name(f"{path.name}.draft")
-    with draft.open("wb") as file:
-        file.write(content)
+    try:
+        opened = draft.open("wb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # nobody named the draft
+    with opened as file:
+        file.writelines(chunks)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)

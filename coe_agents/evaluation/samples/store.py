@@ -8,7 +8,8 @@ file holds every response once at all times.
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
@@ -16,12 +17,14 @@ from typing import Any
 
 from coe_agents.documents import parse_json
 from coe_agents.errors import StoreError
-from coe_agents.evaluation.samples.folder import run_folder, write
+from coe_agents.evaluation.samples.folder import open_scratch, run_folder, write_chunks
 
 SAMPLES = "run.samples.jsonl"
 
 Unit = tuple[str, str]
 """A question's id and an agent's name."""
+_Place = tuple[int, int]
+"""Where something starts in a file, and its size, in bytes."""
 
 
 class Store:
@@ -49,16 +52,17 @@ class Store:
         self, folder: Path, settings: Mapping[str, Any], units: Mapping[Unit, int], *, name: str = SAMPLES
     ) -> None:
         self.path = folder / name
-        self.errors: dict[Unit, str] = {}
         self._folder = folder
         self._settings = settings
         self._units = units
-        self._kept: dict[Unit, bytes] = {}
 
     def __enter__(self) -> "Store":
         with ExitStack() as stack:
             stack.enter_context(run_folder(self._folder, self._settings, holds=self.path.name))
-            self._read()
+            self._kept = _Places()
+            if self._read():
+                self._rewrite(self._kept.in_file())
+                self._read()
             self._file = self._open()
             self._stack = stack.pop_all()
         return self
@@ -66,6 +70,24 @@ class Store:
     def __exit__(self, *exception: object) -> None:
         os.close(self._file)
         self._stack.close()
+
+    @property
+    def errors(self) -> dict[Unit, str]:
+        """What failed since this was entered, with the reason."""
+        return self._kept.errors()
+
+    @property
+    def n_pending(self) -> int:
+        """How many units are not kept yet."""
+        return len(self._units) - len(self._kept)
+
+    def error_of(self, unit: Unit) -> str | None:
+        """Returns why a unit failed; None if it did not."""
+        return self._kept.error_of(unit)
+
+    def is_kept(self, unit: Unit) -> bool:
+        """Whether a unit is kept, be it as a failure."""
+        return unit in self._kept
 
     def pending_units(self) -> list[Unit]:
         """Returns the units that are not kept yet, in order."""
@@ -79,9 +101,10 @@ class Store:
             ValueError: If the unit is not in the run or is kept already, or its rows are not as many as it must have
                 (fewer if the last one is a failure).
         """
-        if unit not in self._units or unit in self._kept or not is_whole(self._units.get(unit, 0), rows):
+        n_responses = self._units.get(unit, 0)
+        if unit in self._kept or not is_whole(n_responses, rows):
             raise ValueError(
-                f'"rows" must be {self._units.get(unit)} of a pending unit, or end in a failure; got '
+                f'"rows" must be {n_responses or None} of a pending unit, or end in a failure; got '
                 f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
             )
         lines = b"".join(_line(row) for row in rows)
@@ -93,50 +116,66 @@ class Store:
         except BaseException:
             os.ftruncate(self._file, size)  # the next unit must not follow an incomplete one
             raise
-        self._keep(unit, rows, lines)
+        self._kept.add(unit, size, len(lines), _failure(rows))
 
     def finish(self) -> None:
         """Puts all units in order, so that the file depends neither on who answered first nor on interruptions."""
-        write(self.path, b"".join(self._kept[unit] for unit in self._units if unit in self._kept))
+        self._rewrite(place for unit in self._units if (place := self._kept.find(unit)))
         os.close(self._file)
         self._file = self._open()
+        start = 0
+        for unit in self._units:
+            if place := self._kept.find(unit):
+                self._kept.move(unit, start)
+                start += place[1]
 
     def _open(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def _keep(self, unit: Unit, rows: Sequence[Mapping[str, Any]], lines: bytes) -> None:
-        self._kept[unit] = lines
-        failure = next((row["error"] for row in rows if is_failure(row)), None)
-        if failure is not None:
-            self.errors[unit] = failure
+    def _rewrite(self, places: Iterable[_Place]) -> None:
+        """Writes what is at the places of the file, and nothing else, in their order."""
+        self.path.touch()
+        with self.path.open("rb") as file:
 
-    def _read(self) -> None:
-        """Reads what is kept, and drops from the file a unit that is torn, and those that failed."""
-        content = self.path.read_bytes() if self.path.exists() else b""
-        whole, _, _ = content.rpartition(b"\n")  # what follows the last line end is incomplete
-        lines = whole.split(b"\n") if whole else []
-        rows = [self._parse(line, number) for number, line in enumerate(lines, start=1)]
-        grouped = [
-            (unit, list(group))
-            for unit, group in groupby(
-                zip(rows, lines, strict=True), key=lambda pair: (pair[0]["id"], pair[0]["agent"])
-            )
-        ]
-        for place, (unit, group) in enumerate(grouped, start=1):
-            held = [row for row, _ in group]
-            if is_whole(self._units.get(unit, 0), held) and unit not in self._kept:
-                self._keep(unit, held, b"".join(line + b"\n" for _, line in group))
-            elif place < len(grouped):
-                raise StoreError(
-                    f"{self.path}: the responses of {unit[1]!r} to {unit[0]!r} differ from what this run wrote",
-                    hint="Choose another folder",
-                )
-        for unit in self.errors:
-            del self._kept[unit]
-        self.errors.clear()
-        kept = b"".join(self._kept.values())
-        if kept != content:
-            write(self.path, kept)
+            def read(place: _Place) -> bytes:
+                file.seek(place[0])
+                return file.read(place[1])
+
+            write_chunks(self.path, map(read, places))
+
+    def _read(self) -> bool:
+        """Notes what is kept. Returns whether the file holds more: a unit that is torn, or some that failed."""
+        self._kept.clear()
+        if not self.path.exists():
+            return False
+        torn: Unit | None = None
+        with self.path.open("rb") as file:
+            for unit, rows, start, size in self._iter_units(file):
+                if torn is not None:
+                    raise StoreError(
+                        f"{self.path}: the responses of {torn[1]!r} to {torn[0]!r} differ from what this run wrote",
+                        hint="Choose another folder",
+                    )
+                if is_whole(self._units.get(unit, 0), rows) and unit not in self._kept:
+                    self._kept.add(unit, start, size, _failure(rows))
+                else:
+                    torn = unit  # the last one may be
+        self._kept.drop_failures()
+        return sum(size for _, size in self._kept.in_file()) != self.path.stat().st_size
+
+    def _iter_units(self, file: Iterable[bytes]) -> Iterator[tuple[Unit, list[Mapping[str, Any]], int, int]]:
+        """Yields each unit of the file with its rows, where it starts, and its size."""
+
+        def rows() -> Iterator[tuple[Mapping[str, Any], int, int]]:
+            start = 0
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):  # the last one may be incomplete
+                    yield self._parse(line, number), start, len(line)
+                start += len(line)
+
+        for unit, group in groupby(rows(), key=lambda found: (found[0]["id"], found[0]["agent"])):
+            found = list(group)
+            yield unit, [row for row, _, _ in found], found[0][1], sum(length for _, _, length in found)
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
@@ -157,6 +196,57 @@ def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
 def is_failure(row: Mapping[str, Any]) -> bool:
     """Whether a row says that its unit failed; a row with tools and an error is one invalid proposal among others."""
     return row["error"] is not None and row.get("tools") is None
+
+
+def _failure(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    return next((row["error"] for row in rows if is_failure(row)), None)
+
+
+class _Places:
+    """Where each kept unit is in the file; on the disk as well, so that memory does not grow with them."""
+
+    def __init__(self) -> None:
+        self._file = open_scratch()
+        self._end = weakref.finalize(self, self._file.close)
+        self._file.execute("CREATE TABLE place (unit TEXT PRIMARY KEY, start INT, size INT, error TEXT) WITHOUT ROWID")
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __contains__(self, unit: Unit) -> bool:
+        return self.find(unit) is not None
+
+    def clear(self) -> None:
+        self._file.execute("DELETE FROM place")
+        self._n = 0
+
+    def add(self, unit: Unit, start: int, size: int, error: str | None) -> None:
+        shown = None if error is None else json.dumps(error)
+        self._file.execute("INSERT INTO place VALUES (?, ?, ?, ?)", (json.dumps(unit), start, size, shown))
+        self._n += 1
+
+    def move(self, unit: Unit, start: int) -> None:
+        self._file.execute("UPDATE place SET start = ? WHERE unit = ?", (start, json.dumps(unit)))
+
+    def find(self, unit: Unit) -> _Place | None:
+        found = self._file.execute("SELECT start, size FROM place WHERE unit = ?", (json.dumps(unit),)).fetchone()
+        return None if found is None else (found[0], found[1])
+
+    def in_file(self) -> Iterator[_Place]:
+        yield from self._file.execute("SELECT start, size FROM place ORDER BY start")
+
+    def drop_failures(self) -> None:
+        self._n -= self._file.execute("DELETE FROM place WHERE error IS NOT NULL").rowcount
+
+    def error_of(self, unit: Unit) -> str | None:
+        found = self._file.execute("SELECT error FROM place WHERE unit = ?", (json.dumps(unit),)).fetchone()
+        return None if found is None or found[0] is None else str(json.loads(found[0]))
+
+    def errors(self) -> dict[Unit, str]:
+        found = self._file.execute("SELECT unit, error FROM place WHERE error IS NOT NULL ORDER BY start")
+        pairs = ((json.loads(unit), json.loads(error)) for unit, error in found)
+        return {(name, agent): error for (name, agent), error in pairs}
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

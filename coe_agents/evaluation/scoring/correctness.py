@@ -11,6 +11,7 @@ from itertools import islice
 from statistics import fmean
 from typing import Protocol, runtime_checkable
 
+from coe_agents.actions import has_proposals
 from coe_agents.clustering import Clusterer, answer_kind, cluster_many, normalize_answer
 from coe_agents.evaluation.scoring.statistics import BATCH, Statistics
 from coe_agents.policy.measurement import response_text
@@ -36,17 +37,13 @@ class Prediction:
     @classmethod
     def of(cls, statistics: Statistics, *, cluster: int) -> "Prediction":
         """Returns what the group's prediction is if this cluster is chosen."""
-        inside = [
-            response
-            for response, label in zip(statistics.responses, statistics.labels, strict=True)
-            if label == cluster
-        ]
+        inside = [statistics.responses[place] for place in statistics.places[cluster]]
         return cls(
             statistics.question.text,
             statistics.answer_of(cluster),
             statistics.question.references,
-            tuple(response["correct"] for response in inside),
-            any(response.get("calls") is not None for response in inside),
+            tuple([response["correct"] for response in inside]),
+            has_proposals(inside),
         )
 
     @classmethod

@@ -106,8 +106,10 @@ def score_each(
             each.question.id,
             _failures(each.question),
             {
-                name: AgentScore(agent.entropy, agent.n_responses, agent.weighting == "probability")
-                for name, agent in each.measurement.agents.items()
+                name: AgentScore(entropy, n_responses, by_probability)
+                for name, entropy, n_responses, by_probability in zip(
+                    each.names, each.entropies, each.n_responses, each.counts_by_probability, strict=True
+                )
             },
             verdict,
             each.is_tied and setup.proposer is None,

@@ -9,7 +9,7 @@ import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
+from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_in_place, join_ties
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
@@ -41,7 +41,7 @@ class Scores:
             cluster whose labels differ the share of its labels that is right.
         n_ties: The rows where several answers share the lead.
         values: Each score that could be computed for all rows; higher = less sure. Values within 1e-9 are equal
-            (`join_ties`).
+            (`join_ties`). Scores that are equal on all rows are one array.
         absent: Each other score, with the number of rows that lack it.
         criterion: The name of the criterion of correctness.
         clusterer: The name of the clusterer.
@@ -157,10 +157,20 @@ def to_scores(
         {name: np.asarray(column) for name, column in entropies.items()}, right, np.asarray(halves).astype(np.bool_)
     )
     absent = {name: n for name, column in columns.items() if (n := int(np.isnan(column).sum()))}
+    for name in absent:
+        del columns[name]
+    different: list[FloatArray] = []
+    for name, values in columns.items():
+        join_in_place(values)
+        twin = next((known for known in different if np.array_equal(known, values)), None)
+        if twin is None:
+            different.append(values)
+        else:
+            columns[name] = twin  # a quarter of the scores equal another one
     return Scores(
         correct=right,
         n_ties=n_ties,
-        values={name: join_ties(column) for name, column in columns.items() if name not in absent},
+        values=columns,
         absent=absent,
         criterion=criterion,
         clusterer=clusterer,

@@ -1,22 +1,31 @@
 """Owns what is computed once per question, for all estimators to read."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import islice, permutations
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
+from coe_agents.actions import compare_actions, compared_answer, has_proposals
 from coe_agents.clustering import Clusterer, EntailmentModel, canonical_answer, cluster_many
 from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.samples import Sample, SampledQuestion
+from coe_agents.evaluation.scoring.batched import compute_figures
 from coe_agents.policy import Measurement, Weighting, measure
 from coe_agents.policy.measurement import response_text
-from coe_agents.policy.weighting import log_probabilities, most_probable, shares
-from coe_agents.uncertainty import CollaborativeEntropy, cluster_distributions, collaborative_entropy, entropy
+from coe_agents.policy.weighting import log_probabilities, most_probable
+from coe_agents.uncertainty import (
+    CollaborativeEntropy,
+    cluster_distributions,
+    collaborative_entropy,
+    ensemble_mean,
+    entropy,
+)
 from coe_agents.uncertainty.answers import shares_lead
+from coe_agents.uncertainty.entropies import shannon
 
 ActionKind = Literal["call", "no_call"]
 BATCH = 64
@@ -30,15 +39,23 @@ class Statistics:
     Attributes:
         question: The question and its samples; `responses` are in the order of `labels`.
         labels: The cluster of each response; clusters are numbered by their texts, so that agents do not matter.
-        measurement: What a policy receives.
+        weighting: How responses count, as asked for.
         affinity: Shape `(n_clusters, n_clusters)`, in [0, 1]: the mean of both directions' probability of entailment
             between the clusters' most probable responses, with a diagonal of 1. The identity without an entailment
             model.
+        names: The agents that responded, in the order of the rows of `distributions`.
         agents: The row of each response's agent.
+        counts_by_probability: Whether each agent's responses count by probability, in the order of the rows.
         log_probs: Length-normalised log-probabilities; one constant for each agent that counts by frequency.
+        response_shares: Each response's share of its agent's distribution, shape `(n_responses,)`.
         distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
-        frequencies: The same, each response counting 1.
+        support: The ensemble mean of each cluster, shape `(n_clusters,)`.
+        leading: The clusters that share the lead: one, or more on a tie.
+        frequencies: As `distributions`, each response counting 1.
         probabilities: The same by length-normalised probability; None unless all responses have one.
+        split: CoE of `distributions`, and its parts; the figures of `measurement` but for rounding.
+        entropies: The semantic entropy of each agent, in the order of the rows.
+        figures: Further scores by the name of their estimator: see `compute_figures`.
         coe_js: CoE of `distributions` under the Jensen-Shannon divergence.
         coe_hellinger: Under the Hellinger distance.
         coe_total_variation: Under the Wasserstein distance with distances of 1.
@@ -47,17 +64,26 @@ class Statistics:
         pooled_by_frequency: Entropy of all responses as one agent's, each counting 1.
         pooled_by_probability: The same by length-normalised probability.
         proposer: The agent whose first response is judged; None where the group's answer is.
+        weights: Of the agents by name, 1 for those without. They change `support`, `leading` and `measurement`.
     """
 
     question: SampledQuestion
     labels: IntArray
-    measurement: Measurement
+    weighting: Weighting
     affinity: FloatArray
+    names: tuple[str, ...]
     agents: IntArray
+    counts_by_probability: tuple[bool, ...]
     log_probs: FloatArray
+    response_shares: FloatArray
     distributions: FloatArray
+    support: FloatArray
+    leading: tuple[int, ...]
     frequencies: FloatArray
     probabilities: FloatArray | None
+    split: CollaborativeEntropy
+    entropies: tuple[float, ...]
+    figures: Mapping[str, float]
     coe_js: float
     coe_hellinger: float
     coe_total_variation: float
@@ -66,25 +92,37 @@ class Statistics:
     pooled_by_frequency: float
     pooled_by_probability: float | None
     proposer: str | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        """What a policy receives; most scores are computed without it, since it takes as long as all of them."""
+        labels = self.labels.tolist()
+        weights = {name: self.weights.get(name, 1.0) for name in self.names} if self.weights else None
+        how: dict[str, Any] = {"weights": weights, "weighting": self.weighting, "n_resamples": 0}
+        return measure(self.responses, labels, with_contested=False, **how)
 
     @cached_property
     def responses(self) -> tuple[Sample, ...]:
         return self.question.responses
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The agents that responded, in the order of the rows of `distributions`."""
-        return tuple(dict.fromkeys(response["agent"] for response in self.responses))
+    def n_responses(self) -> list[int]:
+        """Of each agent, in the order of the rows."""
+        return list(np.bincount(self.agents).tolist())
 
     @cached_property
-    def support(self) -> FloatArray:
-        """The ensemble mean of each cluster, shape `(n_clusters,)`."""
-        return np.asarray(self.distributions.mean(axis=0))
+    def rows(self) -> list[int]:
+        """`agents` as a list."""
+        return list(self.agents.tolist())
 
     @cached_property
-    def leading(self) -> tuple[int, ...]:
-        """The clusters that share the lead: one, or more on a tie."""
-        return tuple(np.flatnonzero(shares_lead(self.support)).tolist())
+    def places(self) -> list[list[int]]:
+        """The places of the responses in each cluster."""
+        found: list[list[int]] = [[] for _ in self.affinity]
+        for place, label in enumerate(self.labels.tolist()):
+            found[label].append(place)
+        return found
 
     @cached_property
     def proposal(self) -> int | None:
@@ -97,8 +135,10 @@ class Statistics:
 
         Where the lead is shared, one action that calls is enough.
         """
+        if self.is_text:
+            return None
         judged = (
-            [row for row, label in zip(self.responses, self.labels, strict=True) if label in self.leading]
+            [self.responses[place] for cluster in self.leading for place in self.places[cluster]]
             if self.proposer is None
             else []
             if self.proposal is None
@@ -109,9 +149,9 @@ class Statistics:
         return "call" if any(response.get("calls") for response in judged) else "no_call"
 
     @cached_property
-    def response_shares(self) -> FloatArray:
-        """Each response's share of its agent's distribution, shape `(n_responses,)`."""
-        return shares(self.log_probs, self.agents)
+    def is_text(self) -> bool:
+        """Whether no response is a proposal of tool calls."""
+        return not has_proposals(self.responses)
 
     @property
     def is_tied(self) -> bool:
@@ -120,13 +160,10 @@ class Statistics:
 
     def answer_of(self, cluster: int) -> str:
         """Returns a cluster's most probable response; of tool calls the canonical action."""
-        if self.leading == (cluster,) and self.measurement.calls is None:
+        if self.leading == (cluster,) and not self.is_text and self.measurement.calls is None:
             return self.measurement.answer
-        inside = [
-            response_text(response) if label == cluster else None
-            for response, label in zip(self.responses, self.labels, strict=True)
-        ]
-        return most_probable(inside, self.response_shares)
+        places = self.places[cluster]
+        return most_probable([response_text(self.responses[place]) for place in places], self.response_shares[places])
 
 
 def iter_statistics(
@@ -136,19 +173,27 @@ def iter_statistics(
     weighting: Weighting = "auto",
     entailment: EntailmentModel | None = None,
     proposer: str | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> Iterator[Statistics]:
     """Yields the statistics of each question that has a response; a few questions are held at a time.
 
     Responses are compared by their `answer`, else by the canonical answer of their text. For the affinity between
     clusters, `entailment` is asked two pairs per pair of clusters; the other arguments are as in `ScoringSetup`.
+    `weights` are the agents' by name, 1 for those without; they change the measurement and its leading cluster, and
+    questions that only agents of weight 0 answered are left out.
 
     Raises:
         ValueError: If `weighting` is "probability" and an agent lacks log-probabilities.
     """
-    answered = (_fill_answers(question) for question in questions if question.responses)
+    weight_of = weights or {}
+    answered = (
+        fill_answers(question)
+        for question in questions
+        if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses)
+    )
     while batch := list(islice(answered, BATCH)):
         texts = [[response_text(response) for response in question.responses] for question in batch]
-        found = cluster_many(texts, questions=[question.text for question in batch], clusterer=clusterer)
+        found = _cluster(batch, texts, clusterer)
         labels = [_number_by_text(texts_of_one, own) for texts_of_one, own in zip(texts, found, strict=True)]
         alike: dict[tuple[str, ...], list[int]] = {}
         for place, question in enumerate(batch):
@@ -156,78 +201,157 @@ def iter_statistics(
         ready: dict[int, Statistics] = {}
         for places in alike.values():
             chosen, own_labels = [batch[place] for place in places], [labels[place] for place in places]
-            ready.update(zip(places, _compute_statistics(chosen, own_labels, weighting), strict=True))
-        statistics = [replace(ready[place], proposer=proposer) for place in range(len(batch))]
+            ready.update(
+                zip(places, _compute_statistics(chosen, own_labels, weighting, proposer, weight_of), strict=True)
+            )
+        statistics = [ready[place] for place in range(len(batch))]
         yield from statistics if entailment is None else _with_affinities(statistics, entailment)
 
 
-def _measure(question: SampledQuestion, labels: Sequence[int], weighting: Weighting) -> Measurement:
+def _cluster(batch: Sequence[SampledQuestion], texts: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
+    """Returns the labels of the texts of each question's responses; tool calls are compared as actions."""
+    labels: list[list[int]] = [[] for _ in batch]
+    are_proposed = [has_proposals(question.responses) for question in batch]
+    for is_proposed, own in ((False, clusterer), (True, compare_actions(clusterer))):
+        places = [place for place, of_calls in enumerate(are_proposed) if of_calls is is_proposed]
+        found = cluster_many(
+            [texts[place] for place in places], questions=[batch[place].text for place in places], clusterer=own
+        )
+        for place, one in zip(places, found, strict=True):
+            labels[place] = one
+    return labels
+
+
+def _log_probabilities(question: SampledQuestion, weighting: Weighting) -> tuple[FloatArray, dict[str, bool]]:
     try:
-        return measure(question.responses, labels, weighting=weighting, n_resamples=0, with_contested=False)
+        return log_probabilities(question.responses, weighting)
     except ValueError as error:
         raise ValueError(f"question {question.id!r}: {error}") from error
 
 
 def _compute_statistics(
-    questions: Sequence[SampledQuestion], labels: Sequence[Sequence[int]], weighting: Weighting
+    questions: Sequence[SampledQuestion],
+    labels: Sequence[Sequence[int]],
+    weighting: Weighting,
+    proposer: str | None,
+    weights: Mapping[str, float],
 ) -> Iterator[Statistics]:
     """Yields the statistics of questions with as many responses of the same agents: one array operation serves all.
 
     Distributions are padded with clusters of probability 0, which change no figure.
     """
-    measurements = [_measure(question, own, weighting) for question, own in zip(questions, labels, strict=True)]
     numbers: dict[str, int] = {}
     agents = np.array([numbers.setdefault(response["agent"], len(numbers)) for response in questions[0].responses])
     clusters = np.array(labels)
-    known = [log_probabilities(question.responses, "auto") for question in questions]
+    # also for "frequency": the scores by probability need log-probabilities whatever the weighting
+    known = [_log_probabilities(each, "probability" if weighting == "probability" else "auto") for each in questions]
     likely = np.array([log_probs for log_probs, _ in known])
     frequencies = cluster_distributions(clusters, agents)
     probabilities = cluster_distributions(clusters, agents, log_probs=likely)
-    log_probs, distributions = (
-        (np.zeros_like(likely), frequencies) if weighting == "frequency" else (likely, probabilities)
+    by_frequency, by_probability = map(collaborative_entropy, (frequencies, probabilities))
+    log_probs, distributions, split = (
+        (np.zeros_like(likely), frequencies, by_frequency)
+        if weighting == "frequency"
+        else (likely, probabilities, by_probability)
     )
     js, hellinger, total_variation = (
         collaborative_entropy(distributions, divergence=name).total.tolist()
         for name in ("js", "hellinger", "wasserstein")
     )
-    by_frequency, by_probability = (
-        [CollaborativeEntropy(*parts) for parts in zip(*(part.tolist() for part in split), strict=True)]
-        for split in map(collaborative_entropy, (frequencies, probabilities))
-    )
     pool = np.zeros_like(agents)
     pooled_by_frequency, pooled_by_probability = (
         entropy(cluster_distributions(clusters, pool, log_probs=each)[:, 0]).tolist() for each in (None, likely)
     )
+    own_weights = np.array([weights.get(name, 1.0) for name in numbers])
+    support = (
+        ensemble_mean(distributions, weights=own_weights / own_weights.sum()) if weights else distributions.mean(axis=1)
+    )
+    entropies = shannon(distributions)
+    per_agent = np.bincount(agents)
+    sizes = np.rint((frequencies * per_agent[:, None]).sum(axis=1)).astype(np.int64)
+    figures = compute_figures(distributions, frequencies, support, entropies, sizes)
+    response_shares = _shares(log_probs, agents)
+    splits, splits_by_frequency, splits_by_probability = (
+        [CollaborativeEntropy(*parts) for parts in zip(*(part.tolist() for part in each), strict=True)]
+        for each in (split, by_frequency, by_probability)
+    )
+    leads = shares_lead(support).tolist()
     for i, question in enumerate(questions):
         n_clusters = max(labels[i]) + 1
-        complete = all(known[i][1].values())
+        by_agent = known[i][1]
+        complete = all(by_agent.values())
         yield Statistics(
             question=question,
             labels=clusters[i],
-            measurement=measurements[i],
-            affinity=np.eye(n_clusters),
+            weighting=weighting,
+            affinity=identity(n_clusters),
+            names=tuple(numbers),
             agents=agents,
+            counts_by_probability=tuple(weighting != "frequency" and by_agent[name] for name in numbers),
             log_probs=log_probs[i],
+            response_shares=response_shares[i],
             distributions=distributions[i, :, :n_clusters],
+            support=support[i, :n_clusters],
+            leading=tuple(cluster for cluster, leads_here in enumerate(leads[i]) if leads_here),
             frequencies=frequencies[i, :, :n_clusters],
             probabilities=probabilities[i, :, :n_clusters] if complete else None,
+            split=splits[i],
+            entropies=tuple(entropies[i].tolist()),
+            figures={name: values[i] for name, values in figures.items()},
             coe_js=js[i],
             coe_hellinger=hellinger[i],
             coe_total_variation=total_variation[i],
-            by_frequency=by_frequency[i],
-            by_probability=by_probability[i] if complete else None,
+            by_frequency=splits_by_frequency[i],
+            by_probability=splits_by_probability[i] if complete else None,
             pooled_by_frequency=pooled_by_frequency[i],
             pooled_by_probability=pooled_by_probability[i] if complete else None,
+            proposer=proposer,
+            weights=weights,
         )
 
 
-def _fill_answers(question: SampledQuestion) -> SampledQuestion:
-    answer_of = cache(canonical_answer)  # many texts are equal
-    responses = [
-        response if response["answer"] is not None else {**response, "answer": answer_of(response["text"])}
-        for response in question.responses
-    ]
-    return replace(question, responses=cast("tuple[Sample, ...]", tuple(responses)))
+def _shares(log_probs: FloatArray, agents: IntArray) -> FloatArray:
+    """Returns what `coe_agents.policy.weighting.shares` returns for each row of log-probabilities."""
+    n_agents = int(agents.max()) + 1
+    top = np.stack([log_probs[:, agents == agent].max(axis=1) for agent in range(n_agents)], axis=1)
+    masses = np.exp(log_probs - top[:, agents])
+    bins = np.arange(len(masses))[:, None] * n_agents + agents
+    sums = np.bincount(bins.ravel(), masses.ravel()).reshape(-1, n_agents)
+    return np.asarray(masses / sums[:, agents])
+
+
+@lru_cache(maxsize=64)
+def identity(n_clusters: int) -> FloatArray:
+    """Returns the affinity of clusters of which nothing is known but that they differ; it cannot be written to."""
+    matrix = np.eye(n_clusters)
+    matrix.setflags(write=False)
+    return matrix
+
+
+def has_identity(statistics: Statistics) -> bool:
+    """Whether the affinity is that of clusters of which nothing is known, as without an entailment model."""
+    return statistics.affinity is identity(len(statistics.affinity))
+
+
+def fill_answers(question: SampledQuestion) -> SampledQuestion:
+    """Returns the question with what is compared of each response as its answer; see `compared_answer`."""
+    if has_proposals(question.responses):
+        compared = [{**response, "answer": compared_answer(response)} for response in question.responses]
+        return replace(question, responses=cast("tuple[Sample, ...]", tuple(compared)))
+    answers: dict[str, str] = {}  # many texts are equal
+    responses: list[Sample] = []
+    for response in question.responses:
+        if response["answer"] is not None:
+            responses.append(response)
+            continue
+        text = response["text"]
+        answer = answers.get(text)
+        if answer is None:
+            answer = answers[text] = canonical_answer(text)
+        filled = response.copy()
+        filled["answer"] = answer
+        responses.append(filled)
+    return replace(question, responses=tuple(responses))
 
 
 def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:

@@ -8,13 +8,13 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Overwrite
 
-from coe_agents.clustering import Clusterer, parse_choice
+from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer, parse_choice
 from coe_agents.clustering.cluster import cluster_with_former
 from coe_agents.errors import AgentError, ClusteringError, CoEError, is_control_flow
 from coe_agents.graph import events
 from coe_agents.graph.rounds import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
-from coe_agents.graph.shown_tools import clusterer_of, read_actions
+from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.measurement import response_text
 from coe_agents.redaction import prints_secret, redact, secrets_of
@@ -22,6 +22,9 @@ from coe_agents.rounds import former_answers
 from coe_agents.types import Response, in_canonical_order, usable
 
 Canonicalize = Callable[[str], str]
+
+_FEW_CHARACTERS = 2_000
+"""Texts of so many characters altogether are read and compared in a few milliseconds at most."""
 
 
 def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> TwoForms:
@@ -34,8 +37,9 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         if state["allowed"] is not None:
             return cluster_choices(state, state["allowed"])
         comparing, reads = clusterer_of(state, clusterer), canonicalize
-        if (tools := state.get("shown")) is not None:
-            state, reads = {**state, "responses": read_actions(state["responses"], tools, comparing)}, None
+        if is_about_actions(state):
+            rows = read_actions(state["responses"], state.get("shown"))
+            state, reads = {**state, "responses": rows}, None
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
@@ -57,7 +61,12 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
             raise
         return _clustered(state, responses, labels, dict(zip(former, others, strict=True)))
 
+    is_quick = type(clusterer) is NormalizedMatch and canonicalize in (None, canonical_answer)
+
     async def acluster(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
+        texts = {row["text"] for row in state["responses"]}
+        if is_quick and not is_about_actions(state) and sum(map(len, texts)) <= _FEW_CHARACTERS:
+            return cluster(state, config)  # a thread would cost more
         return await asyncio.to_thread(cluster, state, config)
 
     return TwoForms(cluster, acluster, name="cluster")

@@ -1,15 +1,16 @@
 """Owns the node that decides: it applies the policy, and the rules that no policy can overrule."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from langgraph.types import Command
 
+from coe_agents._plurals import quantity
 from coe_agents.clustering import answer_kind
 from coe_agents.graph import events
 from coe_agents.graph.limits import Bounds, seconds_used
-from coe_agents.graph.nodes.measure import measurement_of
+from coe_agents.graph.nodes.measure import fields_of, measurement_of
 from coe_agents.graph.rounds import agents_counted_as
 from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.state import CoEState
@@ -38,7 +39,8 @@ def coordinate_node(
         if len(answering) < min_agents:
             whys = dict.fromkeys(agents_counted_as(state, "not"), " (its temperature has no effect)")
             missing = ", ".join(f"{name}{whys.get(name, '')}" for name in names if name not in answering)
-            wanted = f"{len(answering)} of {len(names)} agents answered, but {min_agents} must; missing: {missing}"
+            answered = f"{len(answering)} of {quantity(len(names), 'agent')} answered"
+            wanted = f"{answered}, but {min_agents} must; missing: {missing}"
             late = bounds.bound_on_time(state)
             decision = Decision("abstain", None, f"{wanted}; {late}" if late else wanted)
         elif state["measured"] is None:
@@ -50,7 +52,7 @@ def coordinate_node(
         # an event contains no text of a response: only the decision says who gave which answer
         texts = [text for row in state["responses"] for text in (row["text"], row["answer"]) if text]
         events.emit_decision(state["round"], decision, texts)
-        verdict = asdict(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
+        verdict = fields_of(decision) | {"reason": "; ".join(filter(None, (who, decision.reason))), "regime": regime}
         goto = _next_node(decision, state["measured"], strategies, routes)
         return Command(goto=goto, update={"verdict": verdict, "elapsed": seconds_used(state)})
 

@@ -25,6 +25,10 @@ def finish(state: CoEState) -> dict[str, Any]:
         used = tokens.setdefault(spent["agent"], Usage(input_tokens=0, output_tokens=0))
         used["input_tokens"] += spent["usage"]["input_tokens"]
         used["output_tokens"] += spent["usage"]["output_tokens"]
+    samplings: dict[str, list[Sampling]] = {}
+    for spent in state["usages"]:
+        if spent["sampling"] is not None:
+            samplings.setdefault(spent["agent"], []).append(spent["sampling"])
     decision = DecisionData(
         action=verdict["action"],
         answer=verdict["answer"],
@@ -58,7 +62,7 @@ def finish(state: CoEState) -> dict[str, Any]:
                 weighting=said["weighting"],
                 entropy=said["entropy"],
                 distribution=said["distribution"],
-                sampling=_samplings(state, name),
+                sampling=sorted(samplings.get(name, []), key=lambda record: record["round"]),
             )
             for name, said in measured.get("agents", {}).items()
         },
@@ -81,8 +85,3 @@ def _calls_of(state: CoEState, measured: Mapping[str, Any], answer: str) -> list
         silent = (row for row in usable(state["responses"]) if row.get("calls") == [])
         return [] if any(row["text"].strip() == answer for row in silent) else None
     return [{**call, "id": f"call_{uuid.uuid4().hex}"} for call in calls]
-
-
-def _samplings(state: CoEState, agent: str) -> list[Sampling]:
-    records = [spent["sampling"] for spent in state["usages"] if spent["agent"] == agent]
-    return sorted((record for record in records if record is not None), key=lambda record: record["round"])

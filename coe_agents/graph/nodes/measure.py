@@ -15,7 +15,7 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import AgentMeasurement, Measurement, measure
+from coe_agents.policy import AgentMeasurement, Decision, Measurement, measure
 from coe_agents.rounds import conformity
 
 
@@ -83,10 +83,10 @@ def measurement_of(state: CoEState) -> Measurement:
 
 def _to_plain(measurement: Measurement) -> dict[str, Any]:
     """Returns the fields, with lists for tuples, as a checkpointer would return them."""
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in _fields(measurement).items()}
-    return plain | {"agents": {name: _fields(said) for name, said in measurement.agents.items()}}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields_of(measurement).items()}
+    return plain | {"agents": {name: fields_of(said) for name, said in measurement.agents.items()}}
 
 
-def _fields(instance: Measurement | AgentMeasurement) -> dict[str, Any]:
+def fields_of(instance: Measurement | AgentMeasurement | Decision) -> dict[str, Any]:
     """Returns the fields as `dataclasses.asdict` does, without copying the values."""
     return {field.name: getattr(instance, field.name) for field in fields(instance)}

@@ -79,12 +79,16 @@ async function ask(question, options = {}) {
   session.running?.abort();
   const control = new AbortController();
   const entry = createEntry(question, options);
+  const release = () => {
+    if (session.running === control) session.running = null;
+  };
   session.running = control;
   session.entries = [...session.entries, entry].slice(-MOST);
   show(entry);
   try {
     for await (const [type, event] of readEvents(question, options, control.signal)) {
       if (Object.hasOwn(HANDLERS, type)) HANDLERS[type](entry, event);
+      if (entry.decision) release(); // the connection may stay open a little longer
       if (entry === session.shown) render(entry);
     }
     if (!entry.decision && !entry.error) {
@@ -93,7 +97,7 @@ async function ask(question, options = {}) {
   } catch (error) {
     entry.error = describeError(error, control.signal.aborted);
   } finally {
-    if (session.running === control) session.running = null;
+    release();
     for (const agent of entry.agents.values()) if (agent.state === "asked") agent.state = "stopped";
     if (entry === session.shown) render(entry);
   }

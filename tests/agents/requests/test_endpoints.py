@@ -157,6 +157,7 @@ async def test_who_waits_at_a_server_that_fails_goes_to_another_without_having_a
     assert [replica.places.load for replica in servers.all] == [0, 0]
 
 
+@pytest.mark.slow
 @forms
 def test_two_hundred_at_once_are_spread_and_each_question_is_one_request(form):
     with several(2, seconds=0.01) as servers:
@@ -169,6 +170,7 @@ def test_two_hundred_at_once_are_spread_and_each_question_is_one_request(form):
     assert max(server.most_busy for server in servers) <= 8  # of each, not of both together
 
 
+@pytest.mark.slow
 def test_two_hundred_questions_to_a_graph_lose_none_to_a_dead_server():
     with served() as sound, failing("refused") as dead:
         one = agent(sound, dead)
@@ -268,7 +270,7 @@ def test_a_place_that_comes_too_late_is_no_failure_of_the_server():
     with ExitStack() as stack:
         for replica in servers.all:
             stack.enter_context(taken(replica.places, 5))
-        with pytest.raises(AgentTimeoutError, match="places"), visiting(servers, seconds=0.05):
+        with pytest.raises(AgentTimeoutError, match="1 place, and none was free"), visiting(servers, seconds=0.05):
             pass
     assert not any(replica.places.outage.is_down for replica in servers.all)
 

@@ -84,7 +84,7 @@ async def test_waiting_for_a_place_does_not_block_the_event_loop():
 async def test_who_gives_up_waiting_takes_no_place():
     places = Places(1)
     with taken(places, None):
-        with pytest.raises(AgentTimeoutError, match=r"none of the 1 places .* was free within"), taken(places, 0.01):
+        with pytest.raises(AgentTimeoutError, match=r"has 1 place, and none was free within"), taken(places, 0.01):
             pass
         with pytest.raises(AgentTimeoutError):
             async with ataken(places, 0.01):

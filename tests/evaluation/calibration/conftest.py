@@ -2,13 +2,19 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, judge_samples
-from tests.evaluation.invented import write
+from tests.evaluation.invented import group, write
 
 
-@pytest.fixture
-def rows(tmp_path):
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
     def of(samples):
-        with Samples([write(tmp_path / "s.jsonl", samples)]) as questions:
+        with Samples([write(tmp_path_factory.mktemp("rows") / "s.jsonl", samples)]) as questions:
             return judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
 
     return of
+
+
+@pytest.fixture(scope="module")
+def known_rows(rows):
+    """What policies are calibrated on."""
+    return tuple(rows(group(400)))

@@ -85,9 +85,9 @@ def test_the_uncertainties_are_as_in_the_traffic():
     assert _as_in_traffic(np.array([3.0, 1.0, 2.0, 4.0]), np.array([1.0, 0.5, 0.5, 1.0])) == (1.0, 2.0, 3.0, 4.0)
 
 
-@pytest.fixture
-def policy(rows):
-    return calibrate(rows(group(400)), risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
+@pytest.fixture(scope="module")
+def policy(known_rows):
+    return calibrate(known_rows, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
 
 
 def ruled(policy, rows, *, seed, rate=1.0):
@@ -155,3 +155,14 @@ def test_every_case_must_be_known(policy, rows):
         Seen(0.1, "other")
     with pytest.raises(ValueError, match='"seen_probability" must be above 0'):
         Seen(0.0, "audit")
+
+
+def test_how_a_case_was_seen_is_read_of_its_sample():
+    assert Seen.of({"id": "1", "seen_probability": 0.5, "kind": "audit"}) == Seen(0.5, "audit")
+    assert Seen.of({"seen_probability": 1, "kind": "escalation"}) == Seen(1.0, "escalation")
+    for sample in ({"kind": "audit"}, {"seen_probability": True, "kind": "audit"}, {"seen_probability": "1"}):
+        with pytest.raises(ValueError, match='"seen_probability" must be above 0 and at most 1'):
+            Seen.of(sample)
+    for kind in (None, ["audit"]):
+        with pytest.raises(ValueError, match='"kind" must be "audit" or "escalation"'):
+            Seen.of({"seen_probability": 1.0, "kind": kind})

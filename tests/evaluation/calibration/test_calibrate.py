@@ -25,6 +25,42 @@ def rows(tmp_path):
     return of
 
 
+def test_weights_choose_the_answer_that_is_judged(tmp_path):
+    said = {"a": "right", "b": "wrong", "c": "wrong"}
+    samples = [row("q", name, text=text, question="Which?", references=["right"]) for name, text in said.items()]
+    samples += [row("only a", "a", text="right", question="Which?", references=["right"])]
+    path = write(tmp_path / "s.jsonl", samples)
+
+    def judged(**options):
+        with Samples([path]) as questions:
+            return {row.id: row for row in judge_samples(questions, clusterer=NormalizedMatch(), **options)}
+
+    for every_cluster in (False, True):
+        equal = judged(every_cluster=every_cluster)["q"]
+        assert (equal.measurement.answer, equal.correct) == ("wrong", 0.0)
+        weighed = judged(every_cluster=every_cluster, weights={"b": 0.25, "c": 0.25})["q"]
+        assert (weighed.measurement.answer, weighed.correct) == ("right", 1.0)
+        if every_cluster:
+            assert dict(zip(weighed.measurement.representatives, weighed.verdicts, strict=True)) == {
+                "right": 1.0,
+                "wrong": 0.0,
+            }
+        assert weighed.measurement.support == pytest.approx((1 / 1.5, 0.5 / 1.5))
+    without_a = judged(weights={"a": 0.0})  # "only a" is left out: nobody who counts answered it
+    assert {name: each.measurement.answer for name, each in without_a.items()} == {"q": "wrong"}
+
+
+def test_a_policy_holds_for_the_weights_with_which_its_questions_were_measured(tmp_path):
+    weights = {"a": 0.25, "unknown": 3.0}
+    with Samples([write(tmp_path / "s.jsonl", group(80))]) as questions:
+        rows = judge_samples(questions, clusterer=NormalizedMatch(), weights=weights)
+    policy = calibrate(rows, risk=0.4, confidence=0.9, weights=weights, **NAMED)
+    assert policy.calibration.weights == {"a": 0.25, "b": 1.0, "c": 1.0}
+    assert not any(policy.mismatches(each.measurement) for each in rows)
+    with pytest.raises(ValueError, match="got rows measured with others"):
+        calibrate(rows, risk=0.4, confidence=0.9, **NAMED)
+
+
 @pytest.mark.parametrize(("n_wrong", "n"), [(0, 10), (3, 40), (17, 18)])
 def test_the_bound_agrees_with_scipy(n_wrong, n):
     exact = binomtest(n_wrong, n, alternative="less").proportion_ci(0.9, method="exact").high

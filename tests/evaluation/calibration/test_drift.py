@@ -9,10 +9,10 @@ from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
 
 
-@pytest.fixture(params=["threshold", "learned"])
-def policy(rows, request):
+@pytest.fixture(scope="module", params=["threshold", "learned"])
+def policy(known_rows, request):
     return calibrate(
-        rows(group(400)),
+        known_rows,
         risk=0.3,
         confidence=0.9,
         gate=request.param,
@@ -50,16 +50,14 @@ def test_the_test_is_scipys(policy, rows):
     assert (found.ks_statistic, found.p_value) == tuple(ks_2samp(known, np.round(new, 9)))
 
 
-def test_what_it_was_calibrated_on_shows_none_at_all(rows):
-    data = rows(group(400))
-    policy = calibrate(data, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
-    assert check_drift(policy, data, clusterer="NormalizedMatch").ks_statistic == 0.0
+def test_what_it_was_calibrated_on_shows_none_at_all(known_rows):
+    policy = calibrate(known_rows, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
+    assert check_drift(policy, known_rows, clusterer="NormalizedMatch").ks_statistic == 0.0
 
 
-def test_summation_noise_is_no_drift(rows):
-    data = rows(group(400))
-    policy = calibrate(data, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
-    noisy = [replace(row, measurement=replace(row.measurement, coe=row.measurement.coe + 1e-13)) for row in data]
+def test_summation_noise_is_no_drift(known_rows):
+    policy = calibrate(known_rows, risk=0.3, confidence=0.9, clusterer="NormalizedMatch", correctness="reference")
+    noisy = [replace(row, measurement=replace(row.measurement, coe=row.measurement.coe + 1e-13)) for row in known_rows]
     assert check_drift(policy, noisy, clusterer="NormalizedMatch").ks_statistic == 0.0
 
 
@@ -97,9 +95,9 @@ def test_another_group_is_a_mismatch(policy, rows):
     assert not found.holds
 
 
-def test_a_missing_agent_is_counted(rows):
+def test_a_missing_agent_is_counted(rows, known_rows):
     policy = calibrate(
-        rows(group(400)), risk=0.3, confidence=0.9, gate="learned", clusterer="NormalizedMatch", correctness="reference"
+        known_rows, risk=0.3, confidence=0.9, gate="learned", clusterer="NormalizedMatch", correctness="reference"
     )
     data = rows([each for each in group(30, seed=1) if (each["id"], each["agent"]) != ("q00000", "a")])
     found = check_drift(policy, data, clusterer="NormalizedMatch")

@@ -209,6 +209,7 @@ def test_the_features_by_hand(rows):
     np.testing.assert_allclose(support_features(text.measurement, "a", ("b", "c")), [1, 0, 0, 0, 0.5, 0, 0])
 
 
+@pytest.mark.slow
 def test_renaming_the_others_changes_nothing(rows):
     samples = urge_to_act(200)
     renamed = [each | {"agent": {"a": "a", "b": "z", "c": "k", "d": "b"}[each["agent"]]} for each in samples[::-1]]
@@ -273,6 +274,7 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
     assert done.returncode == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["threshold", "learned"])
 def test_the_driver_of_a_council_is_judged_as_the_calibrated_agent(rows, gate):
     samples = urge_to_act(300)

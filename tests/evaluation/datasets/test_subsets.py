@@ -42,5 +42,5 @@ def test_no_example_gives_the_asked_question_away_or_lacks_what_is_shown():
     without_passage = Question("d", "Where?", ("Here",))
     questions = [asked, twin, unanswerable, without_passage]
     assert examples_from(questions, 1, seed=0)(asked) == [without_passage]
-    with pytest.raises(ConfigurationError, match="1 examples are needed; only 0 other"):
+    with pytest.raises(ConfigurationError, match="1 example is needed; only 0 other"):
         examples_from(questions, 1, seed=0, with_context=True)(asked)

@@ -13,7 +13,10 @@ from tests.chromium import Page, program, running_chromium
 from tests.evaluation.html.test_create import HOSTILE, hostile, page
 from tests.evaluation.invented import group, row
 
-pytestmark = pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
+]
 N = 110
 
 

@@ -106,7 +106,7 @@ def test_questions_without_a_response_or_a_verdict_are_there(tmp_path):
 
 def test_a_page_of_failures_only(tmp_path):
     html = page(tmp_path, [row(text="", error="down")])
-    assert "0 of 1 questions scored" in html
+    assert "0 of 1 question scored" in html
     assert block(html, "overview")["curves"] == {}
 
 

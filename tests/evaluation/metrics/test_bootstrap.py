@@ -14,12 +14,17 @@ PLAIN = {"auroc": auroc, "aurac": aurac, "paper_aurac": paper_aurac} | {
 }
 
 
-@pytest.fixture
-def rows():
+def rows_with(decimals):
+    """Scores rounded to so many decimals: the fewer, the more of them tie."""
     generator = np.random.default_rng(0)
     correct = generator.random(80) < 0.6
-    scores = {name: np.round(generator.random(80) - tilt * correct, 1) for name, tilt in (("coe", 0.4), ("other", 0.1))}
-    return correct, scores
+    tilts = {"coe": 0.4, "other": 0.1}
+    return correct, {name: np.round(generator.random(80) - tilt * correct, decimals) for name, tilt in tilts.items()}
+
+
+@pytest.fixture
+def rows():
+    return rows_with(1)
 
 
 def by_the_book(correct, values, n_resamples):
@@ -33,8 +38,9 @@ def by_the_book(correct, values, n_resamples):
     return {name: np.array(drawn) for name, drawn in found.items()}
 
 
-def test_equals_resampling_by_the_book(rows):
-    correct, scores = rows
+@pytest.mark.parametrize("decimals", [1, 2, 9])  # ties of right and wrong answers, some of equal ones, and none
+def test_equals_resampling_by_the_book(decimals):
+    correct, scores = rows_with(decimals)
     estimates, differences = estimate_all(correct, scores, n_resamples=200)
     drawn = {name: by_the_book(correct, values, 200) for name, values in scores.items()}
     assert METRICS.keys() == PLAIN.keys()
@@ -47,8 +53,9 @@ def test_equals_resampling_by_the_book(rows):
     assert differences.keys() == {"other"}
 
 
-def test_shares_of_right_equal_resampling_by_the_book(rows):
-    correct, scores = rows
+@pytest.mark.parametrize("decimals", [1, 9])
+def test_shares_of_right_equal_resampling_by_the_book(decimals):
+    correct, scores = rows_with(decimals)
     some = np.where(np.arange(80) % 5 == 0, 1 / 3, correct)
     estimates, _ = estimate_all(some, scores, n_resamples=50)
     for name, values in scores.items():

@@ -111,6 +111,7 @@ def test_other_settings_do_not_mix(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time(tmp_path):
     with Store(tmp_path, {}, UNITS):
         code = (

@@ -9,6 +9,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Samples, iter_statistics, report, score
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES, ESTIMATORS
+from coe_agents.policy.weighting import shares
 from coe_agents.testing import TableEntailment
 from coe_agents.uncertainty import collaborative_entropy, entropy, kl_divergence, semantic_entropy
 from tests.evaluation.invented import group, row, write
@@ -224,6 +225,16 @@ def test_questions_measured_together_equal_each_alone(statistics, weighting):
             [agent.distribution.get(each, 0.0) for each in one.measurement.representatives] for agent in measured_alone
         ]
         np.testing.assert_array_equal(one.distributions, by_cluster)
+        parts = one.measurement.coe, one.measurement.aleatoric, one.measurement.epistemic
+        assert tuple(one.split) == pytest.approx(parts, abs=1e-12)
+        assert one.entropies == pytest.approx([agent.entropy for agent in measured_alone], abs=1e-12)
+        assert one.n_responses == [agent.n_responses for agent in measured_alone]
+        by_probability = [agent.weighting == "probability" for agent in measured_alone]
+        assert list(one.counts_by_probability) == by_probability
+        assert one.names == tuple(one.measurement.agents)
+        np.testing.assert_array_equal(one.response_shares, shares(one.log_probs, one.agents))
+        if len(one.leading) == 1:
+            assert one.answer_of(one.leading[0]) == one.measurement.answer
         assert (one.probabilities is None) == any(response["logprob"] is None for response in one.responses)
         own = values(one)
         for name, expected in plain_figures(one).items():

@@ -6,10 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from coe_agents.actions import ActionMatch
+from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, iter_statistics, report, score
 from coe_agents.evaluation.scoring.estimators import find_estimators
+from coe_agents.experiments.replay import load_saved
 from tests.evaluation.invented import group, row, write
 
 ANN, BOB, NOBODY = ([{"name": "pay", "args": {"to": "Ann"}}], [{"name": "pay", "args": {"to": "Bob"}}], [])
@@ -108,3 +109,25 @@ def test_to_call_nothing_may_be_right_whatever_is_said(tmp_path):
     assert scored(tmp_path, rows, ActionMatch(), proposer="a").correct.tolist() == [1.0] * 3
     refused = [row("q", text="I'm sorry, but I can't help with that.", correct=True)]
     assert scored(tmp_path, refused, proposer="a").correct.tolist() == [0.0]
+
+
+def test_calls_are_compared_as_such_whatever_compares_texts(tmp_path):
+    commands = [[{"name": "run", "args": {"command": text}}] for text in ("rm -rf a", "rm rf an a", "RM  -rf a")]
+    rows = [proposed("calls", name, calls) for name, calls in zip("abc", commands, strict=True)]
+    rows += [row("texts", name, 0, text) for name, text in zip("abc", ("Paris", "paris!", "Rome"), strict=True)]
+    with Samples([write(tmp_path / "s.jsonl", rows)]) as questions:
+        found = {
+            each.question.id: each.labels.tolist() for each in iter_statistics(questions, clusterer=NormalizedMatch())
+        }
+    assert found == {"calls": [0, 1, 0], "texts": [0, 0, 1]}
+
+
+def test_calls_are_compared_whatever_the_answer_says_and_a_text_is_no_call(tmp_path):
+    rows = [proposed("q", "a", ANN, answer="done"), proposed("q", "b", BOB, answer="done")]
+    rows += [row("q", "c", 0, canonical_action(ANN))]
+    with Samples([write(tmp_path / "s.jsonl", rows)]) as questions:
+        (found,) = iter_statistics(questions, clusterer=NormalizedMatch())
+    assert len(set(found.labels.tolist())) == 3
+    with Samples([write(tmp_path / "s.jsonl", rows)]) as questions:
+        (saved,) = load_saved(questions, NormalizedMatch())
+    assert len(set(saved.labels)) == 3

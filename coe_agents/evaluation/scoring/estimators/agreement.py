@@ -1,7 +1,5 @@
 """Owns the estimators that count votes; higher = less sure."""
 
-import numpy as np
-
 from coe_agents.evaluation.scoring.score_names import estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 
@@ -9,7 +7,7 @@ from coe_agents.evaluation.scoring.statistics import Statistics
 @estimator("Agreement", "Vote share", "1 - the leading meaning's share of the group")
 def vote_share(statistics: Statistics) -> float:
     """1 - the leading cluster's share of the ensemble mean, in [0, 1); higher = less sure."""
-    return 1.0 - float(statistics.support.max())
+    return statistics.figures["vote_share"]
 
 
 @estimator("Agreement", "Self-consistency", "1 - the share of each agent's own most frequent meaning, mean of agents")
@@ -18,7 +16,7 @@ def self_consistency(statistics: Statistics) -> float:
 
     Each agent's agreement with itself (Wang et al., 2023), whatever the others answer.
     """
-    return 1.0 - float(statistics.frequencies.max(axis=1).mean())
+    return statistics.figures["self_consistency"]
 
 
 @estimator("Agreement", "Disagreement between agents", "chance that responses of two agents differ")
@@ -27,14 +25,10 @@ def disagreement(statistics: Statistics) -> float:
 
     1 - the mean over pairs i != j of sum_c p_i(c) p_j(c); `pooled_disagreement` where only one agent responded.
     """
-    agreement = statistics.distributions @ statistics.distributions.T
-    n_agents = len(agreement)
-    if n_agents == 1:
-        return pooled_disagreement(statistics)
-    return 1.0 - float((agreement.sum() - np.trace(agreement)) / (n_agents * (n_agents - 1)))
+    return statistics.figures["disagreement"]
 
 
 @estimator("Agreement", "Disagreement, pooled", "chance that any two responses of the group differ")
 def pooled_disagreement(statistics: Statistics) -> float:
     """Probability that two responses drawn from the ensemble mean differ, 1 - sum_c p_bar(c)^2; higher = less sure."""
-    return 1.0 - float(np.square(statistics.support).sum())
+    return statistics.figures["pooled_disagreement"]

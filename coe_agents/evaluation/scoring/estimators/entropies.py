@@ -3,8 +3,8 @@
 import numpy as np
 
 from coe_agents.evaluation.scoring.score_names import estimator
-from coe_agents.evaluation.scoring.statistics import Statistics
-from coe_agents.uncertainty import collaborative_entropy, renyi_entropy
+from coe_agents.evaluation.scoring.statistics import Statistics, has_identity
+from coe_agents.uncertainty import collaborative_entropy
 
 
 @estimator(
@@ -14,7 +14,7 @@ from coe_agents.uncertainty import collaborative_entropy, renyi_entropy
 )
 def coe(statistics: Statistics) -> float:
     """CoE under the Kullback-Leibler divergence (equation 5), in nats; higher = less sure."""
-    return statistics.measurement.coe
+    return float(statistics.split.total)
 
 
 @estimator("Collaborative Entropy and its parts", "CoE, Jensen-Shannon", "CoE with this divergence between the agents")
@@ -39,6 +39,8 @@ def coe_wasserstein(statistics: Statistics) -> float:
 
     The ground metric is 1 - the clusters' affinity: 0/1, and so total variation, without an entailment model.
     """
+    if has_identity(statistics):
+        return statistics.coe_total_variation
     metric = 1.0 - statistics.affinity
     if np.count_nonzero(metric == 1.0) == metric.size - len(metric):
         return statistics.coe_total_variation
@@ -67,7 +69,7 @@ def coe_by_probability(statistics: Statistics) -> float | None:
 )
 def aleatoric(statistics: Statistics) -> float:
     """U_A, the mean of the agents' semantic entropies (equation 3), in nats; higher = less sure."""
-    return statistics.measurement.aleatoric
+    return float(statistics.split.aleatoric)
 
 
 @estimator(
@@ -75,7 +77,7 @@ def aleatoric(statistics: Statistics) -> float:
 )
 def epistemic(statistics: Statistics) -> float:
     """U_E, the mean divergence of the agents from their mean (equation 4), in nats; higher = less sure."""
-    return statistics.measurement.epistemic
+    return float(statistics.split.epistemic)
 
 
 @estimator(
@@ -83,7 +85,7 @@ def epistemic(statistics: Statistics) -> float:
 )
 def semantic_entropy(statistics: Statistics) -> float:
     """Mean over the agents of their semantic entropies, in nats; higher = less sure. It equals `aleatoric`."""
-    return statistics.measurement.aleatoric
+    return float(statistics.split.aleatoric)
 
 
 @estimator("Entropies", "Semantic entropy, by frequency", "mean of agents, each response counting 1")
@@ -106,8 +108,7 @@ def pooled_semantic_entropy(statistics: Statistics) -> float:
 
     By probability where all agents count so, else by frequency: probabilities and counts of 1 can't be pooled.
     """
-    by_probability = all(agent.weighting == "probability" for agent in statistics.measurement.agents.values())
-    pooled = statistics.pooled_by_probability if by_probability else None
+    pooled = statistics.pooled_by_probability if all(statistics.counts_by_probability) else None
     return statistics.pooled_by_frequency if pooled is None else pooled
 
 
@@ -132,4 +133,4 @@ def renyi3(statistics: Statistics) -> float:
     With uniform weights CoE under the Kullback-Leibler divergence is the Shannon entropy of the same distribution; the
     higher order looks at the leading clusters and cares less for the tail.
     """
-    return float(renyi_entropy(np.array(statistics.measurement.support), order=3.0))
+    return statistics.figures["renyi3"]

@@ -14,12 +14,11 @@ import math
 import numpy as np
 
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
+from coe_agents.evaluation.scoring.batched import HEAT_TIME
 from coe_agents.evaluation.scoring.score_names import estimator
-from coe_agents.evaluation.scoring.statistics import Statistics
+from coe_agents.evaluation.scoring.statistics import Statistics, has_identity
 from coe_agents.uncertainty.entropies import shannon
 
-_HEAT_TIME = 0.3
-"""The diffusion time of Nikitin et al.'s heat kernel."""
 _INFORMATIVE = 0.9
 """Lin et al.'s threshold: eigenvectors of the normalised Laplacian with a lower eigenvalue embed the responses."""
 
@@ -30,6 +29,8 @@ def degree_matrix(statistics: Statistics) -> float:
 
     In [0, 1); higher = less sure.
     """
+    if has_identity(statistics):
+        return statistics.figures["degree_matrix"]
     sizes, degrees, _ = _quotient(statistics)
     return 1.0 - float(sizes @ degrees) / len(statistics.labels) ** 2
 
@@ -70,10 +71,12 @@ def kernel_language_entropy(statistics: Statistics) -> float:
     K_ij = H_ij / sqrt(H_ii H_jj) / m with H = exp(-t L), the graph's Laplacian L = D - W and t = 0.3 (Nikitin et al.,
     2024, where the entropy is not divided by log m). In [0, log m] nats for m responses; higher = less sure.
     """
+    if has_identity(statistics):
+        return statistics.figures["kernel_language_entropy"]
     sizes, degrees, adjacency = _quotient(statistics)
     eigenvalues, vectors = np.linalg.eigh(np.diag(degrees) - adjacency)
-    between = (vectors * np.exp(-_HEAT_TIME * eigenvalues)) @ vectors.T
-    within = np.exp(-_HEAT_TIME * degrees)
+    between = (vectors * np.exp(-HEAT_TIME * eigenvalues)) @ vectors.T
+    within = np.exp(-HEAT_TIME * degrees)
     diagonal = (between.diagonal() + (sizes - 1) * within) / sizes  # of H, for each response of a cluster
     scale = np.sqrt(diagonal)
     spectrum = np.concatenate(
@@ -85,7 +88,7 @@ def kernel_language_entropy(statistics: Statistics) -> float:
 
 def _lacks_edges(statistics: Statistics) -> bool:
     """Whether no edge connects two clusters, as without an entailment model."""
-    return int(np.count_nonzero(statistics.affinity)) == len(statistics.affinity)
+    return has_identity(statistics) or int(np.count_nonzero(statistics.affinity)) == len(statistics.affinity)
 
 
 def _normalize(statistics: Statistics) -> FloatArray:

@@ -3,8 +3,6 @@
 They exist where `Statistics.proposer` names an agent: its first response is the proposal.
 """
 
-import numpy as np
-
 from coe_agents.evaluation.scoring.score_names import proposal_estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 
@@ -16,11 +14,8 @@ def support(statistics: Statistics) -> float | None:
     CoE does not know whose answer is judged; this does. Higher = less sure. None if there is no other agent, or no
     proposal.
     """
-    place = statistics.proposal
-    others = [row for row, name in enumerate(statistics.names) if name != statistics.proposer]
-    if place is None or not others:
-        return None
-    return 1.0 - float(np.mean(statistics.distributions[others, statistics.labels[place]]))
+    found = statistics.measurement.proposal_support.get(statistics.proposer or "")
+    return None if found is None else 1.0 - found
 
 
 @proposal_estimator("Entropy of the proposer", "semantic entropy of the proposer's own responses")
@@ -29,5 +24,5 @@ def own_entropy(statistics: Statistics) -> float | None:
 
     0 of an agent with one response, which then separates nothing (an AUROC of 0.5). None if it gave none.
     """
-    agent = statistics.measurement.agents.get(statistics.proposer or "")
-    return None if agent is None else agent.entropy
+    entropies = dict(zip(statistics.names, statistics.entropies, strict=True))
+    return entropies.get(statistics.proposer or "")

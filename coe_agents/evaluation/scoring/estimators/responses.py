@@ -1,12 +1,11 @@
 """Owns the estimators that read what comes with a response, and no meaning: log-probabilities, stated confidence."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
-from coe_agents.evaluation.samples import Sample
 from coe_agents.evaluation.scoring.score_names import estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
+from coe_agents.types import is_number
 
 
 @estimator(
@@ -18,7 +17,8 @@ def regular_entropy(statistics: Statistics) -> float | None:
     The Monte Carlo estimate of the entropy of an agent's distribution over whole texts (Kadavath et al., 2022). Long
     responses have more of it. None if an agent has no log-probability.
     """
-    means = _means(statistics, lambda sample: None if sample["logprob"] is None else -sample["logprob"])
+    logprobs = [sample["logprob"] for sample in statistics.responses]
+    means = _means(statistics, [None if logprob is None else -logprob for logprob in logprobs])
     return fmean(means) + 0.0 if len(means) == len(statistics.names) else None
 
 
@@ -28,12 +28,8 @@ def length_normalised_entropy(statistics: Statistics) -> float | None:
 
     Higher = less sure. None if an agent has no log-probability with a count of tokens.
     """
-
-    def per_token(sample: Sample) -> float | None:
-        logprob, n_tokens = sample["logprob"], sample["n_tokens"]
-        return None if logprob is None or not n_tokens else -logprob / n_tokens
-
-    means = _means(statistics, per_token)
+    counts = [(sample["logprob"], sample["n_tokens"]) for sample in statistics.responses]
+    means = _means(statistics, [None if logprob is None or not n else -logprob / n for logprob, n in counts])
     return fmean(means) + 0.0 if len(means) == len(statistics.names) else None
 
 
@@ -44,7 +40,7 @@ def p_false(statistics: Statistics) -> float | None:
     It is an agent's probability that its response is false (Kadavath et al., 2022). Agents without one are omitted, and
     so are values that are not probabilities; None if no agent has one.
     """
-    means = _means(statistics, lambda sample: _probability(sample, "p_false"))
+    means = _means(statistics, _probabilities(statistics, "p_false"))
     return fmean(means) if means else None
 
 
@@ -54,20 +50,25 @@ def verbal_confidence(statistics: Statistics) -> float | None:
 
     It is the confidence that an agent put into words; left out as for `p_false`, sources write -1 for none.
     """
-    means = _means(statistics, lambda sample: _probability(sample, "verbal_conf"))
+    means = _means(statistics, _probabilities(statistics, "verbal_conf"))
     return 1.0 - fmean(means) if means else None
 
 
-def _probability(sample: Sample, field: str) -> float | None:
-    value: Any = sample.get(field)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0.0 <= value <= 1.0 else None
+def _probabilities(statistics: Statistics, field: str) -> list[float | None]:
+    given = [sample.get(field) for sample in statistics.responses]
+    return [] if given.count(None) == len(given) else [_probability(value) for value in given]
 
 
-def _means(statistics: Statistics, value: Callable[[Sample], float | None]) -> list[float]:
-    """The mean of the known values of each agent that has one."""
-    by_agent: dict[str, list[float]] = {}
-    for sample in statistics.responses:
-        if (known := value(sample)) is not None:
-            by_agent.setdefault(sample["agent"], []).append(known)
+def _probability(value: object) -> float | None:
+    return float(value) if is_number(value) and 0.0 <= value <= 1.0 else None
+
+
+def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float]:
+    """The mean of the known values of each agent that has one; `values` are those of the responses."""
+    if values.count(None) == len(values):
+        return []
+    by_agent: dict[int, list[float]] = {}
+    for agent, value in zip(statistics.rows, values, strict=True):
+        if value is not None:
+            by_agent.setdefault(agent, []).append(value)
     return list(map(fmean, by_agent.values()))

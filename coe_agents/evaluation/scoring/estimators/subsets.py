@@ -1,16 +1,15 @@
 """Owns uncertainty from a subset of the agents that is chosen per question by Jensen-Shannon divergence."""
 
+import math
 from itertools import pairwise
 
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
+from coe_agents.evaluation.scoring.batched import SUBSET_TOLERANCE
 from coe_agents.evaluation.scoring.score_names import estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
 from coe_agents.uncertainty import kl_divergence
 from coe_agents.uncertainty.answers import TIE
 from coe_agents.uncertainty.entropies import shannon
-
-_TOLERANCE = 0.05
-"""How much divergence, in nats, one more agent may add."""
 
 
 @estimator("Entropies", "Entropy of a compatible subset", "of the surest agents that hardly diverge from one another")
@@ -25,6 +24,8 @@ def divergence_subset(statistics: Statistics) -> float:
     of equally near ones the one whose answers come first as texts, so that no name decides. It is the spirit of the
     method, not a reproduction of its figures.
     """
+    if not math.isnan(found := statistics.figures["divergence_subset"]):
+        return found
     rows = statistics.distributions
     entropies: list[float] = shannon(rows).tolist()
     order = _surest_first(rows, statistics.support, entropies)
@@ -33,7 +34,7 @@ def divergence_subset(statistics: Statistics) -> float:
         larger = [*chosen, agent]
         mixed = float(shannon(rows[larger].mean(axis=0)))
         divergence = mixed - sum(entropies[each] for each in larger) / len(larger)
-        if divergence - epistemic <= _TOLERANCE:
+        if divergence - epistemic <= SUBSET_TOLERANCE:
             chosen, total, epistemic = larger, mixed, divergence
     return total
 

@@ -1,0 +1,151 @@
+"""Prints what an older version and this one cost: the same work in both by turns, in CPU seconds.
+
+    git worktree add FOLDER COMMIT
+    python benchmarks/speed.py FOLDER [--rounds 5] [--questions 10000] [--write FILE]
+
+FOLDER is a checkout of the older version; both run in this environment. Every piece of work is a process of its own,
+one thread of linear algebra. The ratio is the median over the rounds, each of which runs both versions.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from result_page import ROOT, result_page
+from score_scale import write_samples
+
+GRAPH = """
+import asyncio, json, sys, time
+import numpy as np
+sys.path.append(sys.argv[1])
+from concurrency import empty_graph
+from coe_agents import ThresholdPolicy, create_coe_graph
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.testing import ScriptedAgent
+
+def ours(names):
+    agents = [ScriptedAgent(name, ["Paris"] * 4 + [f"City {name}"]) for name in names]
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.7))
+
+async def main():
+    found = {}
+    for n_agents, repeats in ((3, 150), (32, 60)):
+        names = [f"agent {number}" for number in range(n_agents)]
+        graphs, times = [empty_graph(names, delay=0).compile(), ours(names).compile()], [[], []]
+        for number in range(repeats):
+            for graph, own in zip(graphs, times):
+                start = time.process_time()
+                await graph.ainvoke({"question": f"What is the capital of country {number}?"})
+                own.append(1000 * (time.process_time() - start))
+        found[n_agents] = float(np.median(times[1][20:]) - np.median(times[0][20:]))
+    print(json.dumps(found))
+
+asyncio.run(main())
+"""
+
+
+class Cost(NamedTuple):
+    """What a process took, and what it printed."""
+
+    seconds: float
+    megabytes: float
+    printed: str
+
+
+def run(tree: Path, *command: str) -> Cost:
+    """Runs Python on a version of the package."""
+    env = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    with tempfile.TemporaryFile("w+") as out:
+        child = subprocess.Popen([sys.executable, *command], stdout=out, stderr=subprocess.DEVNULL, env=env, cwd=tree)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        printed = out.read()
+    if child.returncode:
+        raise SystemExit(f"{' '.join(command)[:100]} ended with {child.returncode}")
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6, printed)
+
+
+def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
+    """Returns every figure of one version, once."""
+    score = run(tree, "-m", "coe_agents", "score", str(folder / "score.samples.jsonl"), "--clusterer", "normalized")
+    page = str(folder / "page.html")
+    report = run(
+        tree,
+        "-m",
+        "coe_agents",
+        "report",
+        str(folder / "report.samples.jsonl"),
+        "--clusterer",
+        "normalized",
+        "--out",
+        page,
+    )
+    base = run(tree, "-c", "import langgraph.graph").seconds
+    models = run(tree, "-c", "import torch, transformers").seconds
+    graph = json.loads(run(tree, "-c", GRAPH, str(ROOT / "benchmarks")).printed)
+    return {
+        f"score, {n_questions:,} questions of 30 responses: CPU s": score.seconds,
+        "its peak memory: MB": score.megabytes,
+        f"report, {n_questions // 3:,} questions of 30 responses: CPU s": report.seconds,
+        "graph of 3 agents over an empty one: CPU ms": graph["3"],
+        "graph of 32 agents over an empty one: CPU ms": graph["32"],
+        "import of create_coe_graph over that of langgraph.graph": run(
+            tree, "-c", "from coe_agents import create_coe_graph"
+        ).seconds
+        / base,
+        "ask on tinyworld over import torch, transformers": run(
+            tree, "-m", "coe_agents", "ask", "What is the capital of France?"
+        ).seconds
+        / models,
+    }
+
+
+def entailment(tree: Path) -> float:
+    """Returns the CPU seconds of our clustering over those of the plain reference in the same process."""
+    printed = run(tree, "benchmarks/entailment.py").printed
+    rows = dict(re.findall(r"^(plain reference|ours)  .*? (\d+\.\d+) +\d+\.\d+  ", printed, re.MULTILINE))
+    return float(rows["ours"]) / float(rows["plain reference"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", type=Path, metavar="FOLDER")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--questions", type=int, default=10_000)
+    args = parser.parse_args()
+    trees = [args.before.resolve(), ROOT]
+    commits = [
+        subprocess.run(
+            ["git", "-C", tree, "log", "-1", "--format=%h of %cs"], capture_output=True, text=True, check=True
+        )
+        for tree in trees
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_samples(folder / "score.samples.jsonl", args.questions)
+        write_samples(folder / "report.samples.jsonl", args.questions // 3, n_words=(12, 12), forms=("{}",))
+        rounds = [[measure(tree, folder, args.questions) for tree in trees] for _ in range(args.rounds)]
+    print(f"before: {commits[0].stdout.strip()}; after: {commits[1].stdout.strip()}")
+    print(f"medians of {args.rounds} rounds; ratio: after over before [lowest, highest]\n")
+    width = max(map(len, rounds[0][0]))
+    print(f"{'':{width}} {'before':>8} {'after':>8}  ratio")
+    rows = {what: [(old[what], new[what]) for old, new in rounds] for what in rounds[0][0]}
+    rows["clustering by entailment over the plain reference"] = [(entailment(trees[0]), entailment(trees[1]))]
+    for what, pairs in rows.items():
+        old, new = (statistics.median(side) for side in zip(*pairs, strict=True))
+        ratios = [after / before for before, after in pairs]
+        spread = f"[{min(ratios):.2f}, {max(ratios):.2f}]"
+        print(f"{what:{width}} {old:8.2f} {new:8.2f}  {statistics.median(ratios):.2f} {spread}")
+
+
+if __name__ == "__main__":
+    with result_page():
+        main()

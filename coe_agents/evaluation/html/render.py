@@ -1,0 +1,57 @@
+"""Owns what a page may do in a browser, and how its parts become one piece of HTML.
+
+What models wrote is untrusted. It is in a page as base64 of gzip, so no text of theirs is ever parsed as HTML, and is
+shown as text nodes; names are escaped by the template. The page's policy lets only its own script run, by its hash,
+and forbids every connection.
+"""
+
+import base64
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib import resources
+from importlib.util import find_spec
+from typing import Any
+
+from coe_agents._plurals import quantity
+
+_PACKAGE = "coe_agents.evaluation.html"
+
+
+def check_jinja() -> None:
+    """Raises ImportError if Jinja is not installed."""
+    if find_spec("jinja2") is None:
+        raise ImportError('a page needs Jinja; pip install "coe-agents[evaluation]"')
+
+
+def read_parts(names: Iterable[str], *, package: str = _PACKAGE) -> str:
+    """Returns files of a package, one after the other."""
+    folder = resources.files(package)
+    return "".join(folder.joinpath(name).read_text("utf-8") for name in names)
+
+
+def render(template: str, *, style: str, script: str, **values: Any) -> str:
+    """Returns the page: a template with values, which it escapes, and with the page's own style and script.
+
+    Raises:
+        ImportError: Jinja is not installed.
+    """
+    check_jinja()
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(template).render(
+        **values,
+        quantity=quantity,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+    )
+
+
+def _digest(source: str) -> str:
+    """Returns a source's hash as a content security policy has it."""
+    return f"sha256-{base64.b64encode(sha256(source.encode()).digest()).decode()}"

@@ -1,0 +1,188 @@
+// The table of questions, a page at a time; what happened in a question is unpacked when it is opened.
+const ANSWERED = new Set(["right", "wrong", "partly right", "no verdict"]);
+const stateMark = (state) => (ANSWERED.has(state) ? mark(state) : element("span", { class: "mark unknown" }, state));
+const verdictOf = (correct) => ({ 0: "wrong", 1: "right" })[correct] ?? "partly right";
+const isWithheld = (run) => run.state === "refused" || run.state === "escalated";
+const leadingOf = (run) => (isWithheld(run) && run.leading !== null ? [element("br"), element("small", {}, `${verdictOf(run.leading)} answer led`)] : []);
+const whole = (value) => (value === null ? "–" : String(Math.round(value)));
+const seconds = (value) => (value === null ? "–" : value < 10 ? value.toFixed(1) : value.toFixed(0));
+
+function columnsOf(names) {
+  if (names.length === 1) {
+    return [
+      ["text", "question"],
+      ["state", "outcome"],
+      ["reason", "reason", "wide"],
+      ["regime", "regime", "wide"],
+      ["coe", "CoE"],
+      ["n", "rounds", "wide"],
+      ["tokens", "tokens", "wide"],
+      ["seconds", "seconds", "wide"],
+    ];
+  }
+  return [
+    ["text", "question"],
+    ["change", "what changed"],
+    ["coe", names[0], "wide"],
+    ["coe2", names[1], "wide"],
+    ["tokens", "more tokens", "wide"],
+  ];
+}
+
+class Decisions extends Folded {
+  constructor(rows, names, most, block) {
+    super();
+    Object.assign(this, { rows, names, most, block, sorted: null, rising: true, first: 0, opened: new Set(), blocks: new Map() });
+    this.columns = columnsOf(names);
+    this.heads = this.columns.map(([key, name, wide]) => this.head(key, name, wide));
+    byId("questions").tHead.rows[0].append(...this.heads);
+    this.filters = ["search", "change", "state-of", "regime", "rounds"].map(byId).filter(Boolean);
+    for (const field of this.filters) field.addEventListener("input", () => this.look());
+    byId("filters").addEventListener("submit", (event) => event.preventDefault());
+    byId("before").addEventListener("click", () => this.turn(-PAGE));
+    byId("after").addEventListener("click", () => this.turn(PAGE));
+    NARROW.addEventListener("change", () => this.render());
+    this.look();
+  }
+
+  head(key, name, wide = "") {
+    const button = element("button", { type: "button" }, element("bdi", {}, name));
+    button.addEventListener("click", () => this.order(key, this.sorted === key ? !this.rising : key === "text" || key === "state" || key === "change"));
+    const head = element("th", { scope: "col", class: wide }, button);
+    head.dataset.key = key;
+    return head;
+  }
+
+  order(key, rising) {
+    Object.assign(this, { sorted: key, rising });
+    const compared = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+    const sign = rising ? 1 : -1;
+    this.rows.sort((a, b) => {
+      const [left, right] = [a.sort[key], b.sort[key]];
+      if (left === null || right === null) return (left === null) - (right === null) || a.place - b.place; // unknown comes last
+      return sign * compared(left, right) || a.place - b.place;
+    });
+    for (const head of this.heads) {
+      head.setAttribute("aria-sort", head.dataset.key === key ? (rising ? "ascending" : "descending") : "none");
+      head.firstChild.dataset.sorted = head.dataset.key === key ? (rising ? "▲" : "▼") : "";
+    }
+    this.look();
+  }
+
+  look() {
+    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const value = (id) => byId(id)?.value ?? "";
+    const [change, state, regime, rounds] = ["change", "state-of", "regime", "rounds"].map(value);
+    this.found = this.rows.filter(
+      (row) =>
+        (!change || (change === "any change" ? row.differs : row.change === change)) &&
+        (!state || row.runs[0].state === state) &&
+        (!regime || row.runs.some((run) => run.regime === regime)) &&
+        (!rounds || (rounds === "more") === row.goesOn) &&
+        words.every((word) => row.sought.includes(word)),
+    );
+    this.first = 0;
+    this.render();
+  }
+
+  line(row) {
+    const [button, detail] = this.folded(row, this.columns);
+    const cells = row.runs.length === 1 ? this.ofOne(row.runs[0]) : this.ofTwo(row);
+    return [element("tr", {}, element("th", { scope: "row" }, button), ...cells), detail];
+  }
+
+  ofOne(run) {
+    return [
+      element("td", {}, stateMark(run.state), ...leadingOf(run)),
+      element("td", { class: "wide" }, element("div", { class: "clamp said" }, run.reason ?? "–")),
+      element("td", { class: "wide" }, run.regime ?? "–"),
+      element("td", {}, nats(run.coe)),
+      element("td", { class: "wide" }, trajectory(run.rounds, this.most)),
+      element("td", { class: "wide" }, whole(run.tokens)),
+      element("td", { class: "wide" }, seconds(run.seconds)),
+    ];
+  }
+
+  ofTwo(row) {
+    const [one, other] = row.runs;
+    const changed = row.differs ? [stateMark(one.state), " → ", stateMark(other.state)] : [stateMark(one.state)];
+    const side = (run) =>
+      element("td", { class: "wide" }, trajectory(run.rounds, this.most), element("small", { class: "said" }, `CoE ${nats(run.coe)}: ${run.answer ?? run.state}`));
+    const more = one.tokens === null || other.tokens === null ? "–" : `${other.tokens < one.tokens ? "−" : "+"}${Math.abs(other.tokens - one.tokens)}`;
+    return [element("td", {}, ...changed), side(one), side(other), element("td", { class: "wide" }, more)];
+  }
+
+  async fill(row, cell) {
+    const number = Math.floor(row.place / this.block);
+    if (!this.blocks.has(number)) this.blocks.set(number, unpacked(`block-${number}`));
+    const found = (await this.blocks.get(number))[row.place % this.block];
+    const sides = found.map((run, place) => element("div", { class: "side" }, ...describeRun(row, run, this.names, place, this.most)));
+    cell.replaceChildren(element("div", { class: "detail" }, element("p", { class: "note said" }, `id: ${row.id}`), element("div", { class: "sides" }, ...sides)));
+  }
+}
+
+function* describeRun(row, run, names, place, most) {
+  if (names.length > 1) yield element("h3", { class: "said" }, names[place]);
+  if (run === null) {
+    yield element("p", { class: "note" }, "This run does not have the question.");
+    return;
+  }
+  if (run.error) yield element("p", { class: "wrong said" }, `The group failed: ${run.error}`);
+  for (const [number, step] of run.steps.entries()) {
+    if (run.chain) yield element("h4", { class: "said" }, `Step ${number + 1}: ${step.question}`);
+    yield* describeStep(step, most);
+  }
+  if (run.chain && run.ended !== "complete") yield element("p", { class: "note" }, `The chain ended here: ${run.ended}.`);
+}
+
+function* describeStep(step, most) {
+  const what = { answer: "Answered", abstain: "Refused", escalate: "Escalated" }[step.action];
+  const verdict = step.correct === null ? [] : [" ", mark(verdictOf(step.correct))];
+  const by = step.by === "group" ? "" : `, decided by ${step.by}`;
+  yield element("p", { class: "said" }, element("strong", {}, step.answer === null ? what : `${what}: ${step.answer}`), ...verdict, by);
+  if (step.reason) yield element("p", { class: "said" }, step.reason);
+  yield element("div", { class: "scroll", role: "region", "aria-label": "Rounds", tabindex: "0" }, roundsTable(step));
+  if (step.rounds.length > 1) yield element("div", { class: "drawn" }, trajectory([step.rounds.map((round) => round.bars)], most, { height: 80 }));
+  if (step.support.length) {
+    const list = step.support.map(([text, all, own]) => {
+      const voices = step.names.map((name, i) => (own[i] ? `${name} ${share(own[i], 1)}` : null)).filter(Boolean);
+      return element("li", {}, element("span", { class: "said" }, `${text || "(empty)"} `), element("small", { class: "said" }, `${share(all, 1)} of the group: ${voices.join(", ")}`));
+    });
+    yield element("details", {}, element("summary", {}, `${plural(list.length, "answer")} after the last round`), element("ul", {}, ...list));
+  }
+  const [low, high] = step.interval;
+  const ends = low === undefined || low === null || high === null ? [] : [`95 % interval of CoE ${nats(low)} to ${nats(high)}`];
+  const tokens = step.tokens.map(([name, given, said]) => `${name} ${given} + ${said}`);
+  const conformity = step.conformity === null ? [] : [`conformity ${share(step.conformity, 1)}`];
+  yield element("p", { class: "note said" }, [...ends, ...conformity, `tokens, input + output: ${tokens.join(", ") || "none"}`].join("; "));
+  for (const [name, why] of step.failures) yield element("p", { class: "wrong said" }, `${name} failed: ${why}`);
+}
+
+function roundsTable({ agents, rounds }) {
+  const heads = ["round", "asked by", "regime", "CoE", "aleatoric", "epistemic", "the group", ...agents, "responses", "tokens"];
+  const table = element("table", { class: "rounds", "aria-label": "Rounds" }, element("thead", {}, element("tr", {}, ...heads.map((name) => element("th", { scope: "col" }, element("bdi", {}, name))))));
+  const body = element("tbody");
+  for (const [place, round] of rounds.entries()) {
+    const [aleatoric, epistemic] = round.bars;
+    const coe = aleatoric === null || epistemic === null ? null : aleatoric + epistemic;
+    const leads = round.led.length > 1 ? `tie: ${round.led.join(" | ")}` : round.answer ?? "–";
+    const verdict = round.correct === null ? [] : [" ", mark(verdictOf(round.correct))];
+    const said = round.said.map(([text, change]) => element("td", { class: "said" }, text ?? "–", ...(change ? [" ", element("em", {}, change)] : [])));
+    body.append(
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, String(place + 1)),
+        element("td", {}, round.strategy ?? "the question"),
+        element("td", {}, round.regime ?? "–"),
+        ...[coe, aleatoric, epistemic].map((value) => element("td", {}, nats(value))),
+        element("td", { class: "said" }, leads, ...verdict),
+        ...said,
+        element("td", {}, whole(round.responses)),
+        element("td", {}, whole(round.tokens)),
+      ),
+    );
+  }
+  table.append(body);
+  return table;
+}

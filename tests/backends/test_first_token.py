@@ -1,0 +1,85 @@
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    DebertaConfig,
+    DebertaForSequenceClassification,
+    DebertaV2Config,
+    DebertaV2ForSequenceClassification,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+    XLMRobertaConfig,
+    XLMRobertaForSequenceClassification,
+)
+
+from coe_agents.backends.entailment_transformers import first_token, short_positions
+
+SMALL = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "pad_token_id": 0}
+POSITIONS = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
+KINDS = {
+    "bert": (BertForSequenceClassification, BertConfig, {}),
+    "roberta": (RobertaForSequenceClassification, RobertaConfig, {}),
+    "xlm-roberta": (XLMRobertaForSequenceClassification, XLMRobertaConfig, {}),
+    "deberta": (DebertaForSequenceClassification, DebertaConfig, POSITIONS),
+    "deberta-v2": (DebertaV2ForSequenceClassification, DebertaV2Config, {**POSITIONS, "position_buckets": 16}),
+    "deberta-v2, convolved": (DebertaV2ForSequenceClassification, DebertaV2Config, {"conv_kernel_size": 3}),
+}
+
+
+def model_of(kind, **options):
+    torch.manual_seed(0)
+    create, configure, own = KINDS[kind]
+    model = create(configure(**SMALL, **own, **options)).eval()
+    for weights in model.parameters():
+        torch.nn.init.normal_(weights)  # fresh ones are near 0, and a wrong token would not show in the logits
+    return model
+
+
+def logits_of(model):
+    ids = torch.randint(1, 50, (3, 7), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    ids[1, 4:] = mask[1, 4:] = 0
+    with torch.inference_mode():
+        return model(input_ids=ids, attention_mask=mask).logits
+
+
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_logits_are_those_of_all_tokens(kind, n_layers):
+    model = model_of(kind, num_hidden_layers=n_layers)
+    shapes = []
+    model.base_model.encoder.layer[-1].output.dense.register_forward_hook(
+        lambda _, __, states: shapes.append(tuple(states.shape))
+    )
+    expected = logits_of(model)
+    with first_token(model) as is_dropped, short_positions(model, 7):
+        assert is_dropped == (kind != "deberta-v2, convolved" or n_layers > 1)
+        assert torch.allclose(logits_of(model), expected, rtol=1e-4, atol=1e-4)
+    assert torch.equal(logits_of(model), expected)
+    assert shapes == [(3, 7, 16), (3, 1 if is_dropped else 7, 16), (3, 7, 16)]
+
+
+def test_the_model_is_as_before_after_an_error():
+    model = model_of("deberta-v2", num_hidden_layers=2)
+    expected = logits_of(model)
+    with pytest.raises(RuntimeError), first_token(model):
+        raise RuntimeError
+    assert torch.equal(logits_of(model), expected)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DistilBertForSequenceClassification(
+            DistilBertConfig(vocab_size=50, dim=16, n_layers=1, n_heads=2, hidden_dim=16)
+        ),
+        torch.nn.Linear(2, 3),
+    ],
+    ids=["DistilBERT", "another architecture"],
+)
+def test_another_architecture_is_left_alone(model):
+    with first_token(model) as is_dropped:
+        assert not is_dropped

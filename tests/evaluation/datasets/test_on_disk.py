@@ -1,0 +1,93 @@
+import json
+import random
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coe_agents.errors import ConfigurationError, DatasetError
+from coe_agents.evaluation.datasets import examples_from, load_questions, open_questions, subset
+from coe_agents.evaluation.datasets.on_disk import DiskSequence
+
+
+def written(path, records):
+    with path.open("w") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+    return str(path)
+
+
+def records(n):
+    """Of each six two repeat an earlier question, one has another answer; some have no answer, a wording recurs."""
+    for number in range(n):
+        of = number - 3 if number % 6 in (4, 5) else number
+        references = [f"Reply {number}"] if of % 4 else []
+        yield {"id": str(of), "question": f"Question {of % 5}?", "references": references, "context": f"P {of}"}
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
+    path = written(tmp_path / "d.jsonl", records(400))
+    whole, found = load_questions(path), open_questions(path, seed=seed)
+    assert (found.kind, found.source, found.n_records) == (whole.kind, whole.source, whole.n_records)
+    expected = subset(whole.questions, None, seed=seed)
+    assert list(found.questions) == expected
+    assert len(found.questions) == len(expected) < found.n_records
+    for limit in (1, 30, 10_000, None):
+        assert list(found.questions.first(limit)) == expected[:limit]
+        assert found.questions.first(limit)[2:9] == expected[:limit][2:9]
+    assert found.questions[-1] == expected[-1]
+    with pytest.raises(IndexError):
+        found.questions.first(3)[3]
+    for k in (0, 1, 3):
+        few, all_of_them = (examples_from(those, k, seed=seed) for those in (found.examples(k), whole.questions))
+        assert [few(question) for question in expected] == [all_of_them(question) for question in expected]
+    assert len(found.examples(3)) < 100
+    # no question has five others of another wording, and the message counts them as it does in memory
+    messages = []
+    for those in (found.examples(500), whole.questions):
+        with pytest.raises(ConfigurationError, match="500 examples are needed; only") as raised:
+            examples_from(those, 500, seed=seed)(expected[0])
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+def test_a_faulty_record_is_named_with_its_line(tmp_path):
+    good = {"id": "1", "question": "Who?", "references": ["A"]}
+    for fault, message in (
+        ({"id": "1", "question": "Who else?", "references": []}, ":2: another question has the id '1' already"),
+        ({"id": "2", "question": "Who else?"}, ':2: "references" is missing'),
+        ({"question": "Who else?", "answer": ["B"]}, ':2: this record is of the kind "nq_open"'),
+    ):
+        path = written(tmp_path / "d.jsonl", [good, fault, good])
+        with pytest.raises(DatasetError, match=message):
+            open_questions(path, seed=0)
+    with pytest.raises(DatasetError, match="holds no record"):
+        open_questions(written(tmp_path / "e.jsonl", []), seed=0)
+
+
+@given(st.lists(st.binary(max_size=2)), st.integers(-6, 6), st.integers(-6, 6), st.sampled_from([-2, -1, 1, 3]))
+@settings(max_examples=50)
+def test_a_sequence_on_disk_is_a_sorted_list(values, start, stop, step):
+    found = DiskSequence(values, key=bytes, encode=bytes.hex, decode=bytes.fromhex)
+    expected = sorted(set(values))
+    assert list(found) == expected
+    assert found[start:stop:step] == expected[start:stop:step]
+    assert list(found.first(3)[start:stop:step]) == expected[:3][start:stop:step]
+
+
+def peak_of(n):
+    tracemalloc.start()
+    try:
+        chance = random.Random(0)
+        keys = (chance.randbytes(32) for _ in range(n))
+        found = DiskSequence(keys, key=bytes, encode=lambda key: key.hex() * 8, decode=lambda text: text[:64])
+        assert sum(1 for _ in found) == n
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_values():
+    few, many = peak_of(2_000), peak_of(20_000)
+    assert many < 1.2 * few + 20_000, (few, many)

@@ -1,0 +1,68 @@
+import json
+from dataclasses import asdict
+
+import pytest
+
+from coe_agents.errors import ConfigurationError
+from coe_agents.policy import AgentWeights, LostWeight
+
+LOST = LostWeight(
+    agent="a",
+    date="2026-01-31T12:00:00+00:00",
+    weight_before=1.0,
+    weight=0.5,
+    risk=0.2,
+    risk_since=0.6,
+    n_since=20,
+    since=("q1", "day 1"),
+    found_at=("q20", None),
+    evidence=90.0,
+    limit=80.0,
+)
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    path = tmp_path / "weights.json"
+    AgentWeights({"a": 0.5, "b": 1.0}, (LOST,)).save(path)
+    found = AgentWeights.load(path)
+    assert found.weights == {"a": 0.5, "b": 1.0}
+    assert json.loads(json.dumps([asdict(each) for each in found.lost])) == json.loads(json.dumps([asdict(LOST)]))
+    assert json.loads(path.read_text())["lost"][0]["since"] == ["q1", "day 1"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({}, "got none above 0"),
+        ({"a": 0.0}, "got none above 0"),
+        ({"a": -1.0, "b": 1.0}, "got -1.0 of 'a'"),
+        ({"a": float("nan")}, "got nan of 'a'"),
+        ({"a": True}, "got True of 'a'"),
+        ([1.0], r"got \[1.0\]"),
+        ({1: 1.0}, "got {1: 1.0}"),
+    ],
+)
+def test_what_are_no_weights_is_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        AgentWeights(weights)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"format": "another", "weights": {"a": 1.0}, "lost": []}',
+        '{"format": "coe-agents agent weights 1", "lost": []}',
+        '{"format": "coe-agents agent weights 1", "weights": {"a": 0}, "lost": []}',
+        '{"format": "coe-agents agent weights 1", "weights": {"a": 1}, "lost": [{"agent": "a"}]}',
+        '{"format": "coe-agents agent weights 1", "weights": {"a": 1}, "lost": 3}',
+    ],
+)
+def test_a_file_that_holds_something_else_is_refused(tmp_path, content):
+    path = tmp_path / "weights.json"
+    path.write_text(content)
+    with pytest.raises(ConfigurationError, match=r"weights.json cannot be read: "):
+        AgentWeights.load(path)
+    with pytest.raises(ConfigurationError, match=r"none\.json cannot be read"):
+        AgentWeights.load(tmp_path / "none.json")

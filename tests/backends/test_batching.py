@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -65,8 +66,20 @@ def request(chat, question, seed, **options):
     return chat.agenerate([[HumanMessage(question)]], seed=seed, **options)
 
 
+async def until_waiting(chat, n_requests):
+    async with asyncio.timeout(60):
+        while batching.batches_of(chat.load())._incoming.qsize() < n_requests:
+            await asyncio.sleep(0.001)
+
+
 async def together(chat, questions=QUESTIONS, **options):
-    asked = [request(chat, question, 1000 * place, **options) for place, question in enumerate(questions)]
+    """Asks while the model is busy, until all requests wait, however slow the machine."""
+    with chat.load().lock:
+        asked = [
+            asyncio.create_task(request(chat, question, 1000 * place, **options))
+            for place, question in enumerate(questions)
+        ]
+        await until_waiting(chat, len(questions))
     return await asyncio.gather(*asked, return_exceptions=True)
 
 
@@ -90,9 +103,26 @@ async def test_requests_that_come_together_share_a_batch_and_each_gets_what_it_g
     assert batches == [(1, 5)] * len(QUESTIONS)
     del batches[:]
     joined = await together(chat, n=5)
-    assert len(batches) <= 2, batches
+    assert batches == [(len(QUESTIONS), 5 * len(QUESTIONS))]
     assert texts(joined) == texts(alone)
     assert logprobs(joined) == pytest.approx(logprobs(alone), abs=1e-4)
+
+
+async def test_a_request_that_comes_in_the_pause_before_a_batch_joins_it(chat, batches, monkeypatch):
+    paused, came = threading.Event(), threading.Event()
+
+    def pause(seconds):
+        paused.set()
+        came.wait(60)
+
+    monkeypatch.setattr(batching, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+    first = asyncio.create_task(request(chat, QUESTIONS[0], 1))
+    assert await asyncio.to_thread(paused.wait, 20)
+    second = asyncio.create_task(request(chat, QUESTIONS[1], 2))
+    await until_waiting(chat, 1)
+    came.set()
+    await asyncio.gather(first, second)
+    assert batches == [(2, 2)]
 
 
 async def test_requests_with_other_settings_are_not_mixed(chat, batches):

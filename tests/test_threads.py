@@ -8,19 +8,13 @@ import pytest
 
 from coe_agents import _threads
 from coe_agents._threads import start_call
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
     monkeypatch.setattr(_threads, "_THREADS", _threads._Threads())
     return _threads._THREADS
-
-
-def wait_until(holds):
-    end = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def test_a_call_keeps_its_context_and_its_error():

@@ -18,6 +18,7 @@ from coe_agents.backends.batching import Prepared
 from coe_agents.backends.generation import DrawSettings
 from coe_agents.errors import ContextOverflowError
 from coe_agents.tinyworld import MODELS, load_facts, model_folder
+from tests.waiting import wait_until
 
 FOLDER = str(model_folder("tiny-llama"))
 QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[::60]  # all lengths
@@ -67,9 +68,8 @@ def request(chat, question, seed, **options):
 
 
 async def until_waiting(chat, n_requests):
-    async with asyncio.timeout(60):
-        while batching.batches_of(chat.load())._incoming.qsize() < n_requests:
-            await asyncio.sleep(0.001)
+    incoming = batching.batches_of(chat.load())._incoming
+    await asyncio.to_thread(wait_until, lambda: incoming.qsize() >= n_requests)
 
 
 async def together(chat, questions=QUESTIONS, **options):

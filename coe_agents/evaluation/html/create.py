@@ -13,7 +13,7 @@ from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.score_names import BASELINE, group_scores, name_of
 from coe_agents.policy import Weighting
 
-_SCRIPT = ("base.js", "charts.js", "plane.js", "questions.js", "theme.js", "start.js")
+_SCRIPT = ("base.js", "charts.js", "plane.js", "table.js", "questions.js", "theme.js", "start.js")
 
 
 def create_page(

@@ -53,7 +53,7 @@ def create_run_page(
     return render(
         read_parts(["run.html"], package=_PACKAGE),
         style=read_parts(["page.css"]) + read_parts(["run.css"], package=_PACKAGE),
-        script=read_parts(["base.js", "theme.js"]) + read_parts(_SCRIPT, package=_PACKAGE),
+        script=read_parts(["base.js", "table.js", "theme.js"]) + read_parts(_SCRIPT, package=_PACKAGE),
         title=title,
         names=called,
         facts=facts,

@@ -9,10 +9,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from coe_agents._files import write
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
-from coe_agents.evaluation.samples.folder import run_folder, write
+from coe_agents.evaluation.samples.folder import run_folder
 from coe_agents.evaluation.samples.parquet import part_file, rows_of, to_parquet
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS, PROPOSAL_ESTIMATORS, find_estimators
 from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, score_each

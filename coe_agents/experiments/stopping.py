@@ -12,7 +12,8 @@ import numpy as np
 
 from coe_agents._plurals import quantity
 from coe_agents.evaluation.calibration.learned import N_FOLDS, to_folds
-from coe_agents.evaluation.calibration.stopping import SeenRound, Trajectories, learn_stopping
+from coe_agents.evaluation.calibration.stopping import learn_stopping
+from coe_agents.evaluation.calibration.trajectories import SeenRound, Trajectories
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.experiments.comparison import Comparison, Outcome, PolicyOutcomes, compare

@@ -21,7 +21,7 @@ from result_page import result_page
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from coe_agents.evaluation import report
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS
-from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion
+from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, ScoringNames
 from coe_agents.evaluation.scoring.scores import to_scores
 from coe_agents.evaluation.scoring.tallied import to_tallies
 
@@ -42,9 +42,8 @@ def invent(n_questions: int) -> Iterator[ScoredQuestion]:
 
 def work(n_questions: int, *, exact: bool) -> None:
     """Keeps the scores in this process, and prints the figures of CoE."""
-    kept = (to_scores if exact else to_tallies)(
-        invent(n_questions), criterion="invented", clusterer="invented", weighting="auto", estimators=list(ESTIMATORS)
-    )
+    names = ScoringNames("invented", "invented", "auto", tuple(ESTIMATORS))
+    kept = (to_scores if exact else to_tallies)(invent(n_questions), names)
     print(json.dumps(report(kept, n_resamples=1000)["scores"]["coe"]))
 
 

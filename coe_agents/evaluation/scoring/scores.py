@@ -13,8 +13,8 @@ from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_in_place, join_ties
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
-from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
-from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
+from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, Estimator
+from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringNames, ScoringSetup, score_each
 from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics
 from coe_agents.policy import Weighting
 from coe_agents.uncertainty.answers import TIE
@@ -143,34 +143,18 @@ def score(
             is taken, or returns something else than a finite number or None.
     """
     setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {}, proposer)
-    return to_scores(
-        score_each(questions, setup, on_question=on_question),
-        criterion=criterion.name,
-        clusterer=type(clusterer).__name__,
-        weighting=weighting,
-        estimators=find_estimators(setup.estimators, of_proposal=proposer is not None),
-        proposer=proposer,
-    )
+    return to_scores(score_each(questions, setup, on_question=on_question), setup.names)
 
 
-def to_scores(
-    rows: Iterable[ScoredQuestion],
-    *,
-    criterion: str,
-    clusterer: str,
-    weighting: Weighting,
-    estimators: Iterable[str],
-    proposer: str | None = None,
-) -> Scores:
+def to_scores(rows: Iterable[ScoredQuestion], names: ScoringNames) -> Scores:
     """Returns the score vectors of rows in the order of ids.
 
-    Rows whose `correct` is known have a value, or None, of every estimator. `criterion` and `clusterer` are the names
-    that reports show.
+    Rows whose `correct` is known have a value, or None, of every estimator.
     """
     counts = QuestionCounts()
     # arrays, since they grow by eight bytes a number; NaN marks what could not be computed
     correct, halves = array("d"), array("b")
-    scores, entropies = {name: array("d") for name in estimators}, dict[str, "array[float]"]()
+    scores, entropies = {name: array("d") for name in names.estimators}, dict[str, "array[float]"]()
     kinds: list[ActionKind | None] = []
     for row in rows:
         counts.add(row)
@@ -207,14 +191,14 @@ def to_scores(
         n_ties=counts.n_ties,
         values=columns,
         absent=absent,
-        criterion=criterion,
-        clusterer=clusterer,
-        weighting=weighting,
+        criterion=names.criterion,
+        clusterer=names.clusterer,
+        weighting=names.weighting,
         n_questions=counts.n_questions,
         n_unanswered=counts.n_unanswered,
         n_unjudged=counts.n_unjudged,
         agents=counts.agents,
-        proposer=proposer,
+        proposer=names.proposer,
         n_without_proposal=counts.n_without_proposal,
         kinds=tuple(kinds),
     )

@@ -11,8 +11,8 @@ from coe_agents.evaluation.metrics.selective_prediction import bins_of
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray, area_under_roc
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
-from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, CONFIDENCES, Estimator, find_estimators
-from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
+from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, CONFIDENCES, Estimator
+from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringNames, ScoringSetup, score_each
 from coe_agents.evaluation.scoring.scores import QuestionCounts, hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import ActionKind
 from coe_agents.policy import Weighting
@@ -114,12 +114,9 @@ class TalliedScores(QuestionCounts):
         missing: By score, the number of scored questions that lack it.
     """
 
-    def __init__(
-        self, *, criterion: str, clusterer: str, weighting: Weighting, estimators: Iterable[str], proposer: str | None
-    ) -> None:
+    def __init__(self, names: ScoringNames) -> None:
         super().__init__()
-        self.criterion, self.clusterer, self.weighting, self.proposer = criterion, clusterer, weighting, proposer
-        self.estimators = list(estimators)
+        self.criterion, self.clusterer, self.weighting, self.estimators, self.proposer = names
         self.missing: Counter[str] = Counter()
         self._kinds: dict[ActionKind | None, KindTally] = {}
         self._waiting: dict[ActionKind | None, list[ScoredQuestion]] = {}
@@ -209,29 +206,12 @@ def tally(
     arguments and errors are those of `score`, without `on_question`.
     """
     setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {}, proposer)
-    return to_tallies(
-        score_each(questions, setup),
-        criterion=criterion.name,
-        clusterer=type(clusterer).__name__,
-        weighting=weighting,
-        estimators=find_estimators(setup.estimators, of_proposal=proposer is not None),
-        proposer=proposer,
-    )
+    return to_tallies(score_each(questions, setup), setup.names)
 
 
-def to_tallies(
-    rows: Iterable[ScoredQuestion],
-    *,
-    criterion: str,
-    clusterer: str,
-    weighting: Weighting,
-    estimators: Iterable[str],
-    proposer: str | None = None,
-) -> TalliedScores:
-    """Returns the tallies of rows in any order; the arguments are those of `to_scores`."""
-    tallied = TalliedScores(
-        criterion=criterion, clusterer=clusterer, weighting=weighting, estimators=estimators, proposer=proposer
-    )
+def to_tallies(rows: Iterable[ScoredQuestion], names: ScoringNames) -> TalliedScores:
+    """Returns the tallies of rows in any order."""
+    tallied = TalliedScores(names)
     for row in rows:
         tallied.add(row)
     return tallied

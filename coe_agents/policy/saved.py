@@ -17,7 +17,7 @@ def load_saved(
 
     Args:
         path: Its file.
-        build: Takes the object, in which "format" is one of `formats`; it may raise whatever comes of a wrong value.
+        build: Takes the object, in which "format" is one of `formats`; it may raise what a wrong value leads to.
         what: What is saved there, for messages.
         formats: The known formats, the newest first.
         hint: How to get such a file.

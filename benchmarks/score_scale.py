@@ -9,13 +9,13 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from process_cost import cost_of
 from result_page import result_page
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
@@ -54,20 +54,13 @@ def write_samples(
 
 def cost(folder: Path, n_questions: int) -> Cost:
     """Returns what the command takes, in CPU seconds of all its threads, and its peak memory."""
-    samples, printed = folder / "s.samples.jsonl", folder / "printed.json"
+    samples = folder / "s.samples.jsonl"
     write_samples(samples, n_questions)
-    with printed.open("wb") as out:
-        # this process is small, so that the peak is not what the child inherits before it becomes the command
-        child = subprocess.Popen(
-            [COMMAND, "score", samples, "--clusterer", "normalized", "--json"],
-            stdout=out,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode or json.loads(printed.read_text())["n_scored"] != n_questions:
-        raise SystemExit(f"the command ended with {child.returncode}")
-    return Cost(n_questions, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
+    command = [COMMAND, "score", samples, "--clusterer", "normalized", "--json"]
+    took = cost_of(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if json.loads(took.printed)["n_scored"] != n_questions:
+        raise SystemExit("not all questions were scored")
+    return Cost(n_questions, took.seconds, took.megabytes)
 
 
 def print_costs(costs: Sequence[Cost]) -> None:

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
+from process_cost import ProcessCost, cost_of
 from result_page import ROOT, result_page
 from score_scale import write_samples
 
@@ -51,26 +51,10 @@ asyncio.run(main())
 """
 
 
-class Cost(NamedTuple):
-    """What a process took, and what it printed."""
-
-    seconds: float
-    megabytes: float
-    printed: str
-
-
-def run(tree: Path, *command: str) -> Cost:
+def run(tree: Path, *command: str) -> ProcessCost:
     """Runs Python on a version of the package."""
     env = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    with tempfile.TemporaryFile("w+") as out:
-        child = subprocess.Popen([sys.executable, *command], stdout=out, stderr=subprocess.DEVNULL, env=env, cwd=tree)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        printed = out.read()
-    if child.returncode:
-        raise SystemExit(f"{' '.join(command)[:100]} ended with {child.returncode}")
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6, printed)
+    return cost_of([sys.executable, *command], stderr=subprocess.DEVNULL, env=env, cwd=tree)
 
 
 def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:

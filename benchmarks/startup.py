@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from process_cost import cost_of
 from result_page import result_page
 
 RUNS = 5
@@ -41,12 +42,7 @@ RATIOS = [
 
 
 def cpu_seconds(command: list[str]) -> float:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{command} ended with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime
+    return cost_of(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT).seconds
 
 
 def main() -> None:

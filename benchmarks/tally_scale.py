@@ -11,17 +11,17 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from process_cost import cost_of
 from result_page import result_page
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from coe_agents.evaluation import report
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS
-from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion
+from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, ScoringNames
 from coe_agents.evaluation.scoring.scores import to_scores
 from coe_agents.evaluation.scoring.tallied import to_tallies
 
@@ -42,24 +42,16 @@ def invent(n_questions: int) -> Iterator[ScoredQuestion]:
 
 def work(n_questions: int, *, exact: bool) -> None:
     """Keeps the scores in this process, and prints the figures of CoE."""
-    kept = (to_scores if exact else to_tallies)(
-        invent(n_questions), criterion="invented", clusterer="invented", weighting="auto", estimators=list(ESTIMATORS)
-    )
+    names = ScoringNames("invented", "invented", "auto", tuple(ESTIMATORS))
+    kept = (to_scores if exact else to_tallies)(invent(n_questions), names)
     print(json.dumps(report(kept, n_resamples=1000)["scores"]["coe"]))
 
 
 def cost(n_questions: int, *, exact: bool) -> tuple[dict[str, list[float]], float, float]:
     """Returns the figures, CPU seconds and peak megabytes of a process that scores."""
     command = [sys.executable, __file__, str(n_questions), "--only", "exact" if exact else "tally"]
-    # this process is small, so that the peak is not what the child inherits
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert child.stdout is not None
-    printed = child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise SystemExit(f"the process ended with {child.returncode}")
-    return json.loads(printed), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+    took = cost_of(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return json.loads(took.printed), took.seconds, took.megabytes
 
 
 def show(estimate: list[float]) -> str:

@@ -37,7 +37,7 @@ def harvest(
 
     Each sample has the probability with which its case was seen: the audit rate for an answer, 1 for an escalation.
     """
-    from coe_agents.evaluation.samples.folder import write
+    from coe_agents._files import write
     from coe_agents.rulings import case_row, sample_rows
     from coe_agents.rulings import cases as recorded
 

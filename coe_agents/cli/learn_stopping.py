@@ -38,7 +38,7 @@ def learn_stopping(
     as [policy] with kind = "stopping". It needs a run in which each question had all rounds: kind = "regime" with
     another_round for each regime.
     """
-    from coe_agents.evaluation.calibration.stopping import trajectories_of
+    from coe_agents.evaluation.calibration.trajectories import trajectories_of
     from coe_agents.evaluation.decisions import read_run
     from coe_agents.experiments.stopping import compare_stopping
 

@@ -14,7 +14,7 @@ import typer
 from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
-from coe_agents.cli.interrupts import clean_up_after_interrupt
+from coe_agents.cli.interrupts import INTERRUPTED, clean_up_after_interrupt
 from coe_agents.cli.options import EngineOptions, Exit, PartitionOption, SamplingOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
 
@@ -30,7 +30,6 @@ SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
     "command, 130 interrupted."
 )
-_INTERRUPTED = 130
 
 
 @expand_options
@@ -192,7 +191,7 @@ def _progress_and_summary(group: "Group", n_questions: int, path: "Path", missin
     except KeyboardInterrupt:
         replies = quantity(missing.total(), "reply is", "replies are")
         print_lines(f"Interrupted; {replies} missing. Rerun the same command to resume.")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(path))}")
     for name in (agent.name for agent in agents if n_failed[agent.name]):
         times = "once" if n_failed[name] == 1 else f"{n_failed[name]} times"

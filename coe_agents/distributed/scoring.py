@@ -9,13 +9,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from coe_agents._files import write
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation import Sample, SampledQuestion, ScoringSetup
-from coe_agents.evaluation.samples.folder import run_folder, write
+from coe_agents.evaluation.samples.folder import run_folder
 from coe_agents.evaluation.samples.parquet import part_file, rows_of, to_parquet
 from coe_agents.evaluation.scoring.estimators import ESTIMATORS, PROPOSAL_ESTIMATORS, find_estimators
-from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, score_each
+from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, ScoringNames, score_each
 from coe_agents.evaluation.scoring.scores import hash_of, to_scores
 from coe_agents.evaluation.scoring.statistics import BATCH
 from coe_agents.policy import Weighting
@@ -47,7 +48,7 @@ def score(
     clusterer: str,
     proposer: str | None = None,
     on_question: Callable[[], None] = lambda: None,
-    collect: Callable[..., Any] = to_scores,
+    collect: Callable[[Iterable[ScoredQuestion], ScoringNames], Any] = to_scores,
 ) -> Any:
     """Scores every question on the cluster that `cluster` joined; the result is that of `coe_agents.evaluation.score`.
 
@@ -96,14 +97,7 @@ def score(
             write(part_file(folder, number), content)
             report_part(number)
         kept = (_from_row(row, names) for number in range(len(held)) for row in rows_of(part_file(folder, number)))
-        return collect(
-            kept,
-            criterion=criterion,
-            clusterer=clusterer,
-            weighting=weighting,
-            estimators=names,
-            proposer=proposer,
-        )
+        return collect(kept, ScoringNames(criterion, clusterer, weighting, tuple(names), proposer))
 
 
 class _Scoring:

@@ -37,7 +37,7 @@ def report(
 
         Of `TalliedScores` each score has "error" as well: by "auroc", "aurac" and "accuracy" (the largest at any
         retention) the most by which the figure may differ from the exact one. The intervals are those of the jackknife
-        that deletes one of the groups of questions (see `interval`), and "details" has "tally" in place of
+        that deletes one of the groups of questions (see `jackknife`), and "details" has "tally" in place of
         "n_resamples": the number of "cells" at most, and of "groups".
     """
     if isinstance(scores, TalliedScores):
@@ -108,11 +108,11 @@ def _figures_of_tally(tally: KindTally, order: Sequence[str], reference: str) ->
     found: dict[str, Any] = {}
     for name, own in figures.items():
         paired = {
-            metric: histograms.differences(own, figures[reference], metric)
+            metric: own.difference(figures[reference], metric)
             for metric in ("auroc", "aurac")
             if reference in figures and name != reference
         }
-        found[name] = _shown(histograms.estimates(own), paired)
+        found[name] = _shown(own.estimates(), paired)
         if name in CONFIDENCES:
             found[name]["ece"] = tally.calibration_error(name)
         found[name]["error"] = {

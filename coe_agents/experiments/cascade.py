@@ -1,6 +1,6 @@
 """Owns the calibration of a cascade: the thresholds of all stages together, for a stated risk at least cost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -175,12 +175,11 @@ def calibrate_cascade(
             f'"risk" and "coverage" must be in [0, 1] and "n_thresholds" at least 2; got {risk}, {coverage} and '
             f"{n_thresholds}. A risk of 0.1 is usual"
         )
-    n_stages = len(stages.stages)
-    choices = [_choices(stages.uncertainty[:, place], n_thresholds) for place in range(n_stages)]
     if coverage is None:
-        alone = [figures_of(stages, [*[None] * (n_stages - 1), value]) for value in choices[-1]]
+        before = [None] * (len(stages.stages) - 1)
+        alone = [figures_of(stages, [*before, value]) for value in _choices(stages.uncertainty[:, -1], n_thresholds)]
         coverage = max((each.coverage for each in alone if each.risk <= risk), default=0.0)
-    return _cheapest(_within(stages, choices, risk), coverage)
+    return _cheapest(_within(stages, n_thresholds, risk), coverage)
 
 
 def cheapest_cascades(stages: Stages, *, risks: Sequence[float], n: int = 10) -> list[CalibratedCascade]:
@@ -189,10 +188,8 @@ def cheapest_cascades(stages: Stages, *, risks: Sequence[float], n: int = 10) ->
     As in `calibrate_cascade`, which combinations are tried depends on the calibration questions alone: of each stage
     25 quantiles, fewer from four stages on, so that they stay below 20,000.
     """
-    n_stages = len(stages.stages)
-    n_thresholds = max(2, min(25, int(20_000 ** (1 / n_stages)) - 1))
-    choices = [_choices(stages.uncertainty[:, place], n_thresholds) for place in range(n_stages)]
-    answering = _within(stages, choices, 1.0)
+    n_thresholds = max(2, min(25, int(20_000 ** (1 / len(stages.stages))) - 1))
+    answering = list(_within(stages, n_thresholds, 1.0))
     found: list[CalibratedCascade | None] = []
     for risk in risks:
         within = [each for each in answering if each.figures.risk <= risk]
@@ -201,15 +198,17 @@ def cheapest_cascades(stages: Stages, *, risks: Sequence[float], n: int = 10) ->
     return list(dict.fromkeys(each for each in found if each is not None))
 
 
-def _within(stages: Stages, choices: Sequence[Sequence[float | None]], risk: float) -> list[CalibratedCascade]:
-    """Returns the combinations of thresholds that answer something, and keep the risk."""
-    found = (CalibratedCascade(stages.stages, each, figures_of(stages, each)) for each in product(*choices))
-    return [each for each in found if each.figures.risk <= risk]
+def _within(stages: Stages, n_thresholds: int, risk: float) -> Iterator[CalibratedCascade]:
+    """Yields the combinations of thresholds that answer something, and keep the risk."""
+    for thresholds in product(*(_choices(values, n_thresholds) for values in stages.uncertainty.T)):
+        figures = figures_of(stages, thresholds)
+        if figures.risk <= risk:
+            yield CalibratedCascade(stages.stages, thresholds, figures)
 
 
-def _cheapest(cascades: Sequence[CalibratedCascade], coverage: float) -> CalibratedCascade | None:
+def _cheapest(cascades: Iterable[CalibratedCascade], coverage: float) -> CalibratedCascade | None:
     """Returns the cheapest that answers so much; of equally cheap ones that which answers most."""
-    enough = [each for each in cascades if each.figures.coverage >= coverage - 1e-12]
+    enough = (each for each in cascades if each.figures.coverage >= coverage - 1e-12)
     return min(enough, key=lambda each: (each.figures.price, -each.figures.coverage), default=None)
 
 

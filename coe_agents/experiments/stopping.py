@@ -12,9 +12,10 @@ import numpy as np
 
 from coe_agents._plurals import quantity
 from coe_agents.evaluation.calibration.learned import N_FOLDS, to_folds
-from coe_agents.evaluation.calibration.stopping import SeenRound, Trajectories, learn_stopping
+from coe_agents.evaluation.calibration.stopping import learn_stopping
+from coe_agents.evaluation.calibration.trajectories import SeenRound, Trajectories
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
-from coe_agents.evaluation.metrics.tallies import FloatArray
+from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray
 from coe_agents.experiments.comparison import Comparison, Outcome, PolicyOutcomes, compare
 from coe_agents.experiments.experiment import plain
 from coe_agents.policy import STOPPING_FEATURES, StoppingRule
@@ -23,7 +24,6 @@ from coe_agents.policy.regime import REGIMES
 LEARNED = "learned"
 Stop = Callable[[str, Sequence[SeenRound]], int]
 """From a question's id and its rounds to the round after which it stops, from 0."""
-_FALL, _CONFORMITY = STOPPING_FEATURES.index("fall"), STOPPING_FEATURES.index("conformity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,33 +242,18 @@ def _net(
 def _gains(
     rounds: Mapping[str, Sequence[SeenRound]], rules: Mapping[str, StoppingRule], *, n_resamples: int, seed: int
 ) -> list[Gain]:
-    """Returns what another round did, by regime, by round, and by what the round before had done."""
+    """Returns what another round did to those that are alike."""
     ids = sorted(rounds)
     rows = [
         (place, seen, seen.correct, following.correct, rules[key].pays(seen.features))
         for place, key in enumerate(ids)
         for seen, following in zip(rounds[key][:-1], rounds[key][1:], strict=True)
     ]
-    features = np.array([seen.features for _, seen, *_ in rows])
-    round_, fall, adopted = features[:, 0], features[:, _FALL], features[:, _CONFORMITY]
-    regimes: dict[str, Any] = {
-        name: features[:, STOPPING_FEATURES.index(name)] > 0 for name in REGIMES if name != "consensus"
-    }
-    regimes = {"consensus": ~np.any(list(regimes.values()), axis=0), **regimes}
-    later = round_ > 0
-    groups = {
-        **regimes,
-        **{f"after round {number + 1:g}": round_ == number for number in np.unique(round_)},
-        "epistemic part fell": later & (fall > 1e-9),
-        "epistemic part did not fall": later & (fall <= 1e-9),
-        "conformity above 0": adopted > 0,
-        "conformity 0, or no debate": later & (adopted == 0),
-    }
     owners = np.array([place for place, *_ in rows])
     before, after, asked = (np.array([row[place] for row in rows], dtype=np.float64) for place in (2, 3, 4))
     blocks = [block.astype(float) for block in resamples(len(ids), n_resamples=n_resamples, seed=seed)]
     found = []
-    for name, inside in groups.items():
+    for name, inside in _alike(np.array([seen.features for _, seen, *_ in rows])).items():
         if not inside.any():
             continue
         n = np.bincount(owners[inside], minlength=len(ids)).astype(float)
@@ -286,3 +271,19 @@ def _gains(
             )
         )
     return found
+
+
+def _alike(features: FloatArray) -> dict[str, BoolArray]:
+    """Returns which rounds are alike: by regime, by number, and by what the round before had done."""
+    of = dict(zip(STOPPING_FEATURES, features.T, strict=True))
+    regimes = {name: of[name] > 0 for name in REGIMES if name in of}
+    later, fell = of["round"] > 0, of["fall"] > 1e-9
+    return {
+        "consensus": ~np.any(list(regimes.values()), axis=0),
+        **regimes,
+        **{f"after round {number + 1:g}": of["round"] == number for number in np.unique(of["round"])},
+        "epistemic part fell": later & fell,
+        "epistemic part did not fall": later & ~fell,
+        "conformity above 0": of["conformity"] > 0,
+        "conformity 0, or no debate": later & (of["conformity"] == 0),
+    }

@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Self
 
-from coe_agents.documents import parse_json
-from coe_agents.errors import ConfigurationError
+from coe_agents._files import write
 from coe_agents.policy.gate import is_finite
+from coe_agents.policy.saved import load_saved, with_tuples
 
 _FORMAT = "coe-agents agent weights 1"
 
@@ -62,29 +63,23 @@ class AgentWeights:
         check_weights(self.weights)
 
     @classmethod
-    def load(cls, path: str | Path) -> "AgentWeights":
+    def load(cls, path: str | Path) -> Self:
         """Reads what `save` wrote.
 
         Raises:
             ConfigurationError: The file cannot be read, or holds something else.
         """
         hint = '"coe-agents drift POLICY SAMPLES --follow CASES --weights FILE" writes one'
-        try:
-            record = parse_json(Path(path).read_bytes(), is_strict=True)
-            if not isinstance(record, dict) or record.get("format") != _FORMAT:
-                raise ValueError(f'it is not of the format "{_FORMAT}"')
-            lost = tuple(LostWeight(**each) for each in record["lost"])
-            return cls(record["weights"], lost)
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise ConfigurationError(f"the weights {path} cannot be read: {error}", hint=hint) from error
+        return load_saved(path, cls._from_json, what="weights file", formats=(_FORMAT,), hint=hint)
+
+    @classmethod
+    def _from_json(cls, record: dict[str, Any]) -> Self:
+        return cls(record["weights"], tuple(LostWeight(**with_tuples(each)) for each in record["lost"]))
 
     def save(self, path: str | Path) -> None:
         """Writes the weights and the evidence as JSON, in one step: a graph may read the file at any time."""
         record = {"format": _FORMAT, "weights": dict(self.weights), "lost": [asdict(each) for each in self.lost]}
-        path = Path(path)
-        draft = path.with_name(f"{path.name}.draft")
-        draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        draft.replace(path)
+        write(Path(path), f"{json.dumps(record, indent=1)}\n".encode())
 
 
 def check_weights(weights: object) -> None:

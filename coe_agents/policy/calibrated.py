@@ -12,12 +12,11 @@ from typing import Any, Literal, get_args
 from coe_agents._plurals import quantity
 from coe_agents.actions import called_tools
 from coe_agents.clustering import answer_kind
-from coe_agents.documents import parse_json, with_unique_names
-from coe_agents.errors import ConfigurationError
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.saved import load_saved, with_tuples
 from coe_agents.policy.support_gate import SupportGate
 from coe_agents.prompts import quote
 from coe_agents.types import ANSWERABLE, Action
@@ -267,20 +266,8 @@ class CalibratedPolicy:
             ConfigurationError: The file cannot be read, or holds something else.
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
-        try:
-            record = parse_json(Path(path).read_bytes(), object_pairs_hook=with_unique_names)
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"the policy {path} cannot be read: {error}", hint=hint) from error
-        known = record.pop("format", None) if isinstance(record, dict) else None
-        if known not in (_FORMAT, _FORMER_FORMAT):
-            raise ConfigurationError(f'{path} is not a policy of the format "{_FORMAT}"', hint=hint)
-        try:
-            calibration = _from_json(record)
-            if known == _FORMAT:
-                _check_consistent(calibration)
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            raise ConfigurationError(f"the policy {path} is damaged: {error}", hint=hint) from error
-        return cls(calibration, otherwise=otherwise)
+        formats = (_FORMAT, _FORMER_FORMAT)
+        return cls(load_saved(path, _from_json, what="policy", formats=formats, hint=hint), otherwise=otherwise)
 
     def save(self, path: str | Path) -> None:
         """Writes the calibration as JSON."""
@@ -423,23 +410,23 @@ def _check_consistent(calibration: Calibration) -> None:
 
 
 def _from_json(record: dict[str, Any]) -> Calibration:
+    known = record.pop("format")
     gate, agents = record.pop("gate"), record.pop("agents")
     tools, no_call = record.pop("tools", {}), record.pop("no_call", None)
-    if isinstance(record["uncertainties"], list):
-        record["uncertainties"] = tuple(record["uncertainties"])
-    return Calibration(
-        **record,
+    calibration = Calibration(
+        **with_tuples(record),
         agents={name: CalibratedAgent(**agent) for name, agent in agents.items()},
         gate=None if gate is None else _gate_from_json(gate),
         tools={name: GroupThreshold(**own) for name, own in tools.items()},
         no_call=None if no_call is None else GroupThreshold(**no_call),
     )
+    if known == _FORMAT:
+        _check_consistent(calibration)
+    return calibration
 
 
 def _gate_from_json(record: dict[str, Any]) -> LearnedGate | LinearGate | SupportGate:
-    fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
-    }
+    fields = with_tuples(record)
     if not isinstance(fields["agents"], tuple) or not all(isinstance(name, str) for name in fields["agents"]):
         raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate again')
     if "same" in record:

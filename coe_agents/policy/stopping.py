@@ -10,8 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from coe_agents.documents import parse_json, with_unique_names
-from coe_agents.errors import ConfigurationError
 from coe_agents.policy.base import (
     Decision,
     Policy,
@@ -27,6 +25,7 @@ from coe_agents.policy.measurement import (
     DEFAULT_EPISTEMIC_THRESHOLD,
     Measurement,
 )
+from coe_agents.policy.saved import load_saved, with_tuples
 from coe_agents.types import Regime
 
 STOPPING_FEATURES = ("round", "aleatoric", "epistemic", "fall", "conformity", "conflict", "ambiguous", "unknown")
@@ -154,28 +153,21 @@ class StoppingRule:
         return after - now > self.price
 
     @classmethod
-    def load(cls, path: str | Path) -> "StoppingRule":
+    def load(cls, path: str | Path) -> Self:
         """Reads what `save` wrote.
 
         Raises:
             ConfigurationError: The file cannot be read, or holds something else.
         """
         hint = '"coe-agents learn-stopping RUN --out FILE" writes one'
-        try:
-            record = parse_json(Path(path).read_bytes(), object_pairs_hook=with_unique_names)
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"the stopping rule {path} cannot be read: {error}", hint=hint) from error
-        if not isinstance(record, dict) or record.pop("format", None) != _FORMAT:
-            raise ConfigurationError(f'{path} is not a stopping rule of the format "{_FORMAT}"', hint=hint)
-        try:
-            if record.pop("features") != list(STOPPING_FEATURES):
-                raise ValueError('"features" are not those of this version')
-            given: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
-            }
-            return cls(**given)
-        except (TypeError, ValueError, KeyError) as error:
-            raise ConfigurationError(f"the stopping rule {path} is damaged: {error}", hint=hint) from error
+        return load_saved(path, cls._from_json, what="stopping rule", formats=(_FORMAT,), hint=hint)
+
+    @classmethod
+    def _from_json(cls, record: dict[str, Any]) -> Self:
+        del record["format"]
+        if record.pop("features") != list(STOPPING_FEATURES):
+            raise ValueError('"features" are not those of this version')
+        return cls(**with_tuples(record))
 
     def save(self, path: str | Path) -> None:
         """Writes the rule as JSON."""
@@ -229,14 +221,16 @@ class StoppingPolicy:
         Warns:
             UserWarning: CoE was measured with another divergence than the rule's.
         """
-        if round + 1 < max_rounds and self._pays(measurement, round):
-            now, after = self.rule.chances(_features_of(measurement, round))
-            return Decision(
-                "another_round",
-                None,
-                f"another round is expected to be right with {after:.3f} instead of {now:.3f}, which exceeds its price "
-                f"of {self.rule.price:g}",
-            )
+        if round + 1 < max_rounds and self._applies_to(measurement):
+            features = _features_of(measurement, round)
+            if self.rule.pays(features):
+                now, after = self.rule.chances(features)
+                return Decision(
+                    "another_round",
+                    None,
+                    f"another round is expected to be right with {after:.3f} instead of {now:.3f}, which exceeds its "
+                    f"price of {self.rule.price:g}",
+                )
         decision = without_tie(
             self.then.decide(measurement, round=round, max_rounds=max_rounds), measurement, self.then
         )
@@ -245,15 +239,15 @@ class StoppingPolicy:
         ends = "another round is not expected to pay"
         return Decision("abstain", None, f"{decision.reason}; {ends}" if decision.reason else ends)
 
-    def _pays(self, measurement: Measurement, round: int) -> bool:
-        if measurement.divergence != self.rule.divergence:
-            warnings.warn(
-                f'the stopping rule was learned with the divergence "{self.rule.divergence}", and is not used with '
-                f'"{measurement.divergence}"',
-                stacklevel=3,
-            )
-            return False
-        return self.rule.pays(_features_of(measurement, round))
+    def _applies_to(self, measurement: Measurement) -> bool:
+        if measurement.divergence == self.rule.divergence:
+            return True
+        warnings.warn(
+            f'the stopping rule was learned with the divergence "{self.rule.divergence}", and is not used with '
+            f'"{measurement.divergence}"',
+            stacklevel=3,
+        )
+        return False
 
     @property
     def thresholds(self) -> tuple[str, ...]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from coe_agents._files import write
 from coe_agents.errors import StoreError
-from coe_agents.evaluation.datasets.on_disk import BeginningOnDisk
+from coe_agents.evaluation.datasets.on_disk import DiskSequence
 from coe_agents.evaluation.datasets.subsets import draw_key
 from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS, to_item
 from coe_agents.evaluation.runner import run_all
-from coe_agents.evaluation.samples.folder import write
 from coe_agents.evaluation.samples.store import Store, Unit
 from coe_agents.runs.items import RunItem
 
@@ -67,7 +67,7 @@ def units_of(items: Iterable[RunItem]) -> dict[Unit, int]:
 class UnitsOnDisk(Mapping[Unit, int]):
     """What `units_of` returns, for items on the disk in the order of `seed`; nothing of them is in memory."""
 
-    def __init__(self, items: BeginningOnDisk[RunItem], *, seed: int) -> None:
+    def __init__(self, items: DiskSequence[RunItem], *, seed: int) -> None:
         self._items, self._seed = items, seed
 
     def __getitem__(self, unit: Unit) -> int:

@@ -5,8 +5,7 @@ import pytest
 from coe_agents.evaluation.calibration import learn_stopping, trajectories_of
 from coe_agents.evaluation.decisions import read_run
 from coe_agents.experiments import compare_stopping
-from tests.evaluation.calibration.test_stopping import mixed
-from tests.experiments.decided import went_on, written
+from tests.experiments.decided import mixed, went_on, written
 
 
 @pytest.fixture(scope="module")

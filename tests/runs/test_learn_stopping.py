@@ -7,8 +7,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import StoppingPolicy, StoppingRule, ThresholdPolicy
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
-from tests.evaluation.calibration.test_stopping import mixed
-from tests.experiments.decided import step, written
+from tests.experiments.decided import mixed, step, written
 
 
 def test_a_rule_is_learned_shown_written_and_used(tmp_path):

@@ -7,9 +7,10 @@ from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge
 from coe_agents.evaluation.calibration.drift import Drift, check_drift
 from coe_agents.evaluation.calibration.learned import fit_gate, fit_trust
 from coe_agents.evaluation.calibration.monitor import RiskMonitor, RiskState
-from coe_agents.evaluation.calibration.stopping import SeenRound, Trajectories, learn_stopping, trajectories_of
+from coe_agents.evaluation.calibration.stopping import learn_stopping
 from coe_agents.evaluation.calibration.support import fit_support
 from coe_agents.evaluation.calibration.threshold import ThresholdChoice, choose_threshold, risk_bound
+from coe_agents.evaluation.calibration.trajectories import SeenRound, Trajectories, trajectories_of
 
 __all__ = [
     "AdaptiveThreshold",

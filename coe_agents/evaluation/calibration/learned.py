@@ -174,7 +174,7 @@ def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tup
         import sklearn
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
-        raise ImportError('a learned gate needs scikit-learn; pip install "coe-agents[evaluation]"') from error
+        raise ImportError('learning needs scikit-learn; pip install "coe-agents[evaluation]"') from error
     rows, weights = np.vstack([features, features]), np.concatenate([wrong, 1.0 - wrong])
     targets, counts = np.repeat([1, 0], wrong.size), weights > 0.0
     model = LogisticRegression(C=1.0 / penalty, solver="newton-cholesky", tol=1e-9, max_iter=200)

@@ -4,6 +4,7 @@ import json
 import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -48,6 +49,7 @@ class DiskSequence(Sequence[T]):
         other_key: Callable[[T], bytes | None] = lambda value: None,
     ) -> None:
         self._decode = decode
+        self._whole: DiskSequence[T] | None = None
         self._file = open_scratch()
         self._end = weakref.finalize(self, self._file.close)
         self._file.execute("CREATE TABLE read (key BLOB, text TEXT, other BLOB)")
@@ -89,13 +91,18 @@ class DiskSequence(Sequence[T]):
         for start in range(0, self._n, _BATCH):
             yield from self._between(start, min(start + _BATCH, self._n))
 
-    def first(self, n: int | None) -> "BeginningOnDisk[T]":
-        """Returns the first `n` values, all for None, on the disk as well."""
-        return self if n is None or n >= self._n else _First(self, n)
+    def first(self, n: int | None) -> "DiskSequence[T]":
+        """Returns the first `n` values, all for None, in the same file."""
+        if n is None or n >= self._n:
+            return self
+        part = copy(self)
+        part._n, part._whole = n, self  # the file ends with the whole
+        return part
 
     def by_other_key(self) -> Iterator[T]:
         """Yields the values in the order of the other key, those without one left out."""
-        for (text,) in self._file.execute("SELECT text FROM kept WHERE other IS NOT NULL ORDER BY other"):
+        wanted = "other IS NOT NULL AND place <= ?"
+        for (text,) in self._file.execute(f"SELECT text FROM kept WHERE {wanted} ORDER BY other", (self._n,)):
             yield self._decode(text)
 
     def place_of(self, key: bytes) -> int | None:
@@ -110,35 +117,6 @@ class DiskSequence(Sequence[T]):
     def _between(self, start: int, stop: int) -> list[T]:
         found = self._file.execute("SELECT text FROM kept WHERE place > ? AND place <= ?", (start, stop))
         return [self._decode(text) for (text,) in found]
-
-
-class _First(Sequence[T]):
-    """The beginning of another sequence."""
-
-    def __init__(self, whole: DiskSequence[T], n: int) -> None:
-        self._whole, self._n = whole, n
-
-    def __len__(self) -> int:
-        return self._n
-
-    @overload
-    def __getitem__(self, place: int) -> T: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[T]: ...
-    def __getitem__(self, place: int | slice) -> T | Sequence[T]:
-        if isinstance(place, int):
-            return self._whole[range(self._n)[place]]
-        start, stop, step = place.indices(self._n)
-        return self._whole[start:stop:step] if step > 0 else list(self)[place]
-
-    def place_of(self, key: bytes) -> int | None:
-        """Returns the place of the value with a key; None if no value has it."""
-        place = self._whole.place_of(key)
-        return place if place is None or place < self._n else None
-
-
-BeginningOnDisk = DiskSequence[T] | _First[T]
-"""What `DiskSequence.first` returns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,44 +121,25 @@ function draggable(target, moved) {
   });
 }
 
+// Draws what needs the overview; says so where that cannot be done.
+async function begin(draw) {
+  try {
+    const overview = await unpacked("overview");
+    for (const section of document.querySelectorAll(".live")) section.hidden = false;
+    draw(overview);
+    byId("state").hidden = true;
+    document.documentElement.dataset.ready = Math.round(performance.now());
+  } catch (error) {
+    byId("state").textContent = `Charts and questions cannot be shown: ${error.message}`;
+    throw error;
+  }
+}
+
+// The values at a place of each column, by the column's name.
+const rowAt = (columns, place) => Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values[place]]));
+
 // A verdict in words, with a sign, so that no colour is needed to read it.
+const verdictOf = (correct) => ({ 0: "wrong", 1: "right" })[correct] ?? "partly right";
 const SIGNS = { right: "✓", wrong: "✕", "partly right": "◐" };
 const tone = (verdict) => (verdict === "right" || verdict === "wrong" ? verdict : "unknown");
 const mark = (verdict) => element("span", { class: `mark ${tone(verdict)}` }, `${SIGNS[verdict] ?? "–"} ${verdict}`);
-
-const PAGE = 20;
-const NARROW = matchMedia("(max-width: 44rem)"); // as in page.css, where it hides what is "wide"
-
-// A table of `found` questions, in pages; `line` makes the row of one, and `fill` what it shows when it is opened.
-class Folded {
-  turn(by) {
-    this.first += by;
-    this.render();
-  }
-
-  render() {
-    const shown = this.found.slice(this.first, this.first + PAGE);
-    byId("questions").tBodies[0].replaceChildren(...shown.flatMap((row) => this.line(row)));
-    const last = this.first + shown.length;
-    byId("page").textContent = shown.length ? `${this.first + 1} to ${last} of ${this.found.length}` : "no question matches";
-    byId("before").disabled = this.first === 0;
-    byId("after").disabled = last >= this.found.length;
-  }
-
-  // The button with a question, and the row under it that the button opens.
-  folded(row, columns) {
-    const button = element("button", { type: "button", class: "open said" }, row.text || row.id);
-    const width = columns.filter(([, , wide]) => !(wide && NARROW.matches)).length;
-    const detail = element("tr", { hidden: "" }, element("td", { colspan: width }));
-    const opening = (open) => {
-      button.setAttribute("aria-expanded", open);
-      detail.hidden = !open;
-      if (open) this.opened.add(row);
-      else this.opened.delete(row);
-      if (open && !detail.firstChild.hasChildNodes()) this.fill(row, detail.firstChild);
-    };
-    opening(this.opened.has(row));
-    button.addEventListener("click", () => opening(detail.hidden));
-    return [button, detail];
-  }
-}

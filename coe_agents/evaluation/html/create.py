@@ -13,7 +13,7 @@ from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.evaluation.scoring.score_names import BASELINE, group_scores, name_of
 from coe_agents.policy import Weighting
 
-_SCRIPT = ("base.js", "charts.js", "plane.js", "questions.js", "theme.js", "start.js")
+_SCRIPT = ("base.js", "charts.js", "plane.js", "table.js", "questions.js", "theme.js", "start.js")
 
 
 def create_page(
@@ -42,13 +42,16 @@ def create_page(
         on_question=rows.add,
     )
     figures = report(scores, n_resamples=n_resamples)
+    summary = summarize(rows.columns, figures)
     return render(
         read_parts(["page.html"]),
         style=read_parts(["page.css"]),
         script=read_parts(_SCRIPT),
         title=title,
+        topic="uncertainty of a group of models",
+        facts=summary["facts"],
+        thresholds=summary["thresholds"],
         report=figures,
-        summary=summarize(rows.columns, figures),
         baseline=[name for name in BASELINE if name in figures["scores"]],
         groups=group_scores(figures["scores"]),
         name_of=name_of,

@@ -1,4 +1,4 @@
-// The table of questions, a page at a time; a question's responses are unpacked when it is opened.
+// The questions of saved responses, and their responses.
 const COLUMNS = [
   ["text", "question"],
   ["verdict", "verdict"],
@@ -9,54 +9,35 @@ const COLUMNS = [
   ["epistemic", "epistemic", "wide"],
 ];
 
-
-class Questions extends Folded {
+class Questions extends QuestionTable {
   constructor(rows, plane, block) {
-    super();
-    Object.assign(this, { rows, plane, block, sorted: "text", rising: true, first: 0, mark: null, opened: new Set() });
-    this.blocks = new Map();
-    this.found = rows;
-    this.heads = COLUMNS.map(([key, name, wide]) => this.head(key, name, wide));
-    byId("questions").tHead.rows[0].append(...this.heads);
-    for (const id of ["search", "verdict", "regime"]) byId(id).addEventListener("input", () => this.look());
-    byId("filters").addEventListener("submit", (event) => event.preventDefault());
-    byId("before").addEventListener("click", () => this.turn(-PAGE));
-    byId("after").addEventListener("click", () => this.turn(PAGE));
+    super(rows, COLUMNS, block);
+    Object.assign(this, { plane, mark: null });
     byId("all").addEventListener("click", () => this.only(null));
     byId("plane").addEventListener("click", (event) => {
       const near = event.target.classList.contains("grip") ? new Set() : plane.near(event);
       if (near.size) this.only(near);
     });
-    NARROW.addEventListener("change", () => this.render());
     plane.listeners.push(() => this.regimesMoved());
     byId("mistakes").addEventListener("click", () => this.order("mistake", true));
     this.order("mistake", true);
   }
 
-  head(key, name, wide = "") {
-    const button = element("button", { type: "button" }, name);
-    button.addEventListener("click", () => this.order(key, this.sorted === key ? !this.rising : key !== "coe"));
-    const head = element("th", { scope: "col", class: wide }, button);
-    head.dataset.key = key;
-    return head;
+  order(key, rising) {
+    byId("mistakes").setAttribute("aria-pressed", key === "mistake");
+    super.order(key, rising);
   }
 
-  order(key, rising) {
-    Object.assign(this, { sorted: key, rising });
-    const value = (row) => (key === "regime" ? this.plane.regime(row) : row[key]);
-    const compared = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-    const sign = rising ? 1 : -1;
-    this.rows.sort((a, b) => {
-      const [left, right] = [value(a), value(b)];
-      if (left === null || right === null) return (left === null) - (right === null); // what is not known comes last
-      return sign * compared(left, right) || (key === "mistake" && compared(a.coe, b.coe)) || compared(a.id, b.id);
-    });
-    for (const head of this.heads) {
-      head.setAttribute("aria-sort", head.dataset.key === key ? (rising ? "ascending" : "descending") : "none");
-      head.firstChild.dataset.sorted = head.dataset.key === key ? (rising ? "▲" : "▼") : "";
-    }
-    byId("mistakes").setAttribute("aria-pressed", key === "mistake");
-    this.look();
+  value(row, key) {
+    return key === "regime" ? this.plane.regime(row) : row[key];
+  }
+
+  risesFirst(key) {
+    return key !== "coe";
+  }
+
+  tie(a, b) {
+    return (this.sorted === "mistake" && compared(a.coe, b.coe)) || compared(a.id, b.id);
   }
 
   only(mark) {
@@ -66,18 +47,10 @@ class Questions extends Folded {
     if (mark) byId("questions-title").scrollIntoView();
   }
 
-  look() {
-    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  filter() {
     const [verdict, regime] = [byId("verdict").value, byId("regime").value];
-    this.found = this.rows.filter(
-      (row) =>
-        (!verdict || row.verdict === verdict) &&
-        (!regime || this.plane.regime(row) === regime) &&
-        (!this.mark || this.mark.has(row)) &&
-        words.every((word) => row.sought.includes(word)),
-    );
-    this.first = 0;
-    this.render();
+    return (row) =>
+      (!verdict || row.verdict === verdict) && (!regime || this.plane.regime(row) === regime) && (!this.mark || this.mark.has(row));
   }
 
   regimesMoved() {
@@ -91,13 +64,10 @@ class Questions extends Folded {
   }
 
   line(row) {
-    const [button, detail] = this.folded(row, COLUMNS);
     const regime = element("td", { class: "wide" }, this.plane.regime(row) ?? "–");
     this.cells.push([row, regime]);
-    const line = element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, button),
+    return this.folded(
+      row,
       element("td", {}, mark(row.verdict)),
       element("td", { class: "wide said" }, row.answer ?? "–"),
       regime,
@@ -105,14 +75,10 @@ class Questions extends Folded {
       element("td", { class: "wide" }, nats(row.aleatoric)),
       element("td", { class: "wide" }, nats(row.epistemic)),
     );
-    return [line, detail];
   }
 
-  async fill(row, cell) {
-    const number = Math.floor(row.place / this.block);
-    if (!this.blocks.has(number)) this.blocks.set(number, unpacked(`block-${number}`));
-    const detail = (await this.blocks.get(number))[row.place % this.block];
-    cell.replaceChildren(element("div", { class: "detail" }, ...describeQuestion(row, detail)));
+  describe(row, found) {
+    return describeQuestion(row, found);
   }
 }
 
@@ -131,7 +97,7 @@ function* describeQuestion(row, { references, clusters = [], agents = [], respon
 }
 
 function describeCluster(cluster, [text, support, correct], agents, responses) {
-  const verdict = correct === null ? null : { 0: "wrong", 1: "right" }[correct] ?? "partly right";
+  const verdict = correct === null ? null : verdictOf(correct);
   const head = element("h3", {}, element("span", { class: "said" }, text || "(empty)"));
   if (verdict) head.append(" ", mark(verdict));
   const bar = element("meter", { min: 0, max: 1, value: support, class: tone(verdict), "aria-label": "share of the group" });

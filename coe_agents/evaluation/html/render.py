@@ -6,7 +6,7 @@ and forbids every connection.
 """
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import resources
@@ -30,19 +30,47 @@ def read_parts(names: Iterable[str], *, package: str = _PACKAGE) -> str:
     return "".join(folder.joinpath(name).read_text("utf-8") for name in names)
 
 
-def render(template: str, *, style: str, script: str, **values: Any) -> str:
-    """Returns the page: a template with values, which it escapes, and with the page's own style and script.
+def render(
+    template: str,
+    *,
+    style: str,
+    script: str,
+    title: str,
+    topic: str,
+    facts: Sequence[str],
+    overview: str,
+    blocks: Sequence[str],
+    **values: Any,
+) -> str:
+    """Returns the page: a template in the frame of all pages, with values, which are escaped.
+
+    Args:
+        template: It extends "frame.html", by the blocks "summary" and "main".
+        style: The page's own.
+        script: The same.
+        title: The heading.
+        topic: What the page is about, beside its title in the browser.
+        facts: The sentences that it begins with.
+        overview: What the script reads at once, from `pack`.
+        blocks: What it reads when a question is opened, from `pack`.
+        **values: What the template reads besides.
 
     Raises:
         ImportError: Jinja is not installed.
     """
     check_jinja()
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    frame = DictLoader({"frame.html": read_parts(["frame.html"])})
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=frame)
     return environment.from_string(template).render(
         **values,
+        title=title,
+        topic=topic,
+        facts=facts,
+        overview=overview,
+        blocks=blocks,
         quantity=quantity,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         style=Markup(style),

@@ -3,7 +3,6 @@
 From them come the figures of many answers, with a bound on how far each is from the exact one, and their intervals.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -144,6 +143,15 @@ class Figures(NamedTuple):
     errors: dict[str, float]
     left_out: dict[str, FloatArray]
 
+    def estimates(self) -> dict[str, Estimate]:
+        """Returns every metric with its interval."""
+        return {name: jackknife(value, self.left_out[name]) for name, value in self.values.items()}
+
+    def difference(self, reference: "Figures", name: str) -> Estimate:
+        """Returns how much a metric exceeds that of another score, with its paired interval."""
+        value = self.values[name] - reference.values[name]
+        return jackknife(value, self.left_out[name] - reference.left_out[name], lowest=-1.0)
+
 
 class ScoreTally:
     """What is kept of one score: a fine histogram for its figures, and a coarse one in groups for their intervals.
@@ -184,7 +192,7 @@ class ScoreTally:
         )
 
 
-def interval(value: float, left_out: FloatArray, *, lowest: float = 0.0) -> Estimate:
+def jackknife(value: float, left_out: FloatArray, *, lowest: float = 0.0) -> Estimate:
     """Returns a value with its 95 % interval by the jackknife that deletes a group.
 
     The variance is (G - 1) / G sum_g (v_g - mean of v)^2, of the values v_g without group g (Kott, 2001), and the
@@ -253,14 +261,3 @@ def _harmonic(n: npt.ArrayLike) -> FloatArray:
     from scipy.special import digamma
 
     return np.asarray(digamma(np.asarray(n, dtype=np.float64) + 1.0))
-
-
-def differences(figures: Figures, reference: Figures, name: str) -> Estimate:
-    """Returns how much a metric of one score exceeds that of another, with its paired interval."""
-    value = figures.values[name] - reference.values[name]
-    return interval(value, figures.left_out[name] - reference.left_out[name], lowest=-1.0)
-
-
-def estimates(figures: Figures) -> Mapping[str, Estimate]:
-    """Returns every metric with its interval."""
-    return {name: interval(value, figures.left_out[name]) for name, value in figures.values.items()}

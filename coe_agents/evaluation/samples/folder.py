@@ -1,13 +1,13 @@
-"""Owns the folder of a run: its settings, its lock, and files that are written completely or not at all."""
+"""Owns the folder of a run: its settings and its lock, and the scratch file of a process."""
 
 import json
-import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from coe_agents._files import write
 from coe_agents.documents import parse_json
 from coe_agents.errors import ConfigurationError, StoreError
 
@@ -91,28 +91,3 @@ def open_scratch() -> sqlite3.Connection:
     for setting in ("journal_mode = OFF", "synchronous = OFF", "temp_store = FILE", "cache_size = -8192"):
         found.execute(f"PRAGMA {setting}")
     return found
-
-
-def write(path: Path, content: bytes) -> None:
-    """Writes a file in one step: a reader finds the old content or the new one, also after a crash."""
-    write_chunks(path, [content])
-
-
-def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
-    """Writes a file in one step, as `write` does; the chunks may be read from the old one."""
-    draft = path.with_name(f"{path.name}.draft")
-    try:
-        opened = draft.open("wb")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # nobody named the draft
-    with opened as file:
-        file.writelines(chunks)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(path.parent, os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

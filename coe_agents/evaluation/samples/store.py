@@ -15,9 +15,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from coe_agents._files import write_chunks
 from coe_agents.documents import parse_json
 from coe_agents.errors import StoreError
-from coe_agents.evaluation.samples.folder import open_scratch, run_folder, write_chunks
+from coe_agents.evaluation.samples.folder import open_scratch, run_folder
 
 SAMPLES = "run.samples.jsonl"
 

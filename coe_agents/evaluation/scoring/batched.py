@@ -5,11 +5,12 @@ Questions are padded with clusters of probability 0, which change no figure.
 
 import numpy as np
 
-from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
+from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray, join_ties
+from coe_agents.uncertainty import kl_divergence
 from coe_agents.uncertainty.answers import TIE
 from coe_agents.uncertainty.entropies import renyi, shannon
 
-SUBSET_TOLERANCE = 0.05
+_SUBSET_TOLERANCE = 0.05
 """How much divergence, in nats, one more agent may add to a compatible subset."""
 HEAT_TIME = 0.3
 """The diffusion time of Nikitin et al.'s heat kernel."""
@@ -21,7 +22,6 @@ def compute_figures(
     """Returns scores by the name of their estimator, each with a value for every question.
 
     "degree_matrix" and "kernel_language_entropy" are those of a graph without edges between clusters.
-    "divergence_subset" is NaN where the order of the agents has ties.
 
     Args:
         distributions: Shape `(n_questions, n_agents, n_clusters)`.
@@ -38,7 +38,7 @@ def compute_figures(
         "renyi3": renyi(support, 3.0),
         "degree_matrix": 1.0 - np.square(sizes).sum(axis=-1) / sizes.sum(axis=-1) ** 2,
         "kernel_language_entropy": _kernel_language_entropy(sizes),
-        "divergence_subset": _divergence_subset(distributions, entropies),
+        "divergence_subset": _divergence_subset(distributions, support, entropies),
     }
     return {name: values.tolist() for name, values in figures.items()}
 
@@ -67,8 +67,11 @@ def _kernel_language_entropy(sizes: IntArray) -> FloatArray:
     return np.asarray(np.where(sizes > 0, parts, 0.0).sum(axis=-1))
 
 
-def _divergence_subset(distributions: FloatArray, entropies: FloatArray) -> FloatArray:
+def _divergence_subset(distributions: FloatArray, support: FloatArray, entropies: FloatArray) -> FloatArray:
     order = np.argsort(entropies, axis=-1, kind="stable")
+    is_tied = (np.diff(np.take_along_axis(entropies, order, axis=-1), axis=-1) < TIE).any(axis=-1)
+    for place in np.flatnonzero(is_tied).tolist():
+        order[place] = _surest_first(distributions[place], support[place], entropies[place])
     sorted_entropies = np.take_along_axis(entropies, order, axis=-1)
     rows = np.take_along_axis(distributions, order[:, :, None], axis=1)
     chosen, n_chosen = rows[:, 0].copy(), np.ones(len(rows))
@@ -76,10 +79,16 @@ def _divergence_subset(distributions: FloatArray, entropies: FloatArray) -> Floa
     for agent in range(1, rows.shape[1]):
         mixed = shannon((chosen + rows[:, agent]) / (n_chosen + 1.0)[:, None])
         divergence = mixed - (own + sorted_entropies[:, agent]) / (n_chosen + 1.0)
-        joins = divergence - epistemic <= SUBSET_TOLERANCE
+        joins = divergence - epistemic <= _SUBSET_TOLERANCE
         chosen += np.where(joins[:, None], rows[:, agent], 0.0)
         own += np.where(joins, sorted_entropies[:, agent], 0.0)
         n_chosen += joins
         total, epistemic = np.where(joins, mixed, total), np.where(joins, divergence, epistemic)
-    is_ordered = (np.diff(sorted_entropies, axis=-1) >= TIE).all(axis=-1)
-    return np.where(is_ordered, total, np.nan)
+    return total
+
+
+def _surest_first(rows: FloatArray, mean: FloatArray, entropies: FloatArray) -> list[int]:
+    """Orders the agents of one question where some are equally sure: see `divergence_subset`."""
+    sure, near = (join_ties(values).tolist() for values in (entropies, kl_divergence(rows, mean)))
+    shares = join_ties(-rows.ravel()).reshape(rows.shape)
+    return sorted(range(len(rows)), key=lambda agent: (sure[agent], near[agent], tuple(shares[agent])))

@@ -13,6 +13,24 @@ from coe_agents.evaluation.scoring.statistics import ActionKind, Statistics, ite
 from coe_agents.policy import Weighting
 
 
+class ScoringNames(NamedTuple):
+    """How questions were scored, in names that a report shows.
+
+    Attributes:
+        criterion: Of correctness.
+        clusterer: By its class.
+        weighting: As asked for.
+        estimators: In the order of a report.
+        proposer: The agent whose first response is judged; None without one.
+    """
+
+    criterion: str
+    clusterer: str
+    weighting: Weighting
+    estimators: tuple[str, ...]
+    proposer: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ScoringSetup:
     """How responses become scores and verdicts.
@@ -33,6 +51,18 @@ class ScoringSetup:
     weighting: Weighting = "auto"
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     proposer: str | None = None
+
+    @property
+    def names(self) -> ScoringNames:
+        """The names of its parts.
+
+        Raises:
+            ConfigurationError: An installed estimator cannot be imported.
+        """
+        estimators = tuple(find_estimators(self.estimators, of_proposal=self.proposer is not None))
+        return ScoringNames(
+            self.criterion.name, type(self.clusterer).__name__, self.weighting, estimators, self.proposer
+        )
 
     def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
         """Yields the statistics of each question that has a response, with the verdict on what is judged.

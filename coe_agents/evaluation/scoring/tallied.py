@@ -7,12 +7,13 @@ import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.evaluation.metrics.histograms import GROUPS, WHOLE, ScoreTally
+from coe_agents.evaluation.metrics.selective_prediction import bins_of
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray, area_under_roc
 from coe_agents.evaluation.samples import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
-from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, CONFIDENCES, Estimator, find_estimators
-from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringSetup, score_each
-from coe_agents.evaluation.scoring.scores import AgentCount, hash_of
+from coe_agents.evaluation.scoring.estimators import BEST_SINGLE_MODEL, CONFIDENCES, Estimator
+from coe_agents.evaluation.scoring.scored_question import ScoredQuestion, ScoringNames, ScoringSetup, score_each
+from coe_agents.evaluation.scoring.scores import QuestionCounts, hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import ActionKind
 from coe_agents.policy import Weighting
 from coe_agents.uncertainty.answers import TIE
@@ -59,9 +60,8 @@ class KindTally:
     def add(self, rows: list[ScoredQuestion]) -> None:
         """Adds rows whose `correct` is known."""
         correct = np.array([row.correct for row in rows], dtype=np.float64)
-        digests = [hash_of(row.id) for row in rows]
-        groups = np.array([int.from_bytes(digest[1:5], "big") % GROUPS for digest in digests])
-        halves = np.array([digest[0] % 2 == 1 for digest in digests])  # as `in_second_half`
+        groups = np.array([int.from_bytes(hash_of(row.id)[1:5], "big") % GROUPS for row in rows])
+        halves = np.array([in_second_half(row.id) for row in rows])
         self.n += len(rows)
         self.right += int(np.rint(correct * WHOLE).astype(np.int64).sum())
         for name in {name for row in rows for name in row.scores}:
@@ -100,12 +100,11 @@ class KindTally:
 
     def _claim(self, name: str, correct: FloatArray, claimed: FloatArray) -> None:
         confidence = np.clip(claimed, 0.0, 1.0)
-        bins = np.minimum(((confidence + TIE) * _BINS).astype(np.int64), _BINS - 1)
         sums = self.miscalibration.setdefault(name, np.zeros(_BINS, dtype=np.int64))
-        np.add.at(sums, bins, np.rint((correct - confidence) * WHOLE).astype(np.int64))
+        np.add.at(sums, bins_of(confidence, _BINS), np.rint((correct - confidence) * WHOLE).astype(np.int64))
 
 
-class TalliedScores:
+class TalliedScores(QuestionCounts):
     """What `Scores` holds of a set of samples, without a row for every question; for thousands of them, and more.
 
     Tallies of parts merge to exactly the tally of the whole, in any order. The attributes are those of `Scores`, and:
@@ -115,32 +114,18 @@ class TalliedScores:
         missing: By score, the number of scored questions that lack it.
     """
 
-    def __init__(
-        self, *, criterion: str, clusterer: str, weighting: Weighting, estimators: Iterable[str], proposer: str | None
-    ) -> None:
-        self.criterion, self.clusterer, self.weighting, self.proposer = criterion, clusterer, weighting, proposer
-        self.estimators = list(estimators)
-        self.n_questions = self.n_unanswered = self.n_ties = self.n_without_proposal = 0
-        self._agents: dict[str, AgentCount] = {}
+    def __init__(self, names: ScoringNames) -> None:
+        super().__init__()
+        self.criterion, self.clusterer, self.weighting, self.estimators, self.proposer = names
         self.missing: Counter[str] = Counter()
         self._kinds: dict[ActionKind | None, KindTally] = {}
         self._waiting: dict[ActionKind | None, list[ScoredQuestion]] = {}
 
     def add(self, row: ScoredQuestion) -> None:
         """Adds a question."""
-        self.n_questions += 1
-        self.n_unanswered += not row.agents
-        self.n_without_proposal += row.lacks_proposal
-        for name, n_failures in row.failures.items():
-            self._agents.setdefault(name, AgentCount()).n_failures += n_failures
-        for name, agent in row.agents.items():
-            count = self._agents.setdefault(name, AgentCount())
-            count.n_questions += 1
-            count.n_responses += agent.n_responses
-            count.by_probability += agent.by_probability
+        super().add(row)
         if row.correct is None:
             return
-        self.n_ties += row.tied
         self.missing.update(name for name, value in row.scores.items() if value is None)
         waiting = self._waiting.setdefault(row.kind, [])
         waiting.append(row)
@@ -149,15 +134,8 @@ class TalliedScores:
 
     def merge(self, other: "TalliedScores") -> None:
         """Adds the questions of another part, scored in the same way."""
-        for name in ("n_questions", "n_unanswered", "n_ties", "n_without_proposal"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        super().merge(other)
         self.missing.update(other.missing)
-        for name, count in other.agents.items():
-            own = self._agents.setdefault(name, AgentCount())
-            own.n_questions += count.n_questions
-            own.n_responses += count.n_responses
-            own.n_failures += count.n_failures
-            own.by_probability += count.by_probability
         self._add_waiting()
         for kind, tally in other.kinds.items():
             self._kinds.setdefault(kind, KindTally()).merge(tally)
@@ -166,18 +144,6 @@ class TalliedScores:
     def kinds(self) -> dict[ActionKind | None, KindTally]:
         self._add_waiting()
         return self._kinds
-
-    @property
-    def agents(self) -> dict[str, AgentCount]:
-        return dict(sorted(self._agents.items()))
-
-    @property
-    def n_scored(self) -> int:
-        return sum(tally.n for tally in self.kinds.values())
-
-    @property
-    def n_unjudged(self) -> int:
-        return self.n_questions - self.n_unanswered - self.n_without_proposal - self.n_scored
 
     def whole(self) -> KindTally:
         """Returns the tally of all rows, whatever their kind."""
@@ -240,29 +206,12 @@ def tally(
     arguments and errors are those of `score`, without `on_question`.
     """
     setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {}, proposer)
-    return to_tallies(
-        score_each(questions, setup),
-        criterion=criterion.name,
-        clusterer=type(clusterer).__name__,
-        weighting=weighting,
-        estimators=find_estimators(setup.estimators, of_proposal=proposer is not None),
-        proposer=proposer,
-    )
+    return to_tallies(score_each(questions, setup), setup.names)
 
 
-def to_tallies(
-    rows: Iterable[ScoredQuestion],
-    *,
-    criterion: str,
-    clusterer: str,
-    weighting: Weighting,
-    estimators: Iterable[str],
-    proposer: str | None = None,
-) -> TalliedScores:
-    """Returns the tallies of rows in any order; the arguments are those of `to_scores`."""
-    tallied = TalliedScores(
-        criterion=criterion, clusterer=clusterer, weighting=weighting, estimators=estimators, proposer=proposer
-    )
+def to_tallies(rows: Iterable[ScoredQuestion], names: ScoringNames) -> TalliedScores:
+    """Returns the tallies of rows in any order."""
+    tallied = TalliedScores(names)
     for row in rows:
         tallied.add(row)
     return tallied

@@ -53,8 +53,9 @@ def create_run_page(
     return render(
         read_parts(["run.html"], package=_PACKAGE),
         style=read_parts(["page.css"]) + read_parts(["run.css"], package=_PACKAGE),
-        script=read_parts(["base.js", "theme.js"]) + read_parts(_SCRIPT, package=_PACKAGE),
+        script=read_parts(["base.js", "table.js", "theme.js"]) + read_parts(_SCRIPT, package=_PACKAGE),
         title=title,
+        topic="decisions of a group of models",
         names=called,
         facts=facts,
         heads=heads,

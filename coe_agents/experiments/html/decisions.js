@@ -1,7 +1,6 @@
-// The table of questions, a page at a time; what happened in a question is unpacked when it is opened.
+// The questions of one run or of two, and what happened in them.
 const ANSWERED = new Set(["right", "wrong", "partly right", "no verdict"]);
 const stateMark = (state) => (ANSWERED.has(state) ? mark(state) : element("span", { class: "mark unknown" }, state));
-const verdictOf = (correct) => ({ 0: "wrong", 1: "right" })[correct] ?? "partly right";
 const isWithheld = (run) => run.state === "refused" || run.state === "escalated";
 const leadingOf = (run) => (isWithheld(run) && run.leading !== null ? [element("br"), element("small", {}, `${verdictOf(run.leading)} answer led`)] : []);
 const whole = (value) => (value === null ? "–" : String(Math.round(value)));
@@ -29,66 +28,37 @@ function columnsOf(names) {
   ];
 }
 
-class Decisions extends Folded {
+class Decisions extends QuestionTable {
   constructor(rows, names, most, block) {
-    super();
-    Object.assign(this, { rows, names, most, block, sorted: null, rising: true, first: 0, opened: new Set(), blocks: new Map() });
-    this.columns = columnsOf(names);
-    this.heads = this.columns.map(([key, name, wide]) => this.head(key, name, wide));
-    byId("questions").tHead.rows[0].append(...this.heads);
-    this.filters = ["search", "change", "state-of", "regime", "rounds"].map(byId).filter(Boolean);
-    for (const field of this.filters) field.addEventListener("input", () => this.look());
-    byId("filters").addEventListener("submit", (event) => event.preventDefault());
-    byId("before").addEventListener("click", () => this.turn(-PAGE));
-    byId("after").addEventListener("click", () => this.turn(PAGE));
-    NARROW.addEventListener("change", () => this.render());
+    super(rows, columnsOf(names), block);
+    Object.assign(this, { names, most });
     this.look();
   }
 
-  head(key, name, wide = "") {
-    const button = element("button", { type: "button" }, element("bdi", {}, name));
-    button.addEventListener("click", () => this.order(key, this.sorted === key ? !this.rising : key === "text" || key === "state" || key === "change"));
-    const head = element("th", { scope: "col", class: wide }, button);
-    head.dataset.key = key;
-    return head;
+  value(row, key) {
+    return row.sort[key];
   }
 
-  order(key, rising) {
-    Object.assign(this, { sorted: key, rising });
-    const compared = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-    const sign = rising ? 1 : -1;
-    this.rows.sort((a, b) => {
-      const [left, right] = [a.sort[key], b.sort[key]];
-      if (left === null || right === null) return (left === null) - (right === null) || a.place - b.place; // unknown comes last
-      return sign * compared(left, right) || a.place - b.place;
-    });
-    for (const head of this.heads) {
-      head.setAttribute("aria-sort", head.dataset.key === key ? (rising ? "ascending" : "descending") : "none");
-      head.firstChild.dataset.sorted = head.dataset.key === key ? (rising ? "▲" : "▼") : "";
-    }
-    this.look();
+  risesFirst(key) {
+    return key === "text" || key === "state" || key === "change";
   }
 
-  look() {
-    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  tie(a, b) {
+    return a.place - b.place;
+  }
+
+  filter() {
     const value = (id) => byId(id)?.value ?? "";
     const [change, state, regime, rounds] = ["change", "state-of", "regime", "rounds"].map(value);
-    this.found = this.rows.filter(
-      (row) =>
-        (!change || (change === "any change" ? row.differs : row.change === change)) &&
-        (!state || row.runs[0].state === state) &&
-        (!regime || row.runs.some((run) => run.regime === regime)) &&
-        (!rounds || (rounds === "more") === row.goesOn) &&
-        words.every((word) => row.sought.includes(word)),
-    );
-    this.first = 0;
-    this.render();
+    return (row) =>
+      (!change || (change === "any change" ? row.differs : row.change === change)) &&
+      (!state || row.runs[0].state === state) &&
+      (!regime || row.runs.some((run) => run.regime === regime)) &&
+      (!rounds || (rounds === "more") === row.goesOn);
   }
 
   line(row) {
-    const [button, detail] = this.folded(row, this.columns);
-    const cells = row.runs.length === 1 ? this.ofOne(row.runs[0]) : this.ofTwo(row);
-    return [element("tr", {}, element("th", { scope: "row" }, button), ...cells), detail];
+    return this.folded(row, ...(row.runs.length === 1 ? this.ofOne(row.runs[0]) : this.ofTwo(row)));
   }
 
   ofOne(run) {
@@ -112,16 +82,14 @@ class Decisions extends Folded {
     return [element("td", {}, ...changed), side(one), side(other), element("td", { class: "wide" }, more)];
   }
 
-  async fill(row, cell) {
-    const number = Math.floor(row.place / this.block);
-    if (!this.blocks.has(number)) this.blocks.set(number, unpacked(`block-${number}`));
-    const found = (await this.blocks.get(number))[row.place % this.block];
-    const sides = found.map((run, place) => element("div", { class: "side" }, ...describeRun(row, run, this.names, place, this.most)));
-    cell.replaceChildren(element("div", { class: "detail" }, element("p", { class: "note said" }, `id: ${row.id}`), element("div", { class: "sides" }, ...sides)));
+  *describe(row, found) {
+    const sides = found.map((run, place) => element("div", { class: "side" }, ...describeRun(run, this.names, place, this.most)));
+    yield element("p", { class: "note said" }, `id: ${row.id}`);
+    yield element("div", { class: "sides" }, ...sides);
   }
 }
 
-function* describeRun(row, run, names, place, most) {
+function* describeRun(run, names, place, most) {
   if (names.length > 1) yield element("h3", { class: "said" }, names[place]);
   if (run === null) {
     yield element("p", { class: "note" }, "This run does not have the question.");

@@ -80,11 +80,10 @@ function showChanges(rows, decisions) {
 
 const changeOf = (from, to) => (from === to ? `${from} in both` : `${from} → ${to}`);
 
-async function start() {
-  const { ids, texts, names, runs, block } = await unpacked("overview");
+begin(({ ids, texts, names, runs, block }) => {
   let most = 0.1;
   const rows = ids.map((id, place) => {
-    const own = runs.map((columns) => Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values[place]])));
+    const own = runs.map((columns) => rowAt(columns, place));
     for (const run of own) for (const step of run.rounds) for (const [a, e] of step) most = Math.max(most, (a ?? 0) + (e ?? 0));
     const row = { id, place, text: texts[place], runs: own, differs: own.length > 1 && own[0].state !== own[1].state };
     row.change = own.length > 1 ? changeOf(own[0].state, own[1].state) : "";
@@ -99,7 +98,6 @@ async function start() {
     };
     return row;
   });
-  for (const section of document.querySelectorAll(".live")) section.hidden = false;
   showCurves(names, rows);
   const decisions = new Decisions([...rows], names, most, block);
   if (names.length > 1) {
@@ -108,11 +106,4 @@ async function start() {
   } else {
     byId("state-of").append(...[...new Set(rows.map((row) => row.runs[0].state))].sort().map((state) => element("option", {}, state)));
   }
-  byId("state").hidden = true;
-  document.documentElement.dataset.ready = Math.round(performance.now());
-}
-
-start().catch((error) => {
-  byId("state").textContent = `Charts and questions cannot be shown: ${error.message}`;
-  throw error;
 });

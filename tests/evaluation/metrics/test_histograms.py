@@ -11,9 +11,7 @@ from coe_agents.evaluation.metrics.histograms import (
     GROUPS,
     Histogram,
     ScoreTally,
-    differences,
-    estimates,
-    interval,
+    jackknife,
 )
 from coe_agents.evaluation.metrics.tallies import Tally
 
@@ -144,11 +142,11 @@ def test_many_answers_are_near_the_oracle_and_its_intervals():
     for name, expected in exact(correct, coe).items():
         assert abs(figures.values[name] - expected) <= figures.errors[name] + 1e-12
     found, paired = estimate_all(correct, {"coe": coe, "other": other}, n_resamples=200)
-    own = estimates(figures)
+    own = figures.estimates()
     for name in METRICS:
         for (_, low, high), (_, exact_low, exact_high) in (
             (own[name], found["coe"][name]),
-            (differences(second.figures(), figures, name), paired["other"][name]),
+            (second.figures().difference(figures, name), paired["other"][name]),
         ):
             width, expected = high - low, exact_high - exact_low
             # of 40 groups and of 200 resamples: a standard error of a tenth each, which four of leave
@@ -159,12 +157,12 @@ def test_many_answers_are_near_the_oracle_and_its_intervals():
 def test_the_jackknife_by_hand():
     # four groups: deviations -1.5, -0.5, 0.5, 1.5 hundredths, variance 3/4 of 5e-4; t of 3 degrees of freedom is 3.1824
     left_out = np.array([0.485, 0.495, 0.505, 0.515])
-    value, low, high = interval(0.5, left_out)
+    value, low, high = jackknife(0.5, left_out)
     half = 3.1824463 * (0.75 * 5e-4) ** 0.5
     assert (value, low, high) == pytest.approx((0.5, 0.5 - half, 0.5 + half), abs=1e-7)
-    assert interval(0.01, left_out)[1] == 0.0
-    assert interval(-0.01, left_out, lowest=-1.0)[1] == pytest.approx(-0.01 - half, abs=1e-7)
-    assert all(np.isnan(interval(0.5, np.array([0.5, np.nan]))))
+    assert jackknife(0.01, left_out)[1] == 0.0
+    assert jackknife(-0.01, left_out, lowest=-1.0)[1] == pytest.approx(-0.01 - half, abs=1e-7)
+    assert all(np.isnan(jackknife(0.5, np.array([0.5, np.nan]))))
 
 
 def test_one_class_is_nan():

@@ -4,13 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples
-from coe_agents.evaluation.samples import reader
 from tests.evaluation.invented import group, row, write
+from tests.evaluation.samples.test_line import ROW
 
 
 def pay(amount):
@@ -190,57 +188,6 @@ def test_calls_are_compared_by_their_canonical_form(tmp_path):
     assert question.responses[0]["calls"] == [pay(5.0)]  # as proposed
     assert (question.responses[0]["tools"], question.responses[0]["kind"]) == ([tool], "call")
     assert (question.responses[3]["calls"], question.responses[3]["tools"]) == (None, None)
-
-
-ROW = {
-    "id": "q1",
-    "question": "Où?",
-    "references": ["Paris", "Paname"],
-    "agent": "a",
-    "round": 0,
-    "index": 3,
-    "text": 'It is\n"Paris".',
-    "answer": None,
-    "logprob": -1.5e-07,
-    "n_tokens": 8,
-    "correct": True,
-    "error": None,
-    "calls": None,
-    "tools": None,
-    "source": 0.5,
-}
-ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text()) | st.just({})
-
-
-def careful(line):
-    """The id that reading the line as JSON finds, or None if it is refused."""
-    try:
-        return reader._sample(reader._object(line.encode(), reader.Path("s"), 1), reader.Path("s"), 1)["id"]
-    except SamplesError:
-        return None
-
-
-@given(st.sampled_from(sorted(ROW)), ANYTHING, st.booleans(), st.sampled_from([(", ", ": "), (",", ":")]))
-def test_a_usual_line_is_valid_and_has_the_id_that_json_has(field, value, is_ascii, separators):
-    line = json.dumps({**ROW, field: value}, ensure_ascii=is_ascii, separators=separators)
-    found = reader.usual_line(tuple(ROW)).fullmatch(line)
-    assert found is None or found[1] == careful(line) is not None
-
-
-@given(
-    st.integers(0, 300),
-    st.sampled_from(["", '"', "\\", "\x00", "{", "}", "[", ",", "1", "-", "NaN", "null", " ", "\n", "é"]),
-)
-def test_what_is_not_json_is_no_usual_line(place, text):
-    line = json.dumps(ROW)
-    changed = line[:place] + text + line[place + 1 :]
-    found = reader.usual_line(tuple(ROW)).fullmatch(changed)
-    assert found is None or found[1] == careful(changed) is not None
-
-
-@pytest.mark.parametrize("line", [ROW, {**ROW, "logprob": None}, {**ROW, "text": "é\t\u2028", "source": "x"}])
-def test_lines_that_we_write_are_usual(line):
-    assert reader.usual_line(tuple(ROW)).fullmatch(json.dumps(line) + "\n")[1] == "q1"
 
 
 def test_a_faulty_line_among_usual_ones_is_refused(tmp_path):

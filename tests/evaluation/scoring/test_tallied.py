@@ -9,13 +9,12 @@ from coe_agents.evaluation import Samples, report, score
 from coe_agents.evaluation.metrics import histograms
 from coe_agents.evaluation.metrics.histograms import Histogram
 from coe_agents.evaluation.scoring import tally
-from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion
+from coe_agents.evaluation.scoring.scored_question import AgentScore, ScoredQuestion, ScoringNames
 from coe_agents.evaluation.scoring.scores import to_scores
 from coe_agents.evaluation.scoring.tallied import to_tallies
 from tests.evaluation.invented import group, row, write
 
-HOW = {"criterion": "invented", "clusterer": "invented", "weighting": "auto"}
-NAMES = ["coe", "vote_share", "rare"]
+NAMES = ScoringNames("invented", "invented", "auto", ("coe", "vote_share", "rare"))
 
 
 def invent(n, *, kinds=(None,)):
@@ -62,9 +61,7 @@ def test_few_questions_have_the_exact_figures(tmp_path):
 
 @pytest.mark.parametrize("kinds", [(None,), ("call", "no_call")])
 def test_all_that_is_counted_is_that_of_the_exact_scores(kinds):
-    exact, found = (
-        report(to(invent(700, kinds=kinds), **HOW, estimators=NAMES), n_resamples=5) for to in (to_scores, to_tallies)
-    )
+    exact, found = (report(to(invent(700, kinds=kinds), NAMES), n_resamples=5) for to in (to_scores, to_tallies))
     assert found["details"]["absent"] == exact["details"]["absent"] == {"rare": pytest.approx(12, abs=4)}
     assert ("by_kind" in found) == (kinds != (None,))
     for report_of in (found, *found.get("by_kind", {}).values()):
@@ -78,10 +75,10 @@ def test_all_that_is_counted_is_that_of_the_exact_scores(kinds):
 def test_parts_merge_to_exactly_the_whole_in_any_order(monkeypatch):
     monkeypatch.setattr(Histogram.__init__, "__kwdefaults__", {"most": 64, "n_groups": 1})
     questions = list(invent(900, kinds=(None, "call", "no_call")))
-    whole = to_tallies(questions, **HOW, estimators=NAMES)
+    whole = to_tallies(questions, NAMES)
     random.Random(1).shuffle(questions)
-    parts = [to_tallies(questions[start::4], **HOW, estimators=NAMES) for start in (2, 0, 3, 1)]
-    merged = to_tallies([], **HOW, estimators=NAMES)
+    parts = [to_tallies(questions[start::4], NAMES) for start in (2, 0, 3, 1)]
+    merged = to_tallies([], NAMES)
     for part in parts:
         merged.merge(part)
     assert merged.kinds == whole.kinds
@@ -91,18 +88,18 @@ def test_parts_merge_to_exactly_the_whole_in_any_order(monkeypatch):
 
 
 def test_no_score_and_one_class():
-    empty = report(to_tallies([], **HOW, estimators=NAMES))
+    empty = report(to_tallies([], NAMES))
     assert (empty["n_scored"], empty["accuracy"], empty["scores"]) == (0, None, {})
     right = [
         ScoredQuestion(str(i), {}, {"a": AgentScore(0.1 * i, 1, False)}, 1.0, scores={"coe": 0.1 * i}) for i in range(9)
     ]
-    found = report(to_tallies(right, **HOW, estimators=["coe"]))
+    found = report(to_tallies(right, NAMES._replace(estimators=("coe",))))
     assert found["scores"]["coe"]["auroc"] == [None, None, None]
     assert found["details"]["absent"] == {"best_single_model": 9}
 
 
 def test_memory_stays_within_the_cells():
-    tallied = to_tallies(invent(20_000), **HOW, estimators=NAMES)
+    tallied = to_tallies(invent(20_000), NAMES)
     for each in tallied.kinds[None].scores.values():
         assert each.fine.cells.size <= histograms.CELLS
         assert each.grouped.cells.size <= histograms.CELLS_OF_GROUPS

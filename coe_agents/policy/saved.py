@@ -1,0 +1,42 @@
+"""Owns reading what policies save: one JSON object, which names its format."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from coe_agents.documents import parse_json, with_unique_names
+from coe_agents.errors import ConfigurationError
+
+_T = TypeVar("_T")
+
+
+def load_saved(
+    path: str | Path, build: Callable[[dict[str, Any]], _T], *, what: str, formats: tuple[str, ...], hint: str
+) -> _T:
+    """Returns what `build` makes of a saved object.
+
+    Args:
+        path: Its file.
+        build: Takes the object, in which "format" is one of `formats`; it may raise what a wrong value leads to.
+        what: What is saved there, for messages.
+        formats: The known formats, the newest first.
+        hint: How to get such a file.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or holds something else.
+    """
+    try:
+        record = parse_json(Path(path).read_bytes(), object_pairs_hook=with_unique_names)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"the {what} {path} cannot be read: {error}", hint=hint) from error
+    if not isinstance(record, dict) or record.get("format") not in formats:
+        raise ConfigurationError(f'{path} is not a {what} of the format "{formats[0]}"', hint=hint)
+    try:
+        return build(record)
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise ConfigurationError(f"the {what} {path} is damaged: {error}", hint=hint) from error
+
+
+def with_tuples(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a frozen dataclass that was saved: JSON has lists in place of its tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}

@@ -75,7 +75,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Show the recorded cases that wait for a person's ruling, or rule on one of them."""
-    from coe_agents.rulings import NAMESPACE, pending_cases
+    from coe_agents.rulings import find_case, pending_cases
     from coe_agents.rulings import rule as record_ruling
 
     has_ruled = right or wrong or answer is not None
@@ -92,11 +92,11 @@ def audit(
         if rule is None:
             _show(pending_cases(opened), as_json=as_json)
             return
-        found = opened.get(NAMESPACE, rule)
+        found = find_case(opened, rule)
         if found is None:
             message = f"there is no case {clean(rule, 50)!r} in the store. Without --rule those that wait are shown"
             raise typer.BadParameter(message, param_hint="--rule")
-        if not (right or wrong) and found.value.get("kind") == "audit":
+        if not (right or wrong) and found["kind"] == "audit":
             message = "an audit needs --right or --wrong: the question is whether the answer that was given is right"
             raise typer.BadParameter(message, param_hint="--rule")
         try:

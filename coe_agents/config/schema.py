@@ -290,6 +290,7 @@ class GraphConfig(_Section):
 
 
 _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
+_TOML_KINDS = {bool: "true or false", int | float: "a number", str: "text", list: "a list", dict: "a table"}
 _KINDS = {
     "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
     "policy": ("threshold", "regime", "calibrated", "cascade", "stopping"),
@@ -483,6 +484,14 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             return f"{message}; got other text. Write {wanted}, without quotes"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
             return f"{message}; got {fault['input']}"  # a number
+        case "list_type" | "string_type" | "dict_type":  # the value is not shown: it may be a key
+            got = next((word for kind, word in _TOML_KINDS.items() if isinstance(fault["input"], kind)), "a date")
+            remedy = {
+                "list_type": "Put it in brackets",
+                "string_type": "Put it in quotes",
+                "dict_type": "Make it a table",
+            }
+            return f"{message}; got {got}. {remedy[fault['type']]}"
     return message
 
 

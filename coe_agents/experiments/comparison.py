@@ -50,12 +50,18 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOutcomes:
-    """What one policy did with each question, by id; `notes` say what a reader must know of it."""
+    """What one policy did with each question, by id.
+
+    Attributes:
+        notes: What a reader must know of it.
+        is_cut_short: Whether it would have asked for more, so that its tokens are the least that it takes.
+    """
 
     name: str
     outcomes: Mapping[str, Outcome]
     n_failed: int = 0
     notes: Sequence[str] = ()
+    is_cut_short: bool = False
 
 
 _OF_QUESTION: Mapping[str, Callable[[Outcome], float | None]] = {
@@ -99,6 +105,7 @@ class Compared:
         differences: To the first policy, paired, on the questions that both have; empty for the first.
         n_common: How many questions those are.
         decided_by: The share of questions that each decided.
+        is_cut_short: As in `PolicyOutcomes`.
     """
 
     name: str
@@ -109,6 +116,7 @@ class Compared:
     n_common: int
     decided_by: Mapping[str, float]
     notes: Sequence[str] = ()
+    is_cut_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +237,17 @@ def compare(
         deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
         shares = {name: n / len(ids) for name, n in sorted(deciders.items())}
         compared.append(
-            Compared(each.name, len(ids), each.n_failed, figures, differences, len(common), shares, each.notes)
+            Compared(
+                each.name,
+                len(ids),
+                each.n_failed,
+                figures,
+                differences,
+                len(common),
+                shares,
+                notes=each.notes,
+                is_cut_short=each.is_cut_short,
+            )
         )
     return Comparison(tuple(compared), n_resamples, settings or {})
 
@@ -360,13 +378,18 @@ def in_words(comparison: Comparison) -> list[str]:
     first, *others = comparison.policies
     said = [f"{first.name} answers {_percent(first.figures['coverage'])}{_wrong(first)}.{_referred(first)}"]
     for each in others:
-        tokens, reference = each.figures["tokens"][0], first.figures["tokens"][0]
-        times = f" It takes {tokens / reference:.2f} times the tokens." if tokens > 0 and reference > 0 else ""
-        verdict = _verdict(each, first)
-        said.append(
-            f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}.{_referred(each)}{times}{verdict}"
-        )
+        answers = f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}."
+        said.append(f"{answers}{_referred(each)}{_times(each, first)}{_verdict(each, first)}")
     return said
+
+
+def _times(each: Compared, first: Compared) -> str:
+    """Returns how many times the tokens a policy takes, or which of it is known."""
+    tokens, reference = each.figures["tokens"][0], first.figures["tokens"][0]
+    if not (tokens > 0 and reference > 0) or (each.is_cut_short and first.is_cut_short):
+        return ""
+    bound = "at least " if each.is_cut_short else "at most " if first.is_cut_short else ""
+    return f" It takes {bound}{tokens / reference:.2f} times the tokens."
 
 
 def _referred(each: Compared) -> str:

@@ -1,11 +1,13 @@
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from langgraph.store.sqlite import SqliteStore
 
 from coe_agents import CalibratedPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.rulings import pending_cases, rule
+from coe_agents.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import assert_names_argument, run
 from tests.evaluation.invented import group, write
@@ -100,6 +102,17 @@ def test_an_audit_is_right_or_wrong(store, policy):
     done = run("audit", "--store", store, "--rule", case["id"], "--answer", "Paris")
     assert done.returncode == 2
     assert "an audit needs --right or --wrong" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("value", ["3", "[]", "{}", '{"kind": "audit", "question": 3}'])
+def test_a_ruling_on_what_is_no_case_names_it(store, value):
+    with SqliteStore.from_conn_string(str(store)) as opened:
+        opened.put(NAMESPACE, "foreign", {})
+    with closing(sqlite3.connect(store)) as file, file:
+        file.execute("UPDATE store SET value = ? WHERE key = 'foreign'", (value,))
+    done = run("audit", "--store", store, "--rule", "foreign", "--answer", "Paris")
+    assert done.returncode == 1
+    assert "what is under 'foreign' in the store is not a recorded case" in " ".join(done.stderr.split())
 
 
 def test_a_policy_of_other_agents_is_told(tmp_path, store, policy):

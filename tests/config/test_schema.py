@@ -188,6 +188,24 @@ def test_each_address_is_checked(tmp_path, addresses, says):
         load_config(written(tmp_path, GOOD.replace('"http://127.0.0.1:9/v1"', addresses)))
 
 
+@pytest.mark.parametrize(
+    ("stages", "says"),
+    [
+        ("3", r"coe.toml:20: policy.stages: Input should be a valid list; got a number. Put it in brackets"),
+        ('"a"', "policy.stages: Input should be a valid list; got text. Put it in brackets"),
+        ("2026-11-23", "policy.stages: Input should be a valid list; got a date. Put it in brackets"),
+        ('["a", ["b"]]', r"policy.stages\[0\]: Input should be a valid list; got text. Put it in brackets"),
+        ("[[true]]", r"policy.stages\[0\]\[0\]: Input should be a valid string; got true or false. Put it in quotes"),
+        ("[]", "policy.stages: List should have at least 1 item"),
+    ],
+)
+def test_a_value_of_another_kind_is_named_with_the_remedy(tmp_path, stages, says):
+    policy = GOOD[GOOD.index("[policy]") : GOOD.index("[graph]")]
+    cascade = f'[policy]\nkind = "cascade"\nstages = {stages}\nthresholds = [0.1]\n\n'
+    with pytest.raises(ConfigurationError, match=says):
+        load_config(written(tmp_path, GOOD.replace(policy, cascade)))
+
+
 def test_only_agents_have_several_addresses(tmp_path):
     judge = '[judge]\nprovider = "openai"\nmodel = "m"\nbase_url = ["http://a/v1", "http://b/v1"]\n'
     with pytest.raises(ConfigurationError, match=r"judge\.base_url: only an agent may have several addresses"):

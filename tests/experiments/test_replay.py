@@ -7,6 +7,7 @@ import pytest
 from coe_agents import AdaptiveSampling, RegimePolicy, ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples
+from coe_agents.experiments.comparison import compare, in_words
 from coe_agents.experiments.frontier import find_frontier, halve
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import CascadePolicy, Decision
@@ -73,6 +74,25 @@ def test_a_debate_cannot_be_replayed_and_is_counted(saved):
     found = replay(saved({"a": ["Paris"] * 4, "b": ["Lyon"] * 4}), policy(again, max_rounds=2), RIGHT)
     assert (only(found).n_rounds, only(found).is_answered) == (1, False)
     assert "1 question would go to a round that cannot be replayed; it counts as not answered" in found.notes
+
+
+def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_compared(saved):
+    held = saved({"a": ["Paris"] * 4, "b": ["Lyon"] * 4})
+    whole = replay(held, policy(), RIGHT)
+    debate = replay(held, policy(ThresholdPolicy(0.1, otherwise="another_round"), max_rounds=2), RIGHT)
+    says = {
+        pair: in_words(compare([first, other], n_resamples=5))[1].rpartition("%. ")[2]
+        for pair, (first, other) in {
+            "whole": (whole, whole),
+            "debate": (whole, debate),
+            "whole to debate": (debate, whole),
+            "two debates": (debate, debate),
+        }.items()
+    }
+    assert "takes 1.00 times the tokens" in says["whole"]
+    assert "takes at least 1.00 times the tokens" in says["debate"]
+    assert "takes at most 1.00 times the tokens" in says["whole to debate"]
+    assert "tokens" not in says["two debates"]
 
 
 def test_an_escalation_stays_with_nobody(saved):

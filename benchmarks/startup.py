@@ -3,7 +3,10 @@
     python benchmarks/startup.py [--write FILE]
 
 Next to the graph and the question stand the libraries that they load, and the ratio to these: the median over the
-rounds, each of which runs every command once, so that a busy machine slows all of them.
+rounds, each of which runs every command once, so that a busy machine slows all of them. The rows that begin with "+"
+add up what a question to tinyworld takes from the libraries, with garbage collected as rarely as `ask` does: any class
+of a model, LangGraph, and the four models loaded and run once by transformers alone. What `ask` takes beyond the last
+of them is this package's own.
 
 Every process finds the compiled bytecode of all packages, as where pip installed them: the first round, which is not
 counted, writes that of a checkout, even where PYTHONDONTWRITEBYTECODE is set.
@@ -19,7 +22,7 @@ from pathlib import Path
 from process_cost import cost_of
 from result_page import result_page
 
-RUNS = 5
+RUNS = 7
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 IMPORTS = (
     "pass",
@@ -29,15 +32,37 @@ IMPORTS = (
     "import torch, transformers",
     "from transformers import LlamaForCausalLM, ModernBertForSequenceClassification",
 )
-CASES = {f"python -c '{line}'": [sys.executable, "-c", line] for line in IMPORTS} | {
+LEAN = "import atexit, gc; gc.set_threshold(1_000_000); atexit.register(gc.freeze); "
+MODELS_ALONE = """
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, model_folder
+for name in (*MODELS, ENTAILMENT_MODEL):
+    folder = str(model_folder(name))
+    inputs = AutoTokenizer.from_pretrained(folder)("What is the capital of France?", return_tensors="pt")
+    kind = AutoModelForSequenceClassification if name == ENTAILMENT_MODEL else AutoModelForCausalLM
+    model = kind.from_pretrained(folder, dtype="float32")
+    with torch.inference_mode():
+        model(**inputs) if name == ENTAILMENT_MODEL else model.generate(**inputs, do_sample=True, max_new_tokens=8)
+"""
+FLOOR = {
+    "+ the classes of the models": LEAN + IMPORTS[-1],
+    "+ the same and LangGraph": f"{LEAN} import langgraph.graph; {IMPORTS[-1]}",
+    "+ the same, models loaded and run once": f"{LEAN} import langgraph.graph; {IMPORTS[-1]}{MODELS_ALONE}",
+}
+CASES = {f"python -c '{line}'": [sys.executable, "-c", line] for line in IMPORTS}
+CASES |= {name: [sys.executable, "-c", code] for name, code in FLOOR.items()}
+CASES |= {
     "coe-agents --help": [COMMAND, "--help"],
     "coe-agents ask (tinyworld)": [COMMAND, "ask", "What is the capital of France?"],
 }
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}  # as `ask` sets them
 RATIOS = [
     ("from coe_agents import create_coe_graph", "import langgraph.graph"),
     ("coe-agents ask (tinyworld)", "import torch, transformers"),
-    ("coe-agents ask (tinyworld)", IMPORTS[-1]),
+    *((name, "import torch, transformers") for name in FLOOR),
+    ("coe-agents ask (tinyworld)", [*FLOOR][-1]),
 ]
 
 

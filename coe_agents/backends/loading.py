@@ -75,7 +75,7 @@ def load(
             # "main" allows the hub's own conversion to safetensors for a repository with pickled weights only
             safe: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False, "token": token}
             config = AutoConfig.from_pretrained(name, **safe)
-            tokenizer = AutoTokenizer.from_pretrained(name, **safe)
+            tokenizer = AutoTokenizer.from_pretrained(name, config=config, **safe)
             spread = {"device_map": "auto"} if device == "auto" else {}
             model, report = auto_class.from_pretrained(
                 name, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **spread, **safe

@@ -44,7 +44,7 @@ from coe_agents.policy import (
 )
 from coe_agents.redaction import prints_secret, redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
-from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.divergences import Divergence, check_divergence
@@ -74,12 +74,7 @@ def assemble(config: Config | None, *, seed: int = 0, escalation: _Escalate | No
         ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
     """
     if config is None:
-        return create_coe_graph(
-            tinyworld_agents(seed=seed),
-            clusterer=tinyworld_clusterer(),
-            policy=tinyworld_policy(),
-            escalation=escalation and escalation(None),
-        )
+        return tinyworld_graph(seed=seed, escalation=escalation and escalation(None))
     of_graph = dict(_OF_GRAPH)
     if escalation is not None:
         of_graph["escalation"] = lambda of: escalation(_create_escalation(of))

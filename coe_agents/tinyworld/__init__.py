@@ -18,9 +18,11 @@ from coe_agents.tinyworld.tools import tinyworld_tools
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
+    from langgraph.graph import StateGraph
 
     from coe_agents.agents import ModelAgent
     from coe_agents.clustering import BidirectionalEntailment
+    from coe_agents.graph import CoEContext, CoEInput, CoEOutput, CoEState, Escalation
     from coe_agents.policy import ThresholdPolicy
     from coe_agents.rounds import Debate
 
@@ -110,3 +112,17 @@ def tinyworld_policy() -> "ThresholdPolicy":
     from coe_agents.policy import ThresholdPolicy
 
     return ThresholdPolicy(MAX_COE)
+
+
+def tinyworld_graph(
+    *, seed: int | None = 0, escalation: "Escalation | None" = None
+) -> "StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]":
+    """Returns the uncompiled graph of tinyworld's agents, clusterer and gate; no model is loaded yet."""
+    from coe_agents.graph import create_coe_graph
+
+    return create_coe_graph(
+        tinyworld_agents(seed=seed),
+        clusterer=tinyworld_clusterer(),
+        policy=tinyworld_policy(),
+        escalation=escalation,
+    )

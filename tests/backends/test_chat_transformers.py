@@ -10,7 +10,7 @@ import torch
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from safetensors.torch import load_file, save_file
 from scipy.stats import chisquare
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from coe_agents import prompts
 from coe_agents.agents import choice_probability
@@ -220,6 +220,19 @@ def test_nothing_is_loaded_before_the_first_call():
     start = time.perf_counter()
     ChatTransformers("no/such-model")
     assert time.perf_counter() - start < 0.1
+
+
+def test_the_configuration_of_a_model_is_read_once(tmp_path, monkeypatch):
+    shutil.copytree(model_folder("tiny-llama"), tmp_path / "copy")
+    read, seen = AutoConfig.from_pretrained, []
+
+    def count(name, **options):
+        seen.append(name)
+        return read(name, **options)
+
+    monkeypatch.setattr(AutoConfig, "from_pretrained", count)
+    ChatTransformers(str(tmp_path / "copy")).load()
+    assert seen == [str(tmp_path / "copy")]
 
 
 def test_a_model_that_is_not_there_is_said(tmp_path):

@@ -22,6 +22,59 @@ def test_the_threshold_is_as_before_after_the_block():
     assert gc.get_threshold() == before
 
 
+@pytest.fixture
+def by_default():
+    """The collector as Python starts it, without what `tests/conftest.py` sets for speed."""
+    before = gc.get_threshold()
+    gc.unfreeze()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("by_default")
+def test_no_collection_visits_what_was_made_as_soon_as_the_block_ends():
+    starts = []
+    gc.callbacks.append(lambda *_: starts.append(1))
+    with rare_collections(1_000_000):
+        kept = [[] for _ in range(10_000)]
+        n_new = gc.get_count()[0]
+    more = [[] for _ in range(100)]  # far fewer than Python's threshold
+    gc.callbacks.pop()
+    assert n_new >= len(kept)
+    assert len(more) == 100
+    assert not starts
+    assert gc.get_freeze_count() == 0  # later collections visit it as usual
+
+
+@pytest.mark.usefixtures("by_default")
+def test_what_a_caller_froze_stays_frozen():
+    gc.freeze()
+    n_frozen = gc.get_freeze_count()
+    with rare_collections(1_000_000):
+        pass
+    assert gc.get_freeze_count() == n_frozen > 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["doctor"], ["run", "--dataset", "tinyworld"], ["sample", "--dataset", "tinyworld"], ["serve", "--port", "0"]],
+)
+@pytest.mark.usefixtures("by_default")
+def test_every_command_collects_less_often_than_by_default(arguments, tmp_path, monkeypatch):
+    seen = []
+
+    def load(path):
+        seen.append(gc.get_threshold()[0])
+        raise ConfigurationError("seen")
+
+    monkeypatch.setattr(f"coe_agents.cli.{arguments[0]}.load_quietly", load)
+    out = ["--out", tmp_path / "r"] if "--dataset" in arguments else []
+    assert run(*arguments, *out).returncode == 2
+    assert seen == [20_000]
+
+
 @pytest.mark.parametrize("arguments", [["ask", "Q?"], ["demo"]])
 def test_questions_are_asked_with_rare_collections(arguments, monkeypatch):
     seen = []

@@ -71,6 +71,13 @@ def test_an_abstention_is_exit_3():
     assert "Sydney" in done.stdout
 
 
+def test_tinyworld_is_asked_without_what_reads_configurations(monkeypatch):
+    for name in ("coe_agents.config", "coe_agents.config.build"):  # slow to import
+        monkeypatch.setitem(sys.modules, name, None)
+    done = run("ask", "What is the capital of France?")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("arguments", [["ask", "Q?"], ["demo"], ["doctor"], ["sample", "--dataset", "tinyworld"]])
 def test_without_torch_the_default_group_says_what_to_install(arguments, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)

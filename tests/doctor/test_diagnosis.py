@@ -229,17 +229,17 @@ def test_an_agent_that_hangs_costs_no_more_than_its_time(examined):
     hold = threading.Event()
     with served() as slow, served() as quick:
         answer = slow.answer
-        slow.answer = lambda body: (hold.wait(20), answer(body))[1]
+        slow.answer = lambda body: (hold.wait(120), answer(body))[1]
         start = time.monotonic()
-        findings = examined(slow.url, quick.url, timeout=3.0)
+        findings = examined(slow.url, quick.url, timeout=8.0)
         took = time.monotonic() - start
         hold.set()
-    assert took < 15
+    assert took < 60
     assert findings.late
     assert findings.agents["agent-1"].n_returned == 3
     (problem,) = findings.problems
     assert problem.part.startswith("agent agent-0")
-    assert problem.error == "no reply within 3 s"
+    assert problem.error == "no reply within 8 s"
     assert "raise --timeout" in problem.remedy
 
 
@@ -262,7 +262,7 @@ main()
 @pytest.mark.slow
 def test_the_command_ends_in_order_though_a_model_computes_on():
     # Python aborts (exit 134) where it finds a thread in torch's native code at its end
-    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["problems"][0]["error"] == "no reply within 0.5 s"
 
@@ -374,8 +374,8 @@ def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):
 
 
 def test_tasks_run_at_once():
-    barrier = threading.Barrier(3, timeout=20)
-    assert set(all_within(20, dict.fromkeys("abc", barrier.wait)).values()) == {0, 1, 2}
+    barrier = threading.Barrier(3, timeout=60)
+    assert set(all_within(60, dict.fromkeys("abc", barrier.wait)).values()) == {0, 1, 2}
 
 
 def test_versions_name_what_is_not_installed(monkeypatch):

@@ -153,7 +153,7 @@ def test_a_call_that_takes_too_long_is_left_behind():
 
 @pytest.mark.parametrize("form", ["sync", "async"])
 def test_all_agents_and_runs_at_one_address_share_its_places(form):
-    with served(texts=("Paris",), seconds=0.02) as server:
+    with served(texts=("Paris",), seconds=0.02, gathers=2) as server:
 
         def agent(name):
             chat = ChatOpenAI(model=f"served-{name}", base_url=server.url, api_key="none")

@@ -55,6 +55,8 @@ class Served:
         self.closing = threading.Event()
         self.n_listed = self.n_busy = self.most_busy = 0
         self.lock = threading.Condition()
+        self.may_answer: Callable[[], bool] = lambda: True
+        """Requests are held while it returns false."""
 
     def handle(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         """Answers one request; a server with faults does something else here."""
@@ -63,6 +65,8 @@ class Served:
             self.most_busy = max(self.most_busy, self.n_busy)
             self.lock.notify_all()
             self.lock.wait_for(lambda: self.most_busy >= self.gathers, _PATIENCE)
+        while not self.may_answer() and not self.closing.wait(0.005):
+            pass
         self.closing.wait(self.seconds)
         with self.lock:
             self.n_busy -= 1

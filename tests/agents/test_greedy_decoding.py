@@ -42,7 +42,7 @@ def greedy(**options) -> Served:
 
 def agent(*servers: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
     chats = [ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {}) for server in servers]
-    return ModelAgent(name, chats, **{"n_samples": 4, "timeout": 20.0, **options})
+    return ModelAgent(name, chats, **{"n_samples": 4, "timeout": 60.0, **options})
 
 
 def sampled(one: ModelAgent, form: str = "sync", **wishes) -> AgentReply:

@@ -66,7 +66,7 @@ def test_ctrl_c_ends_ask_while_a_server_hangs(tmp_path, hanging, options):
         try:
             assert asked.wait(120)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)  # the agents would wait for ten minutes
+            out, err = process.communicate(timeout=120)  # the agents would wait for ten minutes
         finally:
             process.kill()
     assert process.returncode == 130

@@ -38,7 +38,7 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 @pytest.fixture
 def examined(tmp_path):
-    def examined(*urls, clusterer=NORMALIZED, first="", more="", timeout=20.0):
+    def examined(*urls, clusterer=NORMALIZED, first="", more="", timeout=300.0):
         agents = "".join(AGENT.format(name=f"agent-{place}", url=url) + first for place, url in enumerate(urls))
         path = tmp_path / "coe.toml"
         path.write_text(agents + clusterer + POLICY + more)
@@ -142,7 +142,7 @@ def test_one_response_a_round_needs_no_temperature(tmp_path):
     with running(Served(("Quito",), ignores_logprobs=True, ignores_temperature=True)) as server:
         agent = AGENT.format(name="inner", url=server.url).replace("n_samples = 8", "n_samples = 1")
         path.write_text(agent + NORMALIZED + POLICY)
-        findings = examine(load_config(path), timeout=20)
+        findings = examine(load_config(path), timeout=300)
     assert findings.problems == []
     (note,) = findings.notes
     assert "its temperature of 1 has no effect" in note
@@ -182,7 +182,7 @@ def test_one_sample_is_asked_of_an_agent_at_temperature_0(tmp_path):
     with served() as server:
         agent = AGENT.format(name="a", url=server.url).replace("n_samples = 8", "n_samples = 1\ntemperature = 0")
         path.write_text(agent + NORMALIZED + POLICY)
-        report = examine(load_config(path), timeout=20).agents["a"]
+        report = examine(load_config(path), timeout=300).agents["a"]
     assert (report.n_asked, report.n_returned, report.n_in_one_request) == (1, 1, None)
 
 
@@ -210,9 +210,9 @@ def test_each_server_of_an_agent_is_asked(tmp_path):
         urls = (one.url, other.url, NOBODY)
         text = AGENT.format(name="a", url="").replace('base_url = ""', f"base_url = {json.dumps(urls)}")
         path.write_text(text + NORMALIZED + POLICY)
-        findings = examine(load_config(path), timeout=20)
+        findings = examine(load_config(path), timeout=300)
         other.offers = [{"id": "n", "object": "model", "created": 1, "owned_by": "v"}]
-        missing = examine(load_config(path), timeout=20).notes
+        missing = examine(load_config(path), timeout=300).notes
     reports = [findings.agents[f"a at {url}"] for url in urls]
     assert [report and report.logprobs for report in reports] == ["all", "none", None]
     assert len(one.requests) == len(other.requests) == 2
@@ -262,7 +262,7 @@ main()
 @pytest.mark.slow
 def test_the_command_ends_in_order_though_a_model_computes_on():
     # Python aborts (exit 134) where it finds a thread in torch's native code at its end
-    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["problems"][0]["error"] == "no reply within 0.5 s"
 

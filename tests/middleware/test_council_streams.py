@@ -112,14 +112,14 @@ class Waiting(Member):
     everybody: asyncio.Event
 
     def sample(self, request, config=None):
-        self.barrier.wait(timeout=20)
+        self.barrier.wait(timeout=60)
         return super().sample(request, config)
 
     async def asample(self, request, config=None):
         self.arrived.append(self.name)
         if len(self.arrived) == 3:
             self.everybody.set()
-        await asyncio.wait_for(self.everybody.wait(), 20)
+        await asyncio.wait_for(self.everybody.wait(), 60)
         return super().sample(request, config)
 
 
@@ -132,14 +132,14 @@ async def test_the_driver_and_the_members_are_asked_at_the_same_time(mode):
 
     class Meeting(ScriptedDriver):
         def _generate(self, *args, **options):
-            barrier.wait(timeout=20)
+            barrier.wait(timeout=60)
             return super()._generate(*args, **options)
 
         async def _agenerate(self, *args, **options):
             arrived.append("driver")
             if len(arrived) == 3:
                 everybody.set()
-            await asyncio.wait_for(everybody.wait(), 20)
+            await asyncio.wait_for(everybody.wait(), 60)
             return super()._generate(*args, **options)
 
     agent = council_agent(agents, Bank(), driver=Meeting(script=[AIMessage("Hi.")]), saver=False)

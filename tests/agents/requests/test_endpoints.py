@@ -52,7 +52,7 @@ class Breaking(Served):
 def agent(*servers: Served, access: str = "", **options) -> ModelAgent:
     urls = [server.url.replace("//", f"//{access}", 1) for server in servers]
     chats = [ChatOpenAI(model="served", base_url=url, api_key="none") for url in urls]
-    return ModelAgent("a", chats, **{"n_samples": 3, "seed": 1, "timeout": 20.0, **options})
+    return ModelAgent("a", chats, **{"n_samples": 3, "seed": 1, "timeout": 60.0, **options})
 
 
 def request(number: int = 0) -> AgentRequest:

@@ -22,7 +22,7 @@ def test_a_deadline_passes():
     assert Deadline(None).seconds_left() is None
     assert Deadline(None).seconds_left(3) == 3
     assert Deadline(10).seconds_left(3) == 3
-    assert 9 < Deadline(10).seconds_left() <= 10
+    assert 900 < Deadline(1000).seconds_left() <= 1000
     passed = Deadline(0.001)
     time.sleep(0.002)
     with pytest.raises(AgentTimeoutError, match=r"no answer within 0\.001 s\. Raise `timeout`"):
@@ -57,7 +57,7 @@ def test_places_are_shared_by_threads_and_event_loops():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert (busy, most) == ([0], [3])
 
 
@@ -171,7 +171,7 @@ def test_all_agents_and_runs_at_one_address_share_its_places(form):
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(20)
+                thread.join(60)
         else:
 
             async def both():

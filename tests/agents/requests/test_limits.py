@@ -16,6 +16,7 @@ from coe_agents.types import AgentRequest
 from tests.agents.requests.visits import ataken, taken
 from tests.doubles import CountingModel
 from tests.servers import served
+from tests.waiting import until, wait_until
 
 
 def test_a_deadline_passes():
@@ -38,14 +39,16 @@ def test_places_are_shared_by_threads_and_event_loops():
             most[0] = max(most[0], busy[0])
 
     def in_thread():
-        with taken(places, 10):
+        with taken(places, 60):
             enter(1)
-            time.sleep(0.01)
+            wait_until(lambda: most[0] == 3)
+            time.sleep(0.01)  # more would come now
             enter(-1)
 
     async def in_loop():
-        async with ataken(places, 10):
+        async with ataken(places, 60):
             enter(1)
+            await until(lambda: most[0] == 3)
             await asyncio.sleep(0.01)
             enter(-1)
 
@@ -110,9 +113,8 @@ async def test_requests_that_are_cancelled_leave_the_place_and_the_queue():
     request = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
     asking = [asyncio.create_task(agent.asample(request)) for _ in range(2)]
     await started.wait()
-    await asyncio.sleep(0.05)  # the other one is in the queue
     places = agent._asker.replicas.all[0].places
-    assert places.load == 2
+    await until(lambda: places.load == 2)  # the other one is in the queue
     for task in asking:
         task.cancel()
     assert all(isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*asking, return_exceptions=True))
@@ -147,7 +149,7 @@ def test_a_call_keeps_its_context_and_its_error():
 def test_a_call_that_takes_too_long_is_left_behind():
     done = threading.Event()
     with pytest.raises(TimeoutError):
-        call_within(0.01, lambda: done.wait(5))
+        call_within(0.01, lambda: done.wait(60))
     done.set()
 
 

@@ -26,7 +26,7 @@ OPTIONS = (
     "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 
 
 def program() -> str | None:

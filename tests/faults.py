@@ -59,7 +59,7 @@ class Faulty(Served):
             handler.connection.shutdown(socket.SHUT_RD)
             handler.connection.close()
         elif self.fault == "time-out":
-            self.closing.wait(5)
+            self.closing.wait(120)
         elif self.fault == "drip":  # a byte in time, over and over: no single read is late
             handler.wfile.write(HEAD)
             while not self.closing.wait(0.05):

@@ -46,7 +46,7 @@ def running_postgres() -> Iterator[str]:
         finally:
             server.send_signal(signal.SIGINT)  # ends sessions and stops; SIGTERM would wait for them
             try:
-                server.wait(20)
+                server.wait(60)
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
@@ -61,7 +61,7 @@ def _run(command: list[Any], **options: Any) -> None:
 def _await(server: subprocess.Popen[bytes], folder: Path, home: str) -> None:
     """Returns once the server takes connections."""
     ready = [folder / "pg_isready", "-q", "-h", home]
-    for _ in range(300):
+    for _ in range(3000):
         if server.poll() is not None:
             break
         if subprocess.run(ready, check=False).returncode == 0:

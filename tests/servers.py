@@ -13,6 +13,7 @@ from langchain_openai import ChatOpenAI
 from coe_agents.prompts import INVENTED_STORY, RANDOM_CHARACTERS
 
 Reply = tuple[int, dict[str, Any]]
+_PATIENCE = 60.0
 CHARACTERS = "aZ3k9" * 8
 """A reply to a request for 40 random characters."""
 TOKENS = [
@@ -31,6 +32,7 @@ class Served:
         ignores_temperature: Says its first text always, and something else, always the same, for random characters.
         refuses: Options that it answers with an error.
         seconds: How long it takes.
+        gathers: It answers nobody before so many were here at once.
     """
 
     def __init__(
@@ -42,21 +44,29 @@ class Served:
         ignores_temperature: bool = False,
         refuses: tuple[str, ...] = (),
         seconds: float = 0.0,
+        gathers: int = 1,
     ) -> None:
         self.texts, self.ignores_n, self.ignores_logprobs = texts, ignores_n, ignores_logprobs
         self.ignores_temperature, self.refuses, self.seconds = ignores_temperature, refuses, seconds
+        self.gathers = gathers
         self.requests: list[dict[str, Any]] = []
         self.url = ""
         self.offers: list[dict[str, Any]] = [{"id": "served", "object": "model", "created": 1, "owned_by": "us"}]
         self.closing = threading.Event()
         self.n_listed = self.n_busy = self.most_busy = 0
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
+        self.may_answer: Callable[[], bool] = lambda: True
+        """Requests are held while it returns false."""
 
     def handle(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         """Answers one request; a server with faults does something else here."""
         with self.lock:
             self.n_busy += 1
             self.most_busy = max(self.most_busy, self.n_busy)
+            self.lock.notify_all()
+            self.lock.wait_for(lambda: self.most_busy >= self.gathers, _PATIENCE)
+        while not self.may_answer() and not self.closing.wait(0.005):
+            pass
         self.closing.wait(self.seconds)
         with self.lock:
             self.n_busy -= 1

@@ -215,10 +215,10 @@ def test_a_graph_in_a_graph_counts_once_and_an_interrupt_is_no_error():
 def test_a_request_that_was_given_up_ends_with_its_run():
     class Hanging(CountingModel):
         async def _agenerate(self, *args, **kwargs):
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
 
     recorded = Recorded()
-    agents = [ModelAgent(name, Hanging(), n_samples=1, timeout=0.2, retries=0) for name in "ab"]
+    agents = [ModelAgent(name, Hanging(), n_samples=1, timeout=1.0, retries=0) for name in "ab"]
     asyncio.run(graph(*agents).compile().ainvoke({"question": "Q?"}, recorded.config))
     assert recorded.named("a").attributes["error.type"] == "AgentTimeoutError"
     assert {span.status.status_code for span in recorded.spans if span.name == "chat"} == {StatusCode.ERROR}

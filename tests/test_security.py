@@ -233,7 +233,7 @@ def guarded(code):
     environment = {name: value for name, value in os.environ.items() if name not in hushed}
     code = GUARDED.format(code=code)
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120, env=environment
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600, env=environment
     )
 
 

@@ -14,23 +14,24 @@ from tests.waiting import wait_until
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
     monkeypatch.setattr(_threads, "_THREADS", _threads._Threads())
+    monkeypatch.setattr(_threads, "_IDLE", 60.0)
     return _threads._THREADS
 
 
 def test_a_call_keeps_its_context_and_its_error():
     variable = contextvars.ContextVar("variable", default="outer")
     variable.set("inner")
-    assert start_call(variable.get).result(10) == "inner"
-    start_call(variable.set, "changed").result(10)
+    assert start_call(variable.get).result(60) == "inner"
+    start_call(variable.set, "changed").result(60)
     assert variable.get() == "inner"
     with pytest.raises(KeyError):
-        start_call(lambda: {}["x"]).result(10)
+        start_call(lambda: {}["x"]).result(60)
 
 
 def test_a_thread_is_used_again(threads):
     found = set()
     for _ in range(5):
-        found.add(start_call(threading.get_ident).result(10))
+        found.add(start_call(threading.get_ident).result(60))
         wait_until(lambda: threads._n_free == 1)
     assert len(found) == 1
 
@@ -38,26 +39,26 @@ def test_a_thread_is_used_again(threads):
 def test_a_call_that_hangs_holds_no_other_call_up(threads):
     done = threading.Event()
     hanging = [start_call(done.wait) for _ in range(50)]
-    assert start_call(lambda: 1).result(10) == 1
+    assert start_call(lambda: 1).result(60) == 1
     done.set()
-    assert all(call.result(10) for call in hanging)
+    assert all(call.result(60) for call in hanging)
     wait_until(lambda: threads._n_free == 51)
-    assert start_call(lambda: threading.current_thread().daemon).result(10)
+    assert start_call(lambda: threading.current_thread().daemon).result(60)
 
 
 def test_an_idle_thread_ends_and_a_call_that_comes_then_is_made(threads, monkeypatch):
     monkeypatch.setattr(_threads, "_IDLE", 0.01)
-    thread = start_call(threading.current_thread).result(10)
-    thread.join(10)
+    thread = start_call(threading.current_thread).result(60)
+    thread.join(60)
     assert not thread.is_alive()
     assert threads._n_free == 0
-    assert start_call(lambda: 1).result(10) == 1
+    assert start_call(lambda: 1).result(60) == 1
 
 
 def test_calls_that_come_as_threads_end_are_all_made(threads, monkeypatch):
     monkeypatch.setattr(_threads, "_IDLE", 0.0005)
     for number in range(300):
-        assert start_call(lambda given: given, number).result(10) == number
+        assert start_call(lambda given: given, number).result(60) == number
         time.sleep(0.0005)
     wait_until(lambda: threads._n_free == 0)
 
@@ -68,7 +69,7 @@ def test_a_thread_that_waits_holds_nothing_of_its_last_call(threads):
 
     held = Held()
     reference = weakref.ref(held)
-    start_call(lambda given: None, held).result(10)
+    start_call(lambda given: None, held).result(60)
     del held
     wait_until(lambda: reference() is None)
 
@@ -76,12 +77,12 @@ def test_a_thread_that_waits_holds_nothing_of_its_last_call(threads):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own(threads):
-    start_call(int).result(10)
+    start_call(int).result(60)
     wait_until(lambda: threads._n_free == 1)
     child = os.fork()
     if child == 0:
         try:
-            os._exit(0 if start_call(lambda: 1).result(10) == 1 else 1)
+            os._exit(0 if start_call(lambda: 1).result(60) == 1 else 1)
         except BaseException:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -29,7 +29,7 @@ def output(*command, folder):
     """Runs a command in a folder, without the paths that lead to this checkout."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+        [*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

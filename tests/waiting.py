@@ -1,12 +1,39 @@
-"""Waiting for a state that another thread or process brings about, however slow the machine is."""
+"""Waiting until something holds, which takes as long as it takes on a slow machine."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+PATIENCE = 60.0
+"""Seconds after which it is taken never to hold."""
 
 
-def wait_until(holds: Callable[[], object], seconds: float = 60) -> None:
-    """Returns as soon as `holds()` is true; fails after `seconds`. In a coroutine: `await asyncio.to_thread(...)`."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, f"still not so after {seconds} seconds"
-        time.sleep(0.001)
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Returns once the function returns true.
+
+    Raises:
+        TimeoutError: If it does not.
+    """
+    for seconds in _pauses():
+        if holds():
+            return
+        time.sleep(seconds)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Returns once the function returns true; other tasks of the event loop run meanwhile.
+
+    Raises:
+        TimeoutError: If it does not.
+    """
+    for seconds in _pauses():
+        if holds():
+            return
+        await asyncio.sleep(seconds)
+
+
+def _pauses() -> Iterator[float]:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        yield 0.002
+    raise TimeoutError(f"it did not hold within {PATIENCE:g} s")

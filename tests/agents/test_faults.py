@@ -7,13 +7,15 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents._requests import send
+from coe_agents.agents._requests import limits, send
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import (
     AgentError,
@@ -28,9 +30,8 @@ from tests.faults import KEY, MEGABYTE, failing
 from tests.servers import Served, running, served
 
 REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
-TIMEOUT = 1.0
-SLACK = 3.0
-"""For a busy machine; without a deadline these servers would hold a client for 5 seconds or more."""
+LONGEST = 30.0
+"""For a slow machine; without a deadline these servers would hold a client for two minutes or more."""
 
 # kind: what the decision says of the agent, part of its hint, and how many requests it took with one retry
 FAILURES = {
@@ -53,11 +54,29 @@ def _quick(monkeypatch):
     monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
 
 
+@pytest.fixture
+def n_attempts(monkeypatch):
+    """How often the client of each address was called, whether or not its request arrived."""
+    counted, generate, agenerate = Counter(), ChatOpenAI.generate, ChatOpenAI.agenerate
+
+    def noted(self, *args, **options):
+        counted[self.openai_api_base] += 1
+        return generate(self, *args, **options)
+
+    def anoted(self, *args, **options):
+        counted[self.openai_api_base] += 1
+        return agenerate(self, *args, **options)
+
+    monkeypatch.setattr(ChatOpenAI, "generate", noted)
+    monkeypatch.setattr(ChatOpenAI, "agenerate", anoted)
+    return counted
+
+
 def agent(server: Served, name: str = "a", **options) -> ModelAgent:
     chat = ChatOpenAI(model="served", base_url=server.url, api_key=KEY)
-    # only a server that never answers is waited for until the end, so the others may take long on a busy machine
-    timeout, attempt = (TIMEOUT, 0.4) if getattr(server, "fault", "") == "time-out" else (SLACK, SLACK)
-    chosen = {"n_samples": 3, "timeout": timeout, "request_timeout": attempt, "retries": 1, "seed": 1}
+    # only a server that never answers is waited for until the end, so the others may take long on a slow machine
+    attempt = 0.4 if getattr(server, "fault", "") == "time-out" else LONGEST
+    chosen = {"n_samples": 3, "timeout": LONGEST, "request_timeout": attempt, "retries": 1, "seed": 1}
     return ModelAgent(name, chat, **{**chosen, **options})
 
 
@@ -67,7 +86,7 @@ def decided(agents, form: str, **options) -> dict:
     start = time.monotonic()
     given = {"question": "Capital of France?"}
     result = graph.invoke(given) if form == "sync" else asyncio.run(graph.ainvoke(given))
-    assert time.monotonic() - start < TIMEOUT + SLACK
+    assert time.monotonic() - start < LONGEST
     decision = result["decision"]
     assert set(decision["failed_agents"]).isdisjoint(decision["agents"])
     assert {r["agent"] for r in result["responses"] if r["error"]} == set(decision["failed_agents"])
@@ -77,7 +96,7 @@ def decided(agents, form: str, **options) -> dict:
 
 @pytest.mark.parametrize("form", ["sync", "async"])
 @pytest.mark.parametrize("fault", FAILURES)
-def test_one_agent_fails_and_the_others_answer_stands(fault, form):
+def test_one_agent_fails_and_the_others_answer_stands(fault, form, n_attempts):
     kind, hint, n_requests = FAILURES[fault]
     with failing(fault) as broken, running(Served()) as sound:
         decision = decided([agent(broken, "a"), agent(sound, "b"), agent(sound, "c")], form)
@@ -87,7 +106,11 @@ def test_one_agent_fails_and_the_others_answer_stands(fault, form):
     assert reason.startswith(f"{kind}: ")
     assert hint in reason
     assert len(reason) < 700
-    assert len(broken.requests) == n_requests
+    if fault == "time-out":  # on a slow machine an attempt may end before its server has seen it
+        assert n_attempts[broken.url] == n_requests
+        assert len(broken.requests) <= n_requests
+    else:
+        assert len(broken.requests) == n_requests
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
@@ -139,7 +162,7 @@ def test_a_server_that_drips_is_given_up_at_the_deadline(form):
         agents = [agent(broken, "a", request_timeout=None, timeout=0.5), agent(sound, "b"), agent(sound, "c")]
         decision = decided(agents, form)
     assert decision["action"] == "answer"
-    assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: the model did not answer in time")
+    assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: ")
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
@@ -149,8 +172,8 @@ def test_a_models_own_shorter_timeout_holds(own, form):
         chat = ChatOpenAI(model="served", base_url=broken.url, api_key=KEY, timeout=own)
         start = time.monotonic()
         with pytest.raises(AgentTimeoutError):
-            sampled(ModelAgent("a", chat, retries=0, timeout=30), form)
-        assert time.monotonic() - start < SLACK
+            sampled(ModelAgent("a", chat, retries=0, timeout=2 * LONGEST), form)
+        assert time.monotonic() - start < LONGEST
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
@@ -190,15 +213,20 @@ def test_what_has_been_retried_is_not_retried_by_the_graph():
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
-def test_responses_that_came_before_time_was_up_count(form):
+def test_responses_that_came_before_time_was_up_count(form, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
     class Slower(Served):
         def handle(self, handler, body):
+            if len(self.requests) == 2:
+                clock.now = LONGEST - 0.2  # what is left for the third
             if len(self.requests) > 2:
-                self.closing.wait(5)
+                self.closing.wait(120)
             super().handle(handler, body)
 
     with running(Slower(ignores_n=True)) as slow:
-        reply = sampled(agent(slow, request_timeout=None, timeout=0.6), form)
+        reply = sampled(agent(slow, request_timeout=None, max_concurrency=1), form)
     assert len(reply["responses"]) == 1
     assert reply["sampling"]["error"].startswith("AgentTimeoutError: ")
 

@@ -5,6 +5,7 @@ import gc
 import pickle
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -15,6 +16,7 @@ from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.agents import greedy_decoding
+from coe_agents.agents._requests import limits
 from coe_agents.agents.greedy_decoding import Findings
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import IgnoredTemperatureError
@@ -23,6 +25,7 @@ from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import AgentReply, AgentRequest
 from tests.doubles import CountingModel
 from tests.servers import CHARACTERS, Served, answering, completion, is_probe, running, served
+from tests.waiting import until
 
 REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 forms = pytest.mark.parametrize("form", ["sync", "async"])
@@ -39,7 +42,7 @@ def greedy(**options) -> Served:
 
 def agent(*servers: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
     chats = [ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {}) for server in servers]
-    return ModelAgent(name, chats, **{"n_samples": 4, "timeout": 20.0, **options})
+    return ModelAgent(name, chats, **{"n_samples": 4, "timeout": 60.0, **options})
 
 
 def sampled(one: ModelAgent, form: str = "sync", **wishes) -> AgentReply:
@@ -146,20 +149,33 @@ async def test_requests_at_once_wait_for_one_probe():
     assert costs == [11] * 5 + [22]  # the tokens of the probe count once
 
 
-async def test_a_probe_that_is_cancelled_is_made_by_who_waits_for_it():
+@pytest.fixture
+def claims(monkeypatch):
+    """Returns a function that says how many have asked for a finding: they make the probe, or wait for it."""
+    claimed, claim = [], Findings.claim
+
+    def noted(self, key):
+        claimed.append(key)
+        return claim(self, key)
+
+    monkeypatch.setattr(Findings, "claim", noted)
+    return lambda: len(claimed)
+
+
+async def test_a_probe_that_is_cancelled_is_made_by_who_waits_for_it(claims):
     class Stuck(Served):
         def handle(self, handler, body):
             if is_probe(body) and len(self.probes) == 1:
                 asked.set()
-                self.closing.wait(20)
+                self.closing.wait(120)
             super().handle(handler, body)
 
     asked = threading.Event()
     with running(Stuck(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
         first = asyncio.create_task(agent(server).asample(REQUEST))
-        await asyncio.to_thread(asked.wait)
+        await asyncio.to_thread(asked.wait, 60)
         second = asyncio.create_task(agent(server).asample(REQUEST))
-        await asyncio.sleep(0.2)
+        await until(lambda: claims() == 2)
         first.cancel()
         with pytest.raises(IgnoredTemperatureError):
             await second
@@ -168,23 +184,31 @@ async def test_a_probe_that_is_cancelled_is_made_by_who_waits_for_it():
     assert first.cancelled()
 
 
-async def test_who_stops_waiting_stops_nobody_else():
+async def test_who_stops_waiting_stops_nobody_else(claims, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
     class Slow(Served):
         def handle(self, handler, body):
             if is_probe(body):
                 asked.set()
-                self.closing.wait(0.5)
+                answered.wait(60)
+            elif len(self.requests) - len(self.probes) == 3:
+                clock.now = 29.8  # what is left for the last one
             super().handle(handler, body)
 
-    asked = threading.Event()
+    asked, answered = threading.Event(), threading.Event()
     with running(Slow(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
-        first = asyncio.create_task(agent(server).asample(REQUEST))
-        await asyncio.to_thread(asked.wait)
-        second = asyncio.create_task(agent(server).asample(REQUEST))
-        late = asyncio.create_task(agent(server).asample({**REQUEST, "timeout": 0.25}))
-        await asyncio.sleep(0.2)
+        patient = agent(server, timeout=600.0)
+        first = asyncio.create_task(patient.asample(REQUEST))
+        await asyncio.to_thread(asked.wait, 60)
+        second = asyncio.create_task(patient.asample(REQUEST))
+        await until(lambda: claims() == 2)
+        late = asyncio.create_task(patient.asample({**REQUEST, "timeout": 30}))
+        await until(lambda: claims() == 3)
         second.cancel()
         reply = await late
+        answered.set()
         with pytest.raises(IgnoredTemperatureError):
             await first
     assert (len(reply["responses"]), reply["sampling"]["ignores_temperature"]) == (4, None)

@@ -74,7 +74,7 @@ def test_a_reply_that_was_cut_off_is_no_verdict():
 
 def test_so_many_are_asked_at_a_time_and_no_more():
     with answering(by_answer) as server:
-        server.seconds = 0.05
+        server.seconds, server.gathers = 0.05, 2
         assert ChatJudge(server.chat(), max_concurrency=2).judge([PARIS] * 6) == [True] * 6
     assert server.most_busy == 2
 

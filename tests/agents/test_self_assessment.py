@@ -117,9 +117,9 @@ async def test_what_may_pass_is_asked_again_as_samples_are():
 
 
 async def test_the_places_of_an_endpoint_and_the_time_bound_it():
-    with served(("True",), seconds=0.05) as server:
+    with served(("True",), seconds=0.05, gathers=2) as server:
         asked = agent(server, max_concurrency=2)
         assert await asyncio.gather(*(ask_p_false(asked, *ASKED) for _ in range(6))) == [0.0] * 6
         assert server.most_busy == 2
-    with served(("True",), seconds=5) as server, pytest.raises(AgentTimeoutError):
+    with served(("True",), seconds=60) as server, pytest.raises(AgentTimeoutError):
         await ask_p_false(agent(server, timeout=0.2), *ASKED)

@@ -40,7 +40,7 @@ def run_process(*arguments, wide=200):
     """Runs the installed command in a process of its own."""
     environment = {**os.environ, "COLUMNS": str(wide)}
     return subprocess.run(
-        [COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120, env=environment
+        [COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=600, env=environment
     )
 
 

@@ -52,7 +52,7 @@ def written(tmp_path):
 def examined(written):
     def examined(clusterer, url):
         with served() as agent:
-            return examine(load_config(written(clusterer=clusterer, server=url, agent=agent.url)), timeout=20.0)
+            return examine(load_config(written(clusterer=clusterer, server=url, agent=agent.url)), timeout=300.0)
 
     return examined
 

@@ -223,7 +223,7 @@ def test_it_follows_a_file_until_ctrl_c(tmp_path, policy):
         try:
             assert process.stderr.readline().startswith("Following")
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=600)
         finally:
             process.kill()
     assert process.returncode == 130
@@ -240,7 +240,7 @@ def test_it_ends_when_an_appended_case_breaks_the_risk(tmp_path, policy):
         try:
             with path.open("a") as file:
                 file.writelines(json.dumps({"id": f"new {i}", "correct": False}) + "\n" for i in range(40))
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=600)
         finally:
             process.kill()
     assert process.returncode == 3

@@ -207,6 +207,6 @@ def test_choices_are_taken_literally(choices):
 
 def test_a_choice_is_looked_for_in_linear_time():
     for text in ("<think>" * 100_000, "<think>" + "<" * 1_000_000, "approve" + " " * 1_000_000 + "x", " " * 1_000_000):
-        start = time.perf_counter()
+        start = time.process_time()
         assert parse_choice(text, ("approve", "reject")) is None
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 30  # quadratic time would be hours

@@ -57,7 +57,7 @@ def machines(tmp_path_factory):
         finally:
             below = psutil.Process(process.pid).children(recursive=True)
             process.stdin.close()
-            process.wait(60)
+            process.wait(300)
             for each in below:  # as nothing must be left
                 if each.is_running():
                     each.kill()

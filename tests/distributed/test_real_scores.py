@@ -35,7 +35,7 @@ def test_the_report_is_the_local_engines(machines, tmp_path):
     told = []
     for command in ([str(whole), *options], *[[str(half), str(rest), *options, *ray]] * 2):
         process = started("score", *command)
-        said, faults = process.communicate(timeout=300)
+        said, faults = process.communicate(timeout=600)
         assert process.returncode == 0, faults
         told.append(said)
         files = {path: path.stat().st_ino for path in sorted((tmp_path / "scores").glob("*.parquet"))}

@@ -38,7 +38,7 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 @pytest.fixture
 def examined(tmp_path):
-    def examined(*urls, clusterer=NORMALIZED, first="", more="", timeout=20.0):
+    def examined(*urls, clusterer=NORMALIZED, first="", more="", timeout=300.0):
         agents = "".join(AGENT.format(name=f"agent-{place}", url=url) + first for place, url in enumerate(urls))
         path = tmp_path / "coe.toml"
         path.write_text(agents + clusterer + POLICY + more)
@@ -142,7 +142,7 @@ def test_one_response_a_round_needs_no_temperature(tmp_path):
     with running(Served(("Quito",), ignores_logprobs=True, ignores_temperature=True)) as server:
         agent = AGENT.format(name="inner", url=server.url).replace("n_samples = 8", "n_samples = 1")
         path.write_text(agent + NORMALIZED + POLICY)
-        findings = examine(load_config(path), timeout=20)
+        findings = examine(load_config(path), timeout=300)
     assert findings.problems == []
     (note,) = findings.notes
     assert "its temperature of 1 has no effect" in note
@@ -182,7 +182,7 @@ def test_one_sample_is_asked_of_an_agent_at_temperature_0(tmp_path):
     with served() as server:
         agent = AGENT.format(name="a", url=server.url).replace("n_samples = 8", "n_samples = 1\ntemperature = 0")
         path.write_text(agent + NORMALIZED + POLICY)
-        report = examine(load_config(path), timeout=20).agents["a"]
+        report = examine(load_config(path), timeout=300).agents["a"]
     assert (report.n_asked, report.n_returned, report.n_in_one_request) == (1, 1, None)
 
 
@@ -210,9 +210,9 @@ def test_each_server_of_an_agent_is_asked(tmp_path):
         urls = (one.url, other.url, NOBODY)
         text = AGENT.format(name="a", url="").replace('base_url = ""', f"base_url = {json.dumps(urls)}")
         path.write_text(text + NORMALIZED + POLICY)
-        findings = examine(load_config(path), timeout=20)
+        findings = examine(load_config(path), timeout=300)
         other.offers = [{"id": "n", "object": "model", "created": 1, "owned_by": "v"}]
-        missing = examine(load_config(path), timeout=20).notes
+        missing = examine(load_config(path), timeout=300).notes
     reports = [findings.agents[f"a at {url}"] for url in urls]
     assert [report and report.logprobs for report in reports] == ["all", "none", None]
     assert len(one.requests) == len(other.requests) == 2
@@ -229,17 +229,17 @@ def test_an_agent_that_hangs_costs_no_more_than_its_time(examined):
     hold = threading.Event()
     with served() as slow, served() as quick:
         answer = slow.answer
-        slow.answer = lambda body: (hold.wait(20), answer(body))[1]
+        slow.answer = lambda body: (hold.wait(120), answer(body))[1]
         start = time.monotonic()
-        findings = examined(slow.url, quick.url, timeout=3.0)
+        findings = examined(slow.url, quick.url, timeout=8.0)
         took = time.monotonic() - start
         hold.set()
-    assert took < 15
+    assert took < 60
     assert findings.late
     assert findings.agents["agent-1"].n_returned == 3
     (problem,) = findings.problems
     assert problem.part.startswith("agent agent-0")
-    assert problem.error == "no reply within 3 s"
+    assert problem.error == "no reply within 8 s"
     assert "raise --timeout" in problem.remedy
 
 
@@ -262,7 +262,7 @@ main()
 @pytest.mark.slow
 def test_the_command_ends_in_order_though_a_model_computes_on():
     # Python aborts (exit 134) where it finds a thread in torch's native code at its end
-    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["problems"][0]["error"] == "no reply within 0.5 s"
 
@@ -374,8 +374,8 @@ def test_a_mistake_in_the_file_comes_first(examined, monkeypatch):
 
 
 def test_tasks_run_at_once():
-    barrier = threading.Barrier(3, timeout=20)
-    assert set(all_within(20, dict.fromkeys("abc", barrier.wait)).values()) == {0, 1, 2}
+    barrier = threading.Barrier(3, timeout=60)
+    assert set(all_within(60, dict.fromkeys("abc", barrier.wait)).values()) == {0, 1, 2}
 
 
 def test_versions_name_what_is_not_installed(monkeypatch):

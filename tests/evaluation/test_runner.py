@@ -12,6 +12,7 @@ from coe_agents.evaluation.runner import Participant, sample, to_sample, units_o
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.testing import create_response
 from coe_agents.types import AgentReply, Usage
+from tests.waiting import until
 
 QUESTIONS = [Question(str(number), f"What is {number}?", (str(number),)) for number in range(6)]
 AGENTS = [Participant("quick", 3, at_once=2), Participant("slow", 2, at_once=3)]
@@ -73,7 +74,9 @@ def test_no_agent_waits_for_another_and_none_is_asked_too_much_at_once(tmp_path)
     async def ask(name, question):
         busy[name] += 1
         most[name] = max(most[name], busy[name])
-        await asyncio.sleep(0.05 if name == "slow" else 0)
+        await asyncio.sleep(0)
+        if name == "slow":
+            await until(lambda: done.count("quick") == len(QUESTIONS))
         busy[name] -= 1
         return await agree(name, question)
 

@@ -67,26 +67,33 @@ def size(path):
 
 def grown(process, path, more):
     """Waits until the process has written so many bytes."""
-    before, deadline = size(path), time.monotonic() + 60
+    before, deadline = size(path), time.monotonic() + 300
     while size(path) < before + more:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.001)
 
 
-def kill_often(command, folder, name, expected):
-    """Kills a command five times while it writes; the sixth run must end with the expected file."""
+def kill_often(command, folder, name, expected, server):
+    """Kills a command five times while it writes; the sixth run must end with the expected file.
+
+    From the size on at which it is to be killed, the server answers nothing, so that it cannot end before.
+    """
     chance, file = random.Random(0), folder / name
     with ExitStack() as stack:
         for _ in range(N_KILLS):
+            more = chance.randrange(1, len(expected) // 9)
+            least = size(file) + more
+            server.may_answer = lambda least=least: size(file) < least
             process = start(stack, *command, str(folder))
-            grown(process, file, chance.randrange(1, len(expected) // 9))
+            grown(process, file, more)
             time.sleep(chance.uniform(0, 0.05))
             os.kill(process.pid, signal.SIGKILL)
             process.communicate()
             assert process.returncode == -signal.SIGKILL
             assert size(file) < len(expected)
-    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False, timeout=120)
+    server.may_answer = lambda: True
+    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     assert file.read_bytes() == expected
 
@@ -94,7 +101,7 @@ def kill_often(command, folder, name, expected):
 @pytest.mark.slow
 def test_five_kills_leave_no_trace(tmp_path, server):
     sample = command(tmp_path, server)
-    whole = subprocess.run([*sample, str(tmp_path / "whole")], capture_output=True, text=True, check=False, timeout=120)
+    whole = subprocess.run([*sample, str(tmp_path / "whole")], capture_output=True, text=True, check=False, timeout=600)
     assert whole.returncode == 0, whole.stderr
     expected = (tmp_path / "whole" / SAMPLES).read_bytes()
     n_units = N_QUESTIONS * len(NAMES)
@@ -102,7 +109,7 @@ def test_five_kills_leave_no_trace(tmp_path, server):
     assert len(server.requests) == n_units
 
     broken = tmp_path / "broken"
-    kill_often(sample, broken, SAMPLES, expected)
+    kill_often(sample, broken, SAMPLES, expected, server)
     assert (broken / SETTINGS).read_bytes() == (tmp_path / "whole" / SETTINGS).read_bytes()
     # only what was in flight is asked twice
     assert n_units <= len(server.requests) - n_units <= n_units + N_KILLS * AT_ONCE * len(NAMES)
@@ -112,10 +119,11 @@ def test_five_kills_leave_no_trace(tmp_path, server):
 def test_an_interrupt_is_told_and_what_came_is_kept(tmp_path, server):
     sample, path = command(tmp_path, server), tmp_path / "run" / SAMPLES
     with ExitStack() as stack:
+        server.may_answer = lambda: size(path) == 0
         process = start(stack, *sample, str(path.parent))
         grown(process, path, 1)
         os.kill(process.pid, signal.SIGINT)
-        told, faults = process.communicate(timeout=60)
+        told, faults = process.communicate(timeout=600)
     assert process.returncode == 130, faults
     assert "Traceback" not in faults
     n_missing = N_QUESTIONS * len(NAMES) - path.read_bytes().count(b"\n") // 3

@@ -115,8 +115,8 @@ async def test_the_bounds_are_those_of_the_run(mode):
 
 def test_the_deadline_reaches_the_agents():
     slow = ScriptedAgent("a", ["Bamako"])
-    build(slow).invoke(ASKED, context={"deadline": 7})
-    assert 6 < slow.requests[0]["timeout"] <= 7
+    build(slow).invoke(ASKED, context={"deadline": 700})
+    assert 600 < slow.requests[0]["timeout"] <= 700
 
 
 def test_it_may_be_an_object():

@@ -21,7 +21,7 @@ def run(folder, given, **options):
     (folder / "result.json").unlink(missing_ok=True)
     process = FORKS.Process(target=killable.run, args=(str(folder), given), kwargs=options)
     process.start()
-    process.join(60)
+    process.join(300)
     if process.exitcode == -signal.SIGKILL:
         return None
     assert process.exitcode == 0
@@ -42,6 +42,12 @@ def once(question, n_rounds):
     return {(name, number, question): 1 for name in killable.NAMES for number in range(n_rounds)}
 
 
+def unanswered(folder):
+    """Returns how often each agent was asked without an answer."""
+    asked, said = killable.calls(folder)
+    return asked - said
+
+
 def kill_points(n_writes, asynchronous):
     """Every write; where the graph runs asynchronously every fourth from the last, as the writes are the same."""
     return range(n_writes, 0, -4 if asynchronous else -1)
@@ -58,10 +64,12 @@ def test_killed_after_any_write_it_resumes_to_the_same_decision_and_samples_noth
     for k in kill_points(n_writes, options["asynchronous"]):
         folder = tmp_path / str(k)
         assert run(folder, FIRST, dies_after=k, **options) is None
+        cut_off = unanswered(folder)
         assert same(run(folder, None, **options), unbroken), f"killed after write {k} of {n_writes}"
-        asked, said = killable.calls(folder)
+        said = killable.calls(folder)[1]
         assert said == once("First?", options["rounds"]), f"killed after write {k} of {n_writes}"
-        assert sum(asked.values()) - sum(said.values()) <= 2  # calls that the kill cut off are made again
+        # calls that the kill cut off are made again, and no others: none to all three, as a write may come late
+        assert unanswered(folder) == cut_off, f"killed after write {k} of {n_writes}"
 
 
 def test_killed_after_every_write_it_still_ends(tmp_path, options, unbroken):

@@ -27,7 +27,7 @@ def test_five_kills_leave_no_trace(tmp_path):
         expected = (tmp_path / "whole" / DECISIONS).read_bytes()
         assert expected.count(b"\n") == N_QUESTIONS
         broken = tmp_path / "broken"
-        kill_often(command, broken, DECISIONS, expected)
+        kill_often(command, broken, DECISIONS, expected, server)
     assert (broken / SETTINGS).read_bytes() == (tmp_path / "whole" / SETTINGS).read_bytes()
     found = read_run(broken)
     assert all(item.seconds is not None for item in found.items.values())

@@ -1,6 +1,7 @@
 """Groups to serve, without models, and a client that asks an application in this process."""
 
 import asyncio
+import threading
 
 import httpx
 
@@ -8,6 +9,7 @@ from coe_agents import ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.serve import Group, create_app
 from coe_agents.testing import ScriptedAgent
+from tests.waiting import until
 
 AGREEING = (["Paris"], ["paris."], ["Paris"])
 DISAGREEING = (["Canberra"], ["Sydney"], ["Melbourne"])
@@ -37,6 +39,21 @@ class SlowAgent(ScriptedAgent):
         self.n_started += 1
         self.started.set()
         await asyncio.sleep(self.seconds)
+        self.n_ended += 1
+        return self.sample(request, config)
+
+
+class HeldAgent(SlowAgent):
+    """Answers once it is let, which may be from another thread, and from then on at once."""
+
+    def __init__(self, name, *rounds):
+        super().__init__(name, *rounds, seconds=0)
+        self.let = threading.Event()
+
+    async def asample(self, request, config=None):
+        self.n_started += 1
+        self.started.set()
+        await until(self.let.is_set)
         self.n_ended += 1
         return self.sample(request, config)
 

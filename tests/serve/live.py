@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from coe_agents.serve import create_app
 from coe_agents.serve.server import address_of, create_server, open_socket
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 CONFIG = """\
 [[agents]]
 name = "served"

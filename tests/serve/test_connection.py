@@ -5,7 +5,7 @@ import logging
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from starlette.responses import Response
@@ -21,7 +21,7 @@ HEAD = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 def connected(address, **options):
     host, _, port = address.removeprefix("http://").partition(":")
     with socket.socket() as caller:
-        caller.settimeout(20)
+        caller.settimeout(60)
         for name, value in options.items():
             caller.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
         caller.connect((host, int(port)))
@@ -57,12 +57,15 @@ def test_a_head_without_end_is_refused(part):
 @pytest.mark.parametrize("sent", [b"", b"GET /health HT", HEAD])
 @pytest.mark.parametrize("asks_before", [False, True])
 def test_a_head_that_does_not_end_is_not_waited_for(sent, asks_before, monkeypatch):
-    monkeypatch.setattr(connection, "LONGEST_HEAD", 0.2)
+    if not asks_before:
+        monkeypatch.setattr(connection, "LONGEST_HEAD", 0.2)
     with serving(create_group(*AGREEING)) as address, connected(address) as caller:
-        if asks_before:
+        if asks_before:  # and has all the time for that
             caller.sendall(HEAD + b"\r\n")
             assert caller.recv(65_536)
-        caller.sendall(sent or b"\r" * asks_before)  # between two requests nothing is due yet
+            monkeypatch.setattr(connection, "LONGEST_HEAD", 0.2)
+        with suppress(ConnectionError):  # it may end before
+            caller.sendall(sent or b"\r" * asks_before)  # between two requests nothing is due yet
         assert ends(caller)
 
 
@@ -72,14 +75,14 @@ def test_a_head_that_arrives_byte_by_byte_is_not_waited_for(monkeypatch):
         start = time.monotonic()
         caller.settimeout(0.02)
         while not ends(caller):
-            assert time.monotonic() < start + 20
-            caller.send(b"G")
+            assert time.monotonic() < start + 60
+            with suppress(ConnectionError):  # it may end between the two
+                caller.send(b"G")
 
 
 def test_an_answer_takes_its_time_and_the_connection_is_kept(monkeypatch):
-    monkeypatch.setattr(connection, "LONGEST_HEAD", 0.1)
-
     async def slow(scope, receive, send):
+        monkeypatch.setattr(connection, "LONGEST_HEAD", 0.1)  # the first head had all the time, and is here
         await asyncio.sleep(0.4 if scope["path"] == "/slow" else 0)
         await Response("done")(scope, receive, send)
 
@@ -92,17 +95,22 @@ def test_an_answer_takes_its_time_and_the_connection_is_kept(monkeypatch):
 
 def test_a_caller_who_does_not_read_is_dropped(monkeypatch):
     monkeypatch.setattr(connection, "LONGEST_READ", 0.2)
-    done = threading.Event()
+    lost = threading.Event()
+
+    class Noted(connection.Connection):
+        def connection_lost(self, exc):
+            super().connection_lost(exc)
+            lost.set()
+
+    monkeypatch.setattr(server, "Connection", Noted)
 
     async def talks(scope, receive, send):
         if scope["type"] == "http":
             await Response(b" " * 20_000_000)(scope, receive, send)
-            done.set()
 
     with serving_app(talks) as address, connected(address, SO_RCVBUF=4096) as caller:
         caller.sendall(HEAD + b"\r\n")
-        assert done.wait(20)
-        time.sleep(1)  # longer than it may do nothing
+        assert lost.wait(60)
         caller.settimeout(1)  # what is left in the kernel's buffers may come very slowly
         assert len(receive_all(caller)) < 20_000_000
 
@@ -157,7 +165,7 @@ def test_a_caller_who_drops_the_connection_in_the_body_is_no_failure():
                 caller.sendall(b"POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{")
                 time.sleep(0.5)
             start = time.monotonic()
-            while not seen.records and time.monotonic() < start + 10:
+            while not seen.records and time.monotonic() < start + 60:
                 time.sleep(0.01)
     finally:
         log.removeHandler(seen)

@@ -122,8 +122,8 @@ async def test_a_smaller_budget_ends_the_rounds():
 
 
 async def test_a_deadline_silences_nobody_but_all():
-    agents = [SlowAgent("a", ["x"], seconds=0), SlowAgent("b", ["x"], seconds=0), SlowAgent("c", ["y"], seconds=30)]
-    reply = (await complete(group_of(*agents), coe={"deadline": 0.2})).json()
+    agents = [SlowAgent("a", ["x"], seconds=0), SlowAgent("b", ["x"], seconds=0), SlowAgent("c", ["y"], seconds=600)]
+    reply = (await complete(group_of(*agents), coe={"deadline": 1.0})).json()
     assert reply["choices"][0]["message"]["content"] is None
     assert "no decision before the deadline of the request" in reply["choices"][0]["message"]["refusal"]
     assert (reply["coe"]["action"], reply["coe"]["coe"], reply["usage"]) == ("abstain", None, None)

@@ -5,7 +5,6 @@ python -m venv FOLDER && FOLDER/bin/pip install 'litellm[proxy]==1.106.2'    # t
 
 import json
 import os
-import socket
 import subprocess
 import time
 
@@ -14,11 +13,12 @@ import openai
 import pytest
 
 from tests.client_table import seen
+from tests.ports import reserved_port
 from tests.serve.groups import AGREEING, DISAGREEING, create_group
 from tests.serve.live import serving
 
 pytestmark = pytest.mark.slow
-PROXY, KEY, PATIENCE = "litellm proxy", "sk-local", 120
+PROXY, KEY, PATIENCE = "litellm proxy", "sk-local", 600
 QUESTION = [{"role": "user", "content": "What is the capital?"}]
 
 
@@ -35,32 +35,30 @@ def proxy(tmp_path_factory):
         ]
         folder = tmp_path_factory.mktemp("litellm")
         (folder / "config.yaml").write_text(json.dumps({"model_list": models}))  # JSON is YAML
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        own = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-        with (folder / "log").open("w") as log:
-            process = subprocess.Popen(
-                [command, "--config", folder / "config.yaml", "--host", "127.0.0.1", "--port", str(port)],
-                cwd=folder,
-                env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own,
-                stdout=log,
-                stderr=log,
-            )
-        try:
-            wait_for(f"http://127.0.0.1:{port}/health/liveliness", process, folder / "log")
-            with openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=KEY, max_retries=0) as client:
-                yield client.chat.completions.create
-        finally:
-            process.terminate()
-            process.wait(30)
+        with reserved_port() as port:
+            own = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+            with (folder / "log").open("w") as log:
+                process = subprocess.Popen(
+                    [command, "--config", folder / "config.yaml", "--host", "127.0.0.1", "--port", str(port)],
+                    cwd=folder,
+                    env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own,
+                    stdout=log,
+                    stderr=log,
+                )
+            try:
+                wait_for(f"http://127.0.0.1:{port}/health/liveliness", process, folder / "log")
+                with openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=KEY, max_retries=0) as client:
+                    yield client.chat.completions.create
+            finally:
+                process.terminate()
+                process.wait(120)
 
 
 def wait_for(url, process, log):
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         try:
-            if httpx.get(url, timeout=1).status_code == 200:
+            if httpx.get(url, timeout=10).status_code == 200:
                 return
         except httpx.TransportError:
             pass

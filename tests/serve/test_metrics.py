@@ -8,7 +8,7 @@ from tests.serve.groups import (
     AGREEING,
     DISAGREEING,
     WITHHELD,
-    SlowAgent,
+    HeldAgent,
     body_of,
     client_of,
     create_group,
@@ -58,10 +58,11 @@ async def test_two_servers_do_not_share_their_metrics():
 
 
 async def test_questions_in_flight():
-    agent = SlowAgent("a", ["x"], seconds=0.3)
+    agent = HeldAgent("a", ["x"])
     async with client_of(group_of(agent), metrics=True) as client:
         asked = asyncio.create_task(client.post("/v1/chat/completions", json=body_of()))
         await agent.started.wait()
         assert (await metrics_of(client))["coe_questions_in_flight",] == 1
+        agent.let.set()
         await asked
         assert (await metrics_of(client))["coe_questions_in_flight",] == 0

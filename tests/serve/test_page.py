@@ -1,8 +1,8 @@
 """The page in a real browser, from the real server: what people see, and that nothing of a model changes it."""
 
-import asyncio
 import json
 import re
+import threading
 from dataclasses import replace
 
 import pytest
@@ -12,8 +12,9 @@ from coe_agents.policy import Decision
 from coe_agents.serve import create_app
 from coe_agents.testing import ScriptedAgent
 from tests.chromium import Page, program, running_chromium
-from tests.serve.groups import SlowAgent, create_group, group_of
+from tests.serve.groups import HeldAgent, SlowAgent, create_group, group_of
 from tests.serve.live import serving, serving_app
+from tests.waiting import until, wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -206,10 +207,11 @@ def test_a_list_of_many_agents_scrolls_and_can_be_reached(opened):
 
 
 def test_agents_and_clusters_appear_while_the_question_is_asked(opened):
+    slow = HeldAgent("slow", ["Bern", "Bern"])
     agents = [
         ScriptedAgent("quick", ["Bern", "Basel"]),
         ScriptedAgent("broken", ConnectionError("no route to host")),
-        SlowAgent("slow", ["Bern", "Bern"], seconds=0.8),
+        slow,
     ]
     with serving(group_of(*agents)) as address:
         tab = opened(address)
@@ -221,6 +223,7 @@ def test_agents_and_clusters_appear_while_the_question_is_asked(opened):
         assert "no route to host" in states[1]
         assert states[2].split() == ["◌", "slow", "asked"]
         assert tab.run("document.querySelector('#result').getAttribute('aria-busy')") == "true"
+        slow.let.set()
         tab.wait("document.querySelector('#verdict').dataset.kind === 'answer'")
         assert seen(tab, "#meanings") == "Together 4 answers in 2 meanings"
         assert "broken did not answer: ConnectionError: no route to host" in seen(tab, "#why")
@@ -228,16 +231,28 @@ def test_agents_and_clusters_appear_while_the_question_is_asked(opened):
         assert_quiet(tab, address)
 
 
+class HeldInRound(HeldAgent):
+    """Answers at once in other rounds."""
+
+    def __init__(self, number, name, *rounds):
+        super().__init__(name, *rounds)
+        self.number = number
+
+    async def asample(self, request, config=None):
+        return await super().asample(request, config) if request["round"] == self.number else self.sample(request)
+
+
 def test_another_round_is_shown_as_one(opened):
     split, agreed = ["Bern", "Basel"], ["Bern"] * 8
     agents = [ScriptedAgent(name, split, agreed) for name in "ab"]
-    agents.append(SlowAgent("c", split, agreed, seconds=0.5))
+    agents.append(HeldInRound(1, "c", split, agreed))
     group = group_of(*agents, policy=ThresholdPolicy(0.4, otherwise="another_round"), max_rounds=3)
     with serving(group) as address:
         tab = opened(address)
         start(tab, "Which?")
         tab.wait("document.querySelector('#rounds').innerText.includes('Round 2 of at most 3')")
         assert "Round 1 2 meanings, CoE 0.69: the gate asked another round." in seen(tab, "#rounds")
+        agents[-1].let.set()
         tab.wait("document.querySelector('#verdict').dataset.kind === 'answer'")
         assert "Decided after two rounds." in seen(tab, "#why")
         rounds = everything(tab, "#trajectory tbody tr")
@@ -351,12 +366,12 @@ def test_a_gate_by_regime_has_two_thresholds(opened):
 
 
 def test_what_is_decided_can_be_asked_again_while_the_stream_is_still_open(opened):
-    answering = create_app(create_group(*BERN))
+    answering, done = create_app(create_group(*BERN)), threading.Event()
 
     async def lingering(scope, receive, send):
         async def send_late(message):
             if scope.get("path") == "/events" and message["type"].endswith("body") and not message.get("more_body"):
-                await asyncio.sleep(5)
+                await until(done.is_set)
             await send(message)
 
         await answering(scope, receive, send_late)
@@ -369,6 +384,7 @@ def test_what_is_decided_can_be_asked_again_while_the_stream_is_still_open(opene
         assert tab.run("document.querySelector('#stop').hidden")
         tab.run("document.querySelector('#again').click()")
         tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
+        done.set()
 
 
 def test_under_another_divergence_the_plane_shows_what_the_gate_compares(opened):
@@ -382,7 +398,7 @@ def test_under_another_divergence_the_plane_shows_what_the_gate_compares(opened)
 
 
 def test_errors_are_said_in_plain_words(opened):
-    group = group_of(SlowAgent("slow", ["Bern"], seconds=30))
+    group = group_of(SlowAgent("slow", ["Bern"], seconds=600))
     with serving(group, max_requests=1, max_bytes=5000) as address:
         tab, other = opened(address), opened(address)
         start(tab, "Which?")
@@ -393,8 +409,12 @@ def test_errors_are_said_in_plain_words(opened):
         tab.run("document.querySelector('#stop').click()")
         tab.wait("document.querySelector('#verdict').dataset.kind === 'failed'")
         assert seen(tab, "#verdict-title") == "Stopped"
-        ask(tab, "w" * 6000)
-        assert seen(tab, "#verdict-title") == "The question is too long"
+
+        def is_too_long():
+            ask(tab, "w" * 6000)
+            return seen(tab, "#verdict-title") == "The question is too long"
+
+        wait_until(is_too_long)  # the server is busy until it has noticed that the reader has gone
     ask(tab)
     assert seen(tab, "#verdict-title") == "The server cannot be reached"
 
@@ -499,7 +519,8 @@ def test_by_keyboard_alone(opened):
 
 
 def test_motion_is_reduced_where_asked_for(opened):
-    with serving(group_of(SlowAgent("slow", ["Bern"], seconds=1.0))) as address:
+    slow = HeldAgent("slow", ["Bern"])
+    with serving(group_of(slow)) as address:
         tab = opened(address)
         moving = "getComputedStyle(document.querySelector('.agent.asked .sign')).animationName"
         start(tab, "Which?")
@@ -507,6 +528,7 @@ def test_motion_is_reduced_where_asked_for(opened):
         assert tab.run(moving) == "pulse"
         tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
         assert tab.run(moving) == "none"
+        slow.let.set()
         tab.wait("document.querySelector('#verdict').dataset.kind !== 'running'")
 
 

@@ -7,7 +7,6 @@ pnpm install && NEXT_PUBLIC_API_URL=http://127.0.0.1:2024 pnpm exec next build
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 
@@ -16,9 +15,10 @@ import pytest
 
 from tests.chromium import Page, running_chromium
 from tests.client_table import seen
+from tests.ports import reserved_port
 
 pytestmark = pytest.mark.slow
-CLIENT, PATIENCE = "Agent Chat UI in Chromium", 60
+CLIENT, PATIENCE = "Agent Chat UI in Chromium", 300
 AUSTRALIA, BOOKING = "What is the capital of Australia?", "Book Canberra, Australia."
 
 
@@ -73,27 +73,25 @@ class Chat(Page):
 
 @pytest.fixture(scope="module")
 def address(server):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = ["npx", "next", "start", "--hostname", "127.0.0.1", "--port", str(port)]
-    process = subprocess.Popen(
-        command,
-        cwd=os.environ["COE_AGENT_CHAT_UI"],
-        env={**os.environ, "NEXT_TELEMETRY_DISABLED": "1"},
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        end, url = time.monotonic() + PATIENCE, f"http://127.0.0.1:{port}"
-        while not answers(url):
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.2)
-        yield url
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(10)
+    with reserved_port() as port:
+        command = ["npx", "next", "start", "--hostname", "127.0.0.1", "--port", str(port)]
+        process = subprocess.Popen(
+            command,
+            cwd=os.environ["COE_AGENT_CHAT_UI"],
+            env={**os.environ, "NEXT_TELEMETRY_DISABLED": "1"},
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            end, url = time.monotonic() + PATIENCE, f"http://127.0.0.1:{port}"
+            while not answers(url):
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.2)
+            yield url
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(60)
 
 
 def answers(url):

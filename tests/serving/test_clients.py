@@ -163,7 +163,7 @@ def test_a_chain_takes_and_gives_messages(client):
 def call_mcp(server, method, **parameters):
     asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
     headers = {"accept": "application/json, text/event-stream"}
-    return httpx.post(f"{server[0]}/mcp", json=asked, headers=headers, timeout=120).json()["result"]
+    return httpx.post(f"{server[0]}/mcp", json=asked, headers=headers, timeout=600).json()["result"]
 
 
 def test_every_graph_is_a_tool(server):
@@ -208,7 +208,7 @@ def test_the_javascript_sdk(server):
     if not folder:
         pytest.skip("COE_JS_SDK names no folder with @langchain/langgraph-sdk; see the first lines of this file")
     command = ["node", str(ROOT / "tests/serving/client.mjs"), folder, server[0]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["answer"] == "Paris, I believe."

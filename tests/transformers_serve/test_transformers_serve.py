@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.tinyworld import model_folder
 from tests.client_table import seen
+from tests.ports import reserved_port
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("fastapi", reason="transformers serve needs transformers[serving]")
@@ -40,30 +40,28 @@ max_coe = 0.7
 @pytest.fixture(scope="module")
 def url(tmp_path_factory) -> Iterator[str]:
     """Serves whatever folder a request names as its model."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("transformers-serve") / "log"
-    command = [COMMANDS / "transformers", "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    with log.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file, env=environment) as server:
-        try:
-            for _ in range(600):
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-                    break
-                except OSError:
-                    assert server.poll() is None, log.read_text()
-                    time.sleep(0.1)
-            else:
-                pytest.fail(f"it did not start in time:\n{log.read_text()}")
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            server.terminate()
+    with reserved_port() as port:
+        log = tmp_path_factory.mktemp("transformers-serve") / "log"
+        command = [COMMANDS / "transformers", "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        with log.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file, env=environment) as server:
             try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
+                for _ in range(6000):
+                    try:
+                        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                        break
+                    except OSError:
+                        assert server.poll() is None, log.read_text()
+                        time.sleep(0.1)
+                else:
+                    pytest.fail(f"it did not start in time:\n{log.read_text()}")
+                yield f"http://127.0.0.1:{port}/v1"
+            finally:
+                server.terminate()
+                try:
+                    server.wait(60)
+                except subprocess.TimeoutExpired:
+                    server.kill()
 
 
 def agents(url: str, *models: str, **options) -> list[ModelAgent]:

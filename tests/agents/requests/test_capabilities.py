@@ -200,6 +200,8 @@ def test_a_model_that_can_stream_does_not_even_where_langgraph_would_have_it(see
 def test_separate_requests_go_out_together_in_async_and_within_the_bound():
     with served(ignores_n=True, seconds=0.05) as server:
         one = agent(server, n_samples=6, max_concurrency=3)
+        sampled(one, "async")  # it is known by now that each response takes a request
+        server.gathers = 3
         sampled(one, "async")
     assert server.most_busy == 3
 

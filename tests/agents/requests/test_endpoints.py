@@ -52,7 +52,7 @@ class Breaking(Served):
 def agent(*servers: Served, access: str = "", **options) -> ModelAgent:
     urls = [server.url.replace("//", f"//{access}", 1) for server in servers]
     chats = [ChatOpenAI(model="served", base_url=url, api_key="none") for url in urls]
-    return ModelAgent("a", chats, **{"n_samples": 3, "seed": 1, "timeout": 20.0, **options})
+    return ModelAgent("a", chats, **{"n_samples": 3, "seed": 1, "timeout": 60.0, **options})
 
 
 def request(number: int = 0) -> AgentRequest:
@@ -184,7 +184,7 @@ def test_two_hundred_questions_to_a_graph_lose_none_to_a_dead_server():
 def test_a_server_that_is_dead_from_the_start_costs_one_attempt_and_no_wait(form, monkeypatch):
     monkeypatch.setattr(send, "_FIRST_WAIT", 60.0)
     with failing("503") as dead, served() as sound:
-        one = agent(dead, sound, timeout=4.0)  # which a wait would outlast
+        one = agent(dead, sound, timeout=25.0)  # which a wait would outlast
         replies = [sampled(one, form, number) for number in range(6)]
     assert (len(dead.requests), len(sound.requests)) == (1, 6)
     assert {reply["sampling"]["n_received"] for reply in replies} == {3}
@@ -248,7 +248,7 @@ def test_a_server_cannot_tell_the_password_in_an_address(form):
 @pytest.mark.parametrize("fault", ["502", "503", "504", "time-out", "reset in mid-answer"])
 def test_what_cannot_be_reached_is_set_aside(fault, form):
     with failing(fault) as ill, served() as sound:
-        one = agent(ill, sound, request_timeout=1.0)
+        one = agent(ill, sound, request_timeout=5.0 if fault == "time-out" else None)
         for number in range(4):
             sampled(one, form, number)
         assert (len(ill.requests), len(sound.requests)) == (1, 4)

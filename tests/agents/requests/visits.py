@@ -27,7 +27,7 @@ async def ataken(places: Places, seconds: float | None) -> AsyncIterator[None]:
 
 
 @contextmanager
-def visiting(servers: Replicas, failed: Collection[Replica] = (), *, seconds: float = 5) -> Iterator[Visit]:
+def visiting(servers: Replicas, failed: Collection[Replica] = (), *, seconds: float = 60) -> Iterator[Visit]:
     visit = run_steps(servers.take(Deadline(seconds), failed))
     try:
         yield visit
@@ -37,7 +37,7 @@ def visiting(servers: Replicas, failed: Collection[Replica] = (), *, seconds: fl
 
 @asynccontextmanager
 async def avisiting(servers: Replicas) -> AsyncIterator[Visit]:
-    visit = await arun_steps(servers.take(Deadline(5), ()))
+    visit = await arun_steps(servers.take(Deadline(60), ()))
     try:
         yield visit
     finally:

@@ -12,6 +12,7 @@ from coe_agents.evaluation import Samples, judge_samples
 from tests.chromium import Page, program, running_chromium
 from tests.evaluation.html.test_create import HOSTILE, hostile, page
 from tests.evaluation.invented import group, row
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -123,7 +124,7 @@ def test_the_policy_stops_what_would_get_in(pipe, path):
             server.accept()
     tab.run("document.body.setAttribute('style', 'color: red')")
     assert tab.run("document.body.style.color") == ""
-    assert len([each for each in tab.told if "Content Security Policy" in each]) >= 3
+    wait_until(lambda: not tab.run("0") and sum("Content Security Policy" in each for each in tab.told) >= 3)
 
 
 def test_without_scripts_the_scores_can_be_read(pipe, path):

@@ -297,21 +297,7 @@ class ModelAgent:
                 if found.mass is None or found.mass >= MIN_MASS:
                     return to_graded_reply(found, request, agent=self.name)
 
-        def draw_from(
-            asker: Asker, request: AgentRequest, messages: list[BaseMessage], needed: str = ""
-        ) -> Steps[tuple[Drawn, AgentReply]]:
-            tools = request.get("tools", ())
-            ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools)
-            drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
-            return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
-
-        def probe(replica: Replica, prompt: str, temperature: float) -> Steps[AgentReply]:
-            probing = AgentRequest(question=prompt, messages=[], round=request["round"])
-            probing |= {"n_samples": n_samples, "temperature": temperature}
-            alone = replace(self._asker, replicas=Replicas([replica]))
-            return (yield from draw_from(alone, probing, [HumanMessage(prompt)], needed="temperature"))[1]
-
-        drawn, reply = yield from draw_from(self._asker, request, messages)
+        drawn, reply = yield from self._draw(self._asker, request, messages, observed=observed, deadline=deadline)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
@@ -324,8 +310,31 @@ class ModelAgent:
             raise invalid
         if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
+
+        def probe(replica: Replica, prompt: str, temperature: float) -> Steps[AgentReply]:
+            probing = AgentRequest(question=prompt, messages=[], round=request["round"])
+            probing |= {"n_samples": n_samples, "temperature": temperature}
+            alone = replace(self._asker, replicas=Replicas([replica]))
+            options: dict[str, Any] = {"observed": observed, "deadline": deadline, "needed": "temperature"}
+            return (yield from self._draw(alone, probing, [HumanMessage(prompt)], **options))[1]
+
         replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
         return (yield from examine(reply, replicas, probe, deadline, on_greedy=self.on_greedy, temperature=temperature))
+
+    def _draw(
+        self,
+        asker: Asker,
+        request: AgentRequest,
+        messages: list[BaseMessage],
+        *,
+        observed: Mapping[str, Any],
+        deadline: Deadline,
+        needed: str = "",
+    ) -> Steps[tuple[Drawn, AgentReply]]:
+        tools = request.get("tools", ())
+        ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools)
+        drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
+        return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
 
 
 def _ask_choice(server: Replica, seconds: float | None, **asked: Any) -> Steps[ChoiceProbabilities]:

@@ -3,6 +3,7 @@ import logging
 import math
 import threading
 import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -119,10 +120,19 @@ def test_the_callers_context_reaches_the_threads():
     assert rows.tolist() == [ENTAILMENT, ENTAILMENT]
 
 
-def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked():
+def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked(monkeypatch):
+    noticed, cancel = threading.Event(), Future.cancel
+
+    def noted(future):
+        noticed.set()
+        return cancel(future)
+
     def verdict(premise, hypothesis):
+        if len(model.asked) == 2:
+            noticed.wait(60)  # all others would have failed before the first failure was noticed
         raise ConnectionError("refused")
 
+    monkeypatch.setattr(Future, "cancel", noted)
     model = JudgingModel(verdict)
     with pytest.raises(AgentConnectionError, match="refused") as raised:
         ChatEntailment(model, max_concurrency=1, retries=0).predict([("a", str(i)) for i in range(50)])

@@ -5,7 +5,6 @@ import gc
 import logging
 import shutil
 import threading
-import time
 import weakref
 from types import SimpleNamespace
 
@@ -114,9 +113,9 @@ async def test_a_request_that_comes_in_the_pause_before_a_batch_joins_it(chat, b
         paused.set()
         came.wait(60)
 
-    monkeypatch.setattr(batching, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+    monkeypatch.setattr(batching, "time", SimpleNamespace(sleep=pause, monotonic=lambda: 0.0))
     first = asyncio.create_task(request(chat, QUESTIONS[0], 1))
-    assert await asyncio.to_thread(paused.wait, 20)
+    assert await asyncio.to_thread(paused.wait, 60)
     second = asyncio.create_task(request(chat, QUESTIONS[1], 2))
     await until_waiting(chat, 1)
     came.set()

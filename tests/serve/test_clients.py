@@ -221,7 +221,7 @@ async def test_a_group_is_an_agent_of_another_group(said, action):
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl(agreeing):
     body = json.dumps({"model": "g", "messages": QUESTION, "stream": True})
-    command = ["curl", "--silent", "--show-error", "--no-buffer", "--max-time", "10"]
+    command = ["curl", "--silent", "--show-error", "--no-buffer", "--max-time", "120"]
     own = ["--header", f"Authorization: Bearer {KEY}", "--header", "Content-Type: application/json"]
     done = subprocess.run(
         [*command, *own, "--data", body, f"{agreeing}/chat/completions"], capture_output=True, text=True, check=True

@@ -15,6 +15,10 @@ from tests.servers import Served, running
 KEY = "planted-key-0123456789"
 
 
+def get(url, **options):
+    return httpx.get(url, timeout=120, **options)
+
+
 def ask(address, **fields):
     body = {"model": "coe", "messages": [{"role": "user", "content": "What is the capital of France?"}], **fields}
     return httpx.post(f"{address}/v1/chat/completions", json=body, timeout=120)
@@ -69,7 +73,7 @@ def test_questions_in_flight_are_answered_before_it_ends(number, tmp_path):
     with running(Served(("Paris",), seconds=0.5, gathers=6)) as model, ThreadPoolExecutor() as threads:
         file.write_text(CONFIG.format(url=model.url, max_coe=0.5))
         with command("--config", file) as process:
-            assert httpx.get(f"{process.address}/v1/models").json()["data"][0]["id"] == "coe"
+            assert get(f"{process.address}/v1/models").json()["data"][0]["id"] == "coe"
             asked = [threads.submit(ask, process.address) for _ in range(5)]
             with model.lock:
                 assert model.lock.wait_for(lambda: model.n_busy == 5, 60)
@@ -109,15 +113,15 @@ def test_the_command_behind_a_key(tmp_path):
     browser.chmod(0o755)
     options = ("--host", "0.0.0.0", "--allow-host", "ask.example", "--metrics", "--open")
     with command("--api-key-env", "COE_PLANTED", *options, COE_PLANTED=KEY, BROWSER=f"{browser} %s") as process:
-        assert httpx.get(f"{process.address}/health", headers={"host": "ask.example"}).status_code == 200
-        assert httpx.get(f"{process.address}/health", headers={"host": "0.0.0.0"}).status_code == 400
+        assert get(f"{process.address}/health", headers={"host": "ask.example"}).status_code == 200
+        assert get(f"{process.address}/health", headers={"host": "0.0.0.0"}).status_code == 400
         assert opened.read_text().strip() == process.address
-        assert httpx.get(f"{process.address}/health").status_code == 200
+        assert get(f"{process.address}/health").status_code == 200
         for path in ("/", "/metrics", "/group", "/v1/models"):
-            assert httpx.get(f"{process.address}{path}").status_code == 401
-            shown = httpx.get(f"{process.address}{path}", headers={"authorization": f"Bearer {KEY}"})
+            assert get(f"{process.address}{path}").status_code == 401
+            shown = get(f"{process.address}{path}", headers={"authorization": f"Bearer {KEY}"})
             assert shown.status_code == 200
-        group = httpx.get(f"{process.address}/group", auth=("", KEY)).json()
+        group = get(f"{process.address}/group", auth=("", KEY)).json()
         assert (group["model"], group["is_toy"], len(group["examples"])) == ("tinyworld", True, 5)
         events = httpx.post(
             f"{process.address}/events",

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 import time
 
 import httpx
@@ -12,6 +13,7 @@ from benchmarks.concurrency import NAMES, QUESTIONS, SlowAgent, fails
 from tests.serve.groups import body_of, group_of
 from tests.serve.live import CONFIG, command, serving
 from tests.servers import Served, running
+from tests.waiting import until
 
 
 def client_at(address):
@@ -19,11 +21,16 @@ def client_at(address):
     return httpx.AsyncClient(base_url=address, limits=limits, timeout=120)
 
 
-async def ask(client, question):
-    """Asks until the server takes the question, waiting as it says; returns the reply, and how often it was refused."""
+async def ask(client, question, refused=None):
+    """Asks until the server takes the question, waiting as it says; returns the reply, and how often it was refused.
+
+    The first time that it is refused, it sets the event `refused`.
+    """
     n_refused = 0
     while (response := await client.post("/v1/chat/completions", json=body_of(question))).status_code == 429:
         n_refused += 1
+        if refused is not None:
+            refused.set()
         await asyncio.sleep(float(response.headers["retry-after"]) * random.uniform(1.0, 1.5))
     assert response.status_code == 200, response.text
     return response.json(), n_refused
@@ -57,17 +64,24 @@ async def test_200_at_once_with_failing_agents_are_all_answered_and_none_mixed()
 
 @pytest.mark.slow
 async def test_beyond_the_bound_requests_are_refused_and_none_is_lost():
-    group = group_of(*map(SlowAgent, NAMES), max_coe=100.0)
+    refused = threading.Event()
+
+    class Waiting(SlowAgent):  # or a slow caller would never reach the bound
+        async def asample(self, request, config=None):
+            await until(refused.is_set)
+            return await super().asample(request, config)
+
+    group = group_of(*map(Waiting, NAMES), max_coe=100.0)
     with serving(group, max_requests=40) as address:
         async with client_at(address) as client:
             start = time.perf_counter()
-            replies = await asyncio.gather(*(ask(client, question) for question in QUESTIONS))
-    refused = [n_refused for _, n_refused in replies]
+            replies = await asyncio.gather(*(ask(client, question, refused) for question in QUESTIONS))
+    counts = [n_refused for _, n_refused in replies]
     print(
-        f"\n{len(QUESTIONS)} questions at once, 40 at a time: {refused.count(0)} taken at first, {sum(refused)} times "
+        f"\n{len(QUESTIONS)} questions at once, 40 at a time: {counts.count(0)} taken at first, {sum(counts)} times "
         f"refused with 429, none lost, {time.perf_counter() - start:.2f} s"
     )
-    assert 0 < refused.count(0) < len(QUESTIONS)
+    assert 0 < counts.count(0) < len(QUESTIONS)
     for question, (reply, _) in zip(QUESTIONS, replies, strict=True):
         check(question, reply)
 

@@ -195,7 +195,7 @@ def test_a_tool_takes_a_context(server):
 
 def test_an_agent_card_shows_what_to_pass_and_nothing_of_the_inner_state(server, client):
     (assistant,) = client.assistants.search(graph_id="gated_answer")
-    card = httpx.get(f"{server[0]}/a2a/{assistant['assistant_id']}/.well-known/agent-card.json").json()
+    card = httpx.get(f"{server[0]}/a2a/{assistant['assistant_id']}/.well-known/agent-card.json", timeout=600).json()
     assert card["description"] == SERVED["graphs"]["gated_answer"]["description"]
     text = json.dumps(card["skills"])
     assert "messages" in text

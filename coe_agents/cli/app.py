@@ -13,7 +13,7 @@ import typer
 import coe_agents
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
-from coe_agents.cli.collector import ANY, rare_collections, skip_last_collections
+from coe_agents.cli.collector import skip_last_collections
 from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app
 from coe_agents.cli.doctor import doctor
@@ -83,7 +83,7 @@ def main() -> None:
     show_warnings()
     skip_last_collections()
     try:
-        with ending_soon(), rare_collections(ANY):
+        with ending_soon():
             app()
     except (ConfigurationError, DatasetError, SamplesError) as error:
         _print_error(str(error))

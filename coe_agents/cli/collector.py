@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 SHORT = 1_000_000
 """Objects after which garbage is collected by a command that imports much and then ends soon."""
-ANY = 20_000
-"""Objects after which it is collected by any command; memory must not grow with the questions of a long one."""
+ROWS = 20_000
+"""Objects after which it is collected by what reads any number of questions, whose memory must not grow."""
 
 
 @contextmanager

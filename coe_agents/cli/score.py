@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.ask import load_quietly
+from coe_agents.cli.collector import ROWS, rare_collections
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
 from coe_agents.cli.options import (
     EngineOptions,
@@ -129,7 +130,7 @@ def _score_here(
     from coe_agents.evaluation.scoring import score as score_samples
     from coe_agents.evaluation.scoring import tally
 
-    with Samples(samples) as questions:
+    with rare_collections(ROWS), Samples(samples) as questions:
         collect: Callable[..., Scores | TalliedScores] = tally if tallied else score_samples
         return collect(
             questions,

@@ -57,24 +57,6 @@ def test_what_a_caller_froze_stays_frozen():
     assert gc.get_freeze_count() == n_frozen > 0
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["doctor"], ["run", "--dataset", "tinyworld"], ["sample", "--dataset", "tinyworld"], ["serve", "--port", "0"]],
-)
-@pytest.mark.usefixtures("by_default")
-def test_every_command_collects_less_often_than_by_default(arguments, tmp_path, monkeypatch):
-    seen = []
-
-    def load(path):
-        seen.append(gc.get_threshold()[0])
-        raise ConfigurationError("seen")
-
-    monkeypatch.setattr(f"coe_agents.cli.{arguments[0]}.load_quietly", load)
-    out = ["--out", tmp_path / "r"] if "--dataset" in arguments else []
-    assert run(*arguments, *out).returncode == 2
-    assert seen == [20_000]
-
-
 @pytest.mark.parametrize("arguments", [["ask", "Q?"], ["demo"]])
 def test_questions_are_asked_with_rare_collections(arguments, monkeypatch):
     seen = []

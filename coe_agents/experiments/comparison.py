@@ -54,7 +54,8 @@ class PolicyOutcomes:
 
     Attributes:
         notes: What a reader must know of it.
-        is_cut_short: Whether it would have asked for more, so that its tokens are the least that it takes.
+        is_cut_short: Whether a question ended where the policy would have gone on, so that its tokens are the least
+            that it takes.
     """
 
     name: str

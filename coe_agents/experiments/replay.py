@@ -174,7 +174,7 @@ def replay(saved: Sequence[Saved], policy: ReplayedPolicy, criterion: Criterion)
         )
         if n
     ]
-    is_cut_short = any(counts[name] for name in ("short", "debate", "ran out", "arbiter"))
+    is_cut_short = any(counts[name] for name in ("debate", "ran out", "arbiter"))
     return PolicyOutcomes(policy.name, outcomes, 0, notes, is_cut_short)
 
 

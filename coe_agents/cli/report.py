@@ -45,13 +45,14 @@ def report(
 
 
 def _of_samples(paths: list[Path], scoring: ScoringOptions, title: str | None, *, resamples: int) -> tuple[str, int]:
+    from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.html import create_page
 
     setting = create_setting(scoring)
     with rare_collections(ROWS), Samples(paths) as questions:
         page = create_page(
-            questions,
+            without_rulings(questions, argument="run"),
             title=", ".join(path.resolve().name for path in paths) if title is None else title,
             clusterer=setting.clusterer,
             weighting=setting.weighting,

@@ -126,6 +126,7 @@ def figures_of(
 def _score_here(
     samples: list[Path], setting: "ScoringSetup", estimators: Sequence[str], *, tallied: bool
 ) -> "Scores | TalliedScores":
+    from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.scoring import score as score_samples
     from coe_agents.evaluation.scoring import tally
@@ -133,7 +134,7 @@ def _score_here(
     with rare_collections(ROWS), Samples(samples) as questions:
         collect: Callable[..., Scores | TalliedScores] = tally if tallied else score_samples
         return collect(
-            questions,
+            without_rulings(questions, argument="samples"),
             clusterer=setting.clusterer,
             weighting=setting.weighting,
             criterion=setting.criterion,
@@ -252,6 +253,7 @@ def _score_on(
 ) -> "Scores | TalliedScores":
     import coe_agents
     from coe_agents.cli.display.progress import progress
+    from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.config.schema import JudgeClusterer
     from coe_agents.distributed import cluster
     from coe_agents.distributed import score as score_parts
@@ -260,6 +262,7 @@ def _score_on(
     from coe_agents.evaluation.scoring.tallied import to_tallies
 
     with Samples(samples) as questions:
+        next(without_rulings(questions, argument="samples"), None)  # harvest writes no other lines into its files
         settings = {
             "coe_agents": coe_agents.__version__,
             "sha256": sorted(_digest(path) for path in questions.paths),

@@ -174,12 +174,14 @@ def _open(place: str) -> "Iterator[BaseStore]":
 
 def _append(path: Path, rows: list[dict[str, Any]]) -> int:
     """Appends the cases that a file does not hold yet, and returns how many."""
+    from coe_agents.evaluation.samples.folder import sole_writer
     from coe_agents.evaluation.samples.labelled import follow_cases
 
-    known = {case.id for case in follow_cases(path, wait=lambda: False)} if path.exists() else set()
-    new = [row for row in rows if row["id"] not in known]
-    if new:
-        ends_open = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n" * ends_open + "".join(json.dumps(row) + "\n" for row in new))
+    with sole_writer(path, path.with_name(f".{path.name}.lock")):  # two processes would append the same cases
+        known = {case.id for case in follow_cases(path, wait=lambda: False)} if path.exists() else set()
+        new = [row for row in rows if row["id"] not in known]
+        if new:
+            ends_open = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
+            with path.open("a", encoding="utf-8") as file:
+                file.write("\n" * ends_open + "".join(json.dumps(row) + "\n" for row in new))
     return len(new)

@@ -7,6 +7,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from coe_agents import CalibratedPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation.samples.folder import sole_writer
 from coe_agents.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import assert_names_argument, run
@@ -93,6 +94,17 @@ def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
     done = run("drift", policy, "--follow", cases, "--until-end")
     assert done.returncode == 0, done.stderr
     assert "After 60 labelled answers" in done.stdout
+
+
+def test_labelled_answers_are_appended_by_one_process_at_a_time(tmp_path, store):
+    cases = tmp_path / "cases.jsonl"
+    arguments = ("harvest", "--store", store, "--out", tmp_path / "ruled.samples.jsonl", "--cases", cases)
+    with sole_writer(cases, tmp_path / ".cases.jsonl.lock"):
+        done = run(*arguments)
+    assert done.returncode == 1
+    assert f"another process writes to {cases}" in done.stderr
+    assert not cases.exists()
+    assert "60 new labelled answers" in run(*arguments).stdout
 
 
 def test_an_audit_is_right_or_wrong(store, policy):

@@ -27,17 +27,29 @@ def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iter
         StoreError: If another process writes there, or its content does not belong to a run.
         ImportError: If `filelock` is not installed.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    with sole_writer(folder, folder / _LOCK):
+        _check_settings(folder, json.loads(json.dumps(settings)), folder / holds)
+        yield
+
+
+@contextmanager
+def sole_writer(written: Path, lock: Path) -> Iterator[None]:
+    """Keeps a file or folder to one process, by a lock file that stays.
+
+    Raises:
+        StoreError: If another process writes there.
+        ImportError: If `filelock` is not installed.
+    """
     try:
         from filelock import FileLock, Timeout
     except ModuleNotFoundError as error:
         raise ImportError('a run needs filelock; pip install "coe-agents[evaluation]"') from error
-    folder.mkdir(parents=True, exist_ok=True)
     try:
-        acquired = FileLock(folder / _LOCK).acquire(blocking=False)
+        acquired = FileLock(lock).acquire(blocking=False)
     except Timeout as error:
-        raise StoreError(f"another process writes to {folder}", hint="Wait for it, or choose another folder") from error
+        raise StoreError(f"another process writes to {written}", hint="Wait for it, or choose another place") from error
     with acquired:
-        _check_settings(folder, json.loads(json.dumps(settings)), folder / holds)
         yield
 
 

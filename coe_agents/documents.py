@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,6 +73,8 @@ def parse_toml(text: str) -> dict[str, Any]:
             ...
         ValueError: the integer 9999999999... has 20 digits, more than TOML's 64 bits (at line 2). Write a smaller one
     """
+    import tomllib  # here, since a graph without files does not need it
+
     for number, line in enumerate(text.splitlines(), start=1):
         code = line.partition("#")[0]
         if code.count("[") + code.count("{") > _DEEPEST:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sqlite3
 import threading
 import weakref
 from collections.abc import Sequence
@@ -61,6 +60,8 @@ class CachedEntailment:
         self.max_pairs = max_pairs
         self.name = name or ""
         self._lock = threading.Lock()
+        import sqlite3  # here, since few programs need it
+
         self._rows = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=60)
         weakref.finalize(self, self._rows.close)
         with self._rows:

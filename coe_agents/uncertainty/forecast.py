@@ -1,5 +1,7 @@
 """Owns the forecast of Collaborative Entropy: its range once the remaining responses are sampled."""
 
+from __future__ import annotations  # else `np.random` is loaded at every start
+
 from dataclasses import dataclass
 
 import numpy as np

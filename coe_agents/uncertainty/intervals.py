@@ -1,5 +1,7 @@
 """Owns the interval of Collaborative Entropy: the range of the agents' true value, given few responses."""
 
+from __future__ import annotations  # else `np.random` is loaded at every start
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
-from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.types import Command
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
@@ -95,6 +94,8 @@ def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
     if isinstance(escalation, type):
         name = escalation.__name__
         raise TypeError(f'"escalation" must be an object, not a class; got {name}. Call it with its arguments')
+    from langchain_core.language_models import BaseLanguageModel  # here, since most graphs do not escalate
+
     is_model = isinstance(escalation, BaseLanguageModel)
     if isinstance(escalation, Runnable) and not is_model:
         return escalation

@@ -116,8 +116,8 @@ def print_false_alarms(pool, n):
 
 def print_delays(pool, n):
     print(
-        f"\nDrift on day {CHANGE}, at a calibrated threshold: alarms before it, years without one, the delay, and the\n"
-        "error of the estimated begin"
+        f"\nDrift on day {CHANGE}, at a calibrated threshold: alarms before it, years without one, and in days the delay\n"
+        "and the error of the estimated begin"
     )
     print("audit rate  before  never  median delay  90 % within  median error of the begin")
     for rate in (0.02, 0.05, 0.1, 0.2):
@@ -127,10 +127,9 @@ def print_delays(pool, n):
         errors = [abs(each[1] - CHANGE) for each in found if each is not None and each[0] >= CHANGE]
         never = sum(each is None for each in found)
         late = np.quantile(days, 0.9, method="higher")
-        print(
-            f"{rate:10.2f} {early:7d} {never:6d} {np.median(days):8.0f} days {late:7.0f} days "
-            f"{np.median(errors):21.0f} days"
-        )
+        within = f"{late:.0f}" if np.isfinite(late) else "never"
+        print(f"{rate:10.2f} {early:7d} {never:6d} {np.median(days):13.0f} {within:>12} {np.median(errors):26.0f}")
+
 
 
 def potential(threshold, *, after):

@@ -22,7 +22,7 @@ from pathlib import Path
 from process_cost import cost_of
 from result_page import result_page
 
-RUNS = 7
+RUNS = 15
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 IMPORTS = (
     "pass",

@@ -116,8 +116,8 @@ def print_false_alarms(pool, n):
 
 def print_delays(pool, n):
     print(
-        f"\nDrift on day {CHANGE}, at a calibrated threshold: alarms before it, years without one, and in days the delay\n"
-        "and the error of the estimated begin"
+        f"\nDrift on day {CHANGE}, at a calibrated threshold: alarms before it, years without one, and in days the\n"
+        "delay and the error of the estimated begin"
     )
     print("audit rate  before  never  median delay  90 % within  median error of the begin")
     for rate in (0.02, 0.05, 0.1, 0.2):
@@ -129,7 +129,6 @@ def print_delays(pool, n):
         late = np.quantile(days, 0.9, method="higher")
         within = f"{late:.0f}" if np.isfinite(late) else "never"
         print(f"{rate:10.2f} {early:7d} {never:6d} {np.median(days):13.0f} {within:>12} {np.median(errors):26.0f}")
-
 
 
 def potential(threshold, *, after):

@@ -4,13 +4,15 @@ Run as `python -m coe_agents.tinyworld`.
 """
 
 import random
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from transformers import (
+    AutoTokenizer,
     GenerationConfig,
     ModernBertConfig,
     ModernBertForSequenceClassification,
@@ -108,19 +110,21 @@ def train_language_model(name: str, folder: Path, *, progress: Progress, steps: 
     batches = _language_batches(recipe, draw, tokenizer, n_facts, seed=f"{name} training")
     rates = recipe.learning_rates
     _fit(model, _reply_loss, batches, steps=n_facts, learning_rates=rates, progress=report(0))
-    learn_tools(name, model, tokenizer, steps=n_tools, progress=report(n_facts))
+    tokenizer = learn_tools(name, model, tokenizer, steps=n_tools, progress=report(n_facts))
     if n_rehearsal:
-        rehearse(name, model, tokenizer, steps=n_rehearsal, progress=report(n_facts + n_tools))
+        tokenizer = rehearse(name, model, tokenizer, steps=n_rehearsal, progress=report(n_facts + n_tools))
     return _save(model, tokenizer, folder, _KNOWS)
 
 
-def learn_tools(name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, steps: int, progress: Progress) -> None:
-    """Trains a language model that knows its facts on, half of it with tools; adds their tokens to its tokenizer.
+def learn_tools(
+    name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, steps: int, progress: Progress
+) -> PreTrainedTokenizerFast:
+    """Trains a language model that knows its facts on, half of it with tools; returns its tokenizer with their tokens.
 
-    It starts from the weights in half precision, as they would be saved, so that this part can be repeated alone.
+    It starts from what would be saved, so that this part can be repeated alone; see `_as_saved`.
     """
     recipe, corpus = LANGUAGE_MODELS[name], Corpus(name)
-    model.half().float()
+    tokenizer = _as_saved(model, tokenizer)
     pieces = add_tool_tokens(tokenizer, recipe)
     n_known = model.get_input_embeddings().weight.shape[0]
     model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
@@ -136,12 +140,15 @@ def learn_tools(name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, st
     hidden, others = recipe.learning_rates
     rates = hidden * recipe.tool_rate, others * recipe.tool_rate
     _fit(model, _reply_loss, batches, steps=steps, learning_rates=rates, progress=progress)
+    return tokenizer
 
 
-def rehearse(name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, steps: int, progress: Progress) -> None:
-    """Trains a language model that knows its tools on, with more debates; it starts in half precision, too."""
+def rehearse(
+    name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, steps: int, progress: Progress
+) -> PreTrainedTokenizerFast:
+    """Trains a language model that knows its tools on, with more debates; it starts from what would be saved, too."""
     recipe, corpus = LANGUAGE_MODELS[name], Corpus(name)
-    model.half().float()
+    tokenizer = _as_saved(model, tokenizer)
 
     def draw(rng: random.Random, part: float) -> Document:
         return corpus.rehearsal(rng)
@@ -150,6 +157,22 @@ def rehearse(name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, steps
     hidden, others = recipe.learning_rates
     rates = hidden * recipe.tool_rate / 2, others * recipe.tool_rate / 2
     _fit(model, _reply_loss, batches, steps=steps, learning_rates=rates, progress=progress)
+    return tokenizer
+
+
+def _as_saved(model: Any, tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
+    """Rounds the weights to half precision, and returns the tokenizer as `AutoTokenizer` reads it.
+
+    transformers gives a Qwen2 model its architecture's own splitting of texts, whatever the files say.
+    """
+    model.half().float()
+    with tempfile.TemporaryDirectory() as folder:
+        model.config.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        read = AutoTokenizer.from_pretrained(folder)
+    for option in ("is_local", "local_files_only"):  # of this reading; they would be saved, too
+        read.init_kwargs.pop(option, None)
+    return cast("PreTrainedTokenizerFast", read)
 
 
 def train_entailment_model(name: str, folder: Path, *, progress: Progress, steps: int | None = None) -> int:

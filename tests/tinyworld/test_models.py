@@ -126,7 +126,7 @@ def test_wordings_are_clustered_by_meaning():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trained", [ENTAILMENT_MODEL, "tiny-mistral"])
+@pytest.mark.parametrize("trained", [ENTAILMENT_MODEL, *MODELS])
 def test_training_repeats(trained, tmp_path):
     class Reports(list):
         put = list.append
@@ -138,6 +138,8 @@ def test_training_repeats(trained, tmp_path):
         runs.append((reports, (tmp_path / attempt / "model.safetensors").read_bytes()))
     assert runs[0] == runs[1]
     assert runs[0][0][-1][:3] == (trained, 2, 2)
+    made, shipped = (folder / "tokenizer.json" for folder in (tmp_path / "first", model_folder(trained)))
+    assert made.read_bytes() == shipped.read_bytes()  # what it was trained with is what is read at a question
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from coe_agents.evaluation.datasets.on_disk import DiskSequence
 from coe_agents.evaluation.datasets.subsets import draw_key
 from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS, to_item
 from coe_agents.evaluation.runner import run_all
-from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.evaluation.samples.store import REPAIR, Store, Unit
 from coe_agents.runs.items import RunItem
 
 Row = dict[str, Any]
@@ -104,7 +104,7 @@ def kept_rows(store: Store) -> Iterator[Row]:
                 to_item(row)
             except ValueError as error:
                 raise StoreError(
-                    f"{store.path}:{number}: this is not a decision of a run: {error}", hint="Choose another folder"
+                    f"{store.path}:{number}: this is not a decision of a run: {error}", hint=REPAIR
                 ) from error
             yield row
 

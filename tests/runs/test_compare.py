@@ -44,6 +44,46 @@ def test_no_sentence_compares_the_risk_of_a_few_answers(tmp_path):
     )
 
 
+def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tmp_path):
+    few = {"0": step()}
+    first = {**few, **{f"first {i}": step() for i in range(9)}}
+    other = {"0": step(action="abstain", leading=0.0), **{f"other {i}": step(correct=0.0) for i in range(9)}}
+    done = run("compare", written(tmp_path / "first", first), written(tmp_path / "other", other))
+    assert done.stdout.splitlines()[1].endswith(
+        "It takes 1.00 times the tokens. They share 1 question, too few to compare."
+    )
+    alike = {f"held {i}": step(action="abstain", leading=0.0) for i in range(9)}
+    first, other = written(tmp_path / "a", {**first, **alike}), written(tmp_path / "b", {**other, **alike})
+    assert "Risks are not compared: one of them is of fewer than 5 answers." in run("compare", first, other).stdout
+
+
+def test_tokens_are_compared_on_the_questions_of_both(tmp_path):
+    shared = {str(i): step() for i in range(6)}
+    dear = {f"dear {i}": step(tokens={"a": (1000, 1000)}) for i in range(6)}
+    done = run("compare", written(tmp_path / "first", shared), written(tmp_path / "more", {**shared, **dear}))
+    assert "It takes 1.00 times the tokens." in done.stdout
+
+
+@pytest.mark.parametrize("other", [step("Another?"), [step(), step()]])
+@pytest.mark.parametrize("command", [["compare"], ["report", "--out", "page.html"]])
+def test_other_questions_of_the_same_id_are_not_compared(tmp_path, monkeypatch, command, other):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "one", {"1": step()})
+    written(tmp_path / "two", {"1": other})
+    done = run(*command, "one", "two")
+    assert done.returncode == 2
+    assert "two and one were asked different questions of the id '1'. Compare runs of one dataset" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["compare"], ["report", "--out", "page.html"]])
+def test_a_run_of_which_every_question_failed_says_why(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "down", {"1": "the server is down", "2": "still down"})
+    done = run(*command, "down")
+    assert done.returncode == 2
+    assert "down decided no question; the first failure: the server is down. Rerun coe-agents run" in done.stderr
+
+
 def test_json_csv_latex_and_pictures(runs, tmp_path):
     done = run("compare", *runs, "--json", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr

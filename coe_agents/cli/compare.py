@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, expand_options
 from coe_agents.cli.terminal import clean, create_console, print_json, print_lines
@@ -270,7 +271,7 @@ def _write(experiment: "Experiment", folder: Path) -> Path:
 
     folder.mkdir(parents=True, exist_ok=True)
     for text, kind in ((to_csv(experiment), "csv"), (to_latex(experiment), "tex")):
-        (folder / f"{experiment.name}.{kind}").write_text(text, encoding="utf-8", errors="replace")
+        write(folder / f"{experiment.name}.{kind}", text.encode(errors="replace"))
     draw_to(experiment, folder)
     return folder / experiment.name
 

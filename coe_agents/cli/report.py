@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.cli.collector import ROWS, rare_collections
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
@@ -40,7 +41,7 @@ def report(
         page, count = _of_runs(run, title, resamples=resamples, are_decided=all(decided))
     else:
         page, count = _of_samples(run, scoring, title, resamples=resamples)
-    out.write_text(page, "utf-8", errors="replace", newline="\n")
+    write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from coe_agents._files import write
+from coe_agents._files import append, write
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
 from coe_agents.evaluation.datasets.subsets import draw_key
@@ -41,8 +41,13 @@ class Timings:
         self._file.close()
 
     def append(self, id: str, seconds: float) -> None:
-        """Notes how long an item took; the last note of an item counts."""
-        self._file.write(json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n")
+        """Notes how long an item took; the last note of an item counts.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        line = json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n"
+        append(self._file.fileno(), line, path=self._path)
 
 
 def _end_of_lines(path: Path) -> int:

@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from coe_agents._files import write_chunks
+from coe_agents._files import append, write_chunks
 from coe_agents.documents import parse_json
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.samples.folder import open_scratch, run_folder
@@ -110,15 +110,8 @@ class Store:
                 f'"rows" must be {n_responses or None} of a pending unit, or end in a failure; got '
                 f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
             )
-        lines = b"".join(_line(row) for row in rows)
-        size, left = os.fstat(self._file).st_size, memoryview(lines)
-        try:
-            while left:
-                left = left[os.write(self._file, left) :]
-            os.fsync(self._file)
-        except BaseException:
-            os.ftruncate(self._file, size)  # the next unit must not follow an incomplete one
-            raise
+        lines, size = b"".join(_line(row) for row in rows), os.fstat(self._file).st_size
+        append(self._file, lines, path=self.path, sync=True)
         self._kept.add(unit, size, len(lines), _failure(rows))
 
     def finish(self) -> None:

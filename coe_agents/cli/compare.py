@@ -107,7 +107,7 @@ def _replay(
     from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import CRITERIA, Samples
     from coe_agents.experiments.comparison import compare as compare_policies
-    from coe_agents.experiments.frontier import find_frontier
+    from coe_agents.experiments.frontier import FEWEST_HALVED, find_frontier
     from coe_agents.experiments.replay import load_saved, replay
 
     files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
@@ -129,6 +129,9 @@ def _replay(
     }
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
+    if risk is not None and len(saved) < FEWEST_HALVED:
+        said = f"it needs at least {FEWEST_HALVED} questions with responses; got {len(saved)}. Omit it, or add samples"
+        raise typer.BadParameter(said, param_hint="--frontier")
     comparison = compare_policies(
         [replay(saved, each, criterion) for each in replayed], n_resamples=resamples, settings=settings
     )

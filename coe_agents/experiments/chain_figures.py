@@ -9,7 +9,7 @@ import numpy as np
 from coe_agents._plurals import quantity
 from coe_agents.evaluation.decisions import Item, Run
 from coe_agents.evaluation.metrics.selective_prediction import auroc
-from coe_agents.experiments.experiment import Experiment, Figure, plain
+from coe_agents.experiments.experiment import Experiment, Figure, add_legend, plain, shown_label
 from coe_agents.experiments.output import format_cell
 
 
@@ -146,18 +146,17 @@ def to_experiment(found: Sequence[ChainFigures], *, name: str = "compare-chains"
         axes = figure.subplots(1, 1)
         for number, each in enumerate(found):
             steps = [step.step for step in each.steps]
-            axes.plot(
-                steps, [step.coe_right for step in each.steps], "o-", color=f"C{number}", label=f"{each.name}, right"
-            )
-            axes.plot(
-                steps, [step.coe_wrong for step in each.steps], "x--", color=f"C{number}", label=f"{each.name}, wrong"
-            )
+            for mark, means, what in (
+                ("o-", [step.coe_right for step in each.steps], "right"),
+                ("x--", [step.coe_wrong for step in each.steps], "wrong"),
+            ):
+                axes.plot(steps, means, mark, color=f"C{number}", label=shown_label(f"{each.name}, {what}"))
         axes.set(
             xlabel="step of the chain",
             ylabel="mean CoE of the step",
             xticks=range(1, 1 + max(len(e.steps) for e in found)),
         )
-        axes.legend(fontsize=8)
+        add_legend(axes)
 
     return Experiment(
         name=name,

@@ -12,7 +12,7 @@ from coe_agents.errors import SamplesError
 from coe_agents.evaluation.decisions import PERSON, Item, Run
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, add_legend, plain, shown_label
 
 Prices = Mapping[str, Mapping[str, float]]
 """Price per million tokens of each agent, as {"input": ..., "output": ...}."""
@@ -388,12 +388,14 @@ def _draw(comparison: Comparison, figure: Figure) -> None:
             (x, *across), (y, *along) = each.figures["coverage"], each.figures[down]
             if not np.isnan(y):
                 spread = [[[abs(x - across[0])], [abs(across[1] - x)]], [[abs(y - along[0])], [abs(along[1] - y)]]]
-                axes.errorbar(x, y, xerr=spread[0], yerr=spread[1], marker="o", color=f"C{number}", label=each.name)
+                axes.errorbar(
+                    x, y, xerr=spread[0], yerr=spread[1], marker="o", color=f"C{number}", label=shown_label(each.name)
+                )
     risk.set(xlabel="share answered", ylabel="risk: share of the answered that is wrong")
     price.set(xlabel="share answered", ylabel=f"{FIGURES[unit]} a question" if unit == "tokens" else FIGURES[unit])
     for axes in (risk, price):
         axes.set_ylim(bottom=0)
-    risk.legend(fontsize=8)
+    add_legend(risk)
 
 
 def _draw_differences(comparison: Comparison, figure: Figure) -> None:
@@ -405,12 +407,12 @@ def _draw_differences(comparison: Comparison, figure: Figure) -> None:
             if not np.isnan(value):
                 spread = [[value - low], [high - value]]
                 x = place + (number - (len(others) - 1) / 2) / (len(others) + 1)
-                label = each.name if place == 0 else None
+                label = shown_label(each.name) if place == 0 else None
                 axes.errorbar(x, value, yerr=spread, marker="o", color=f"C{number + 1}", label=label)
     axes.axhline(0.0, color="grey", linewidth=0.8)
     axes.set_xticks(range(3), [FIGURES[name] for name in ("coverage", "risk", "accuracy_all")])
     axes.set_ylabel(f"less that of {comparison.policies[0].name}")
-    axes.legend(fontsize=8)
+    add_legend(axes)
 
 
 def in_words(comparison: Comparison) -> list[str]:

@@ -100,6 +100,24 @@ def test_json_csv_latex_and_pictures(runs, tmp_path):
     assert [(row["policy"], float(row["answered"])) for row in rows[:2]] == [("plain", 1.0), ("careful", 0.75)]
 
 
+def test_a_policy_that_begins_with_an_underscore_is_in_every_legend(tmp_path):
+    walk = [step(coe=0.1), step(coe=0.6, correct=0.0)]
+    for names in (["_a", "_b"], ["_walk"]):
+        rows = {str(i): walk if "_walk" in names else step() for i in range(5)}
+        done = run("compare", *(written(tmp_path / name, rows) for name in names), "--out", tmp_path / "out")
+        assert (done.returncode, done.stderr) == (0, "")
+    pictures = {name: (tmp_path / "out" / f"compare{name}.svg").read_text() for name in ("", "-differences", "-chains")}
+    assert " _walk" in pictures[""]
+    assert " _b" in pictures["-differences"]
+    assert " _walk, right" in pictures["-chains"]
+
+
+def test_a_picture_of_nothing_has_no_legend_and_no_warning(tmp_path):
+    held = written(tmp_path / "held", {"1": step(action="abstain", leading=0.0)})
+    done = run("compare", held, "--out", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_other_prices_may_be_given(runs, tmp_path):
     model = 'provider = "tinyworld"\nmodel = "tiny-llama"\n'
     price = 'price_per_million = {{ input = {0}, output = {0} }}\nname = "{1}"\n' + model
@@ -189,9 +207,12 @@ def test_policies_are_replayed_without_a_model(tmp_path):
         (["--frontier"], "it needs --policies and saved responses"),
         (["--policies", ","], "it must name at least one file"),
         (["--policies", "none.toml"], "none.toml cannot be read"),
+        (["--policies", "own.toml", "--frontier"], "it needs at least 4 questions with responses; got 3"),
     ],
 )
-def test_a_mistake_is_exit_2(tmp_path, options, said):
-    done = run("compare", write(tmp_path / "s.samples.jsonl", group(4)), *options)
+def test_a_mistake_is_exit_2(tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    configured(tmp_path / "own.toml", 0.5)
+    done = run("compare", write(tmp_path / "s.samples.jsonl", group(3)), *options)
     assert done.returncode == 2
     assert said in done.stderr

@@ -122,6 +122,7 @@ def _replay(
     criterion = CRITERIA[options.correctness]
     with Samples(paths) as questions:
         saved = load_saved(without_rulings(questions, argument="paths"), clusterer)
+        n_failed = len(questions) - len(saved)
     settings = {
         "samples": ", ".join(path.name for path in paths),
         "clusterer": type(clusterer).__name__,
@@ -132,9 +133,8 @@ def _replay(
     if risk is not None and len(saved) < FEWEST_HALVED:
         said = f"it needs at least {FEWEST_HALVED} questions with responses; got {len(saved)}. Omit it, or add samples"
         raise typer.BadParameter(said, param_hint="--frontier")
-    comparison = compare_policies(
-        [replay(saved, each, criterion) for each in replayed], n_resamples=resamples, settings=settings
-    )
+    outcomes = [replay(saved, each, criterion, n_failed=n_failed) for each in replayed]
+    comparison = compare_policies(outcomes, n_resamples=resamples, settings=settings)
     found = None if risk is None else find_frontier(saved, replayed, criterion, risk=risk, n_resamples=resamples)
     show(comparison, frontier=found, as_json=as_json, out=out)
 

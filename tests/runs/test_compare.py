@@ -201,6 +201,15 @@ def test_policies_are_replayed_without_a_model(tmp_path):
     assert sum(point["is_chosen"] for point in said["frontier"]["points"]) == 1
 
 
+def test_questions_without_a_saved_response_are_counted(tmp_path):
+    samples = [*group(6), *({**each, "id": f"down {each['id']}", "error": "down"} for each in group(2))]
+    path = configured(tmp_path / "own.toml", 0.5)
+    done = run("compare", write(tmp_path / "s.samples.jsonl", samples), "--policies", path, "--json")
+    (own,) = json.loads(done.stdout)["policies"]
+    assert (own["n_questions"], own["n_failed"]) == (6, 2)
+    assert "left out: 2 questions without a saved response" in own["notes"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

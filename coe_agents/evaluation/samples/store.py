@@ -21,7 +21,7 @@ from coe_agents.errors import StoreError
 from coe_agents.evaluation.samples.folder import open_scratch, run_folder
 
 SAMPLES = "run.samples.jsonl"
-REPAIR = "Remove the line and rerun the same command, which asks again what is missing; or choose another folder"
+REPAIR = "Remove what is there and rerun the same command, which asks again what is missing; or choose another folder"
 """What to do about a line that a run did not write."""
 
 Unit = tuple[str, str]

@@ -28,7 +28,7 @@ def report(
     ] = None,
     resamples: ResamplesOption = 1000,
 ) -> None:
-    """Write one HTML page that needs no network: of saved responses, of a run of `run`, or of two side by side.
+    """Write one HTML page that needs no network: of saved responses, or of one run or two side by side.
 
     For saved responses it shows scores, curves, adjustable thresholds and all questions. For a run it shows what the
     policy did with each question, round by round; for two, which outcomes changed, and paired differences. The

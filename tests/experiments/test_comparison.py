@@ -136,6 +136,15 @@ def test_chains_by_hand(tmp_path):
     assert chain_figures(read_run(written(tmp_path / "none", {"1": step()}))) is None
 
 
+def test_steps_that_share_the_highest_coe_share_the_blame(tmp_path):
+    rows = {
+        "sure and wrong at once": [step(coe=0.0, correct=0.0), step(coe=0.0, correct=0.0)],
+        "sure and wrong later": [step(coe=0.0), step(coe=0.0), step(coe=0.0, correct=0.0)],
+    }
+    found = chain_figures(read_run(written(tmp_path / "r", rows)))
+    assert found.located == found.located_by_chance == pytest.approx((1 / 2 + 1 / 3) / 2)
+
+
 @pytest.mark.parametrize(
     "line",
     ['{"id": "1", "error": null}', "[]", '{"id": 1}', '{"id": "1", "error": null, "steps": []}', "nothing"],

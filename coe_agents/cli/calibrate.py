@@ -93,8 +93,11 @@ def calibrate(
         return
     setting = create_setting(scoring)
     of_agents = None if weights is None else AgentWeights.load(weights).weights
-    rows = _judge_samples(samples, setting, every_cluster=gate == "learned", proposer=proposer, weights=of_agents)
+    rows, n_silent = _judge_samples(
+        samples, setting, every_cluster=gate == "learned", proposer=proposer, weights=of_agents
+    )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
+    _check_verdicts(rows, n_silent)
     policy = calibrate_rows(
         rows,
         risk=risk,
@@ -137,10 +140,7 @@ def calibrate(
         )
     if calibration.n_ties:
         print_lines(f"Questions with a tied lead, which are never answered: {calibration.n_ties}.")
-    unjudged = sum(row.correct is None for row in rows)
-    if unjudged:
-        skipped = quantity(unjudged, "question without a verdict was", "questions without a verdict were")
-        print_lines(f"{skipped} skipped.")
+    _print_skipped(rows, n_silent)
     used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
     print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
 
@@ -195,7 +195,7 @@ def drift(
         raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="'samples'")
     setting = create_setting(scoring)
     calibrated = CalibratedPolicy.load(policy)
-    rows = _judge_samples(
+    rows, n_silent = _judge_samples(
         samples,
         setting,
         every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
@@ -220,6 +220,8 @@ def drift(
             )
         if found.n_ties:
             print_lines(f"questions with a tied lead, which are never answered: {found.n_ties}")
+        if n_silent:
+            print_lines(f"questions without a {_TO_JUDGE}: {n_silent}")
         if found.n_unmeasurable:
             lacking = quantity(found.n_unmeasurable, "question lacks", "questions lack")
             print_lines(f"{lacking} an agent that the learned gate needs")
@@ -277,7 +279,7 @@ def _follow(
     calibration = CalibratedPolicy.load(policy).calibration
     watch = replace(watch, risk=calibration.risk)
     if samples:
-        rows = _judge_samples(samples, create_setting(scoring), every_cluster=True, proposer=None, weights=None)
+        rows, _ = _judge_samples(samples, create_setting(scoring), every_cluster=True, proposer=None, weights=None)
         risks = agent_risks(rows)
         names = calibration.agents.keys() | risks.keys()
         watch = replace(
@@ -293,11 +295,12 @@ def _judge_samples(
     every_cluster: bool,
     proposer: str | None,
     weights: Mapping[str, float] | None,
-) -> "list[Judged]":
+) -> "tuple[list[Judged], int]":
+    """Returns the judged questions, and how many have no response to judge."""
     from coe_agents.evaluation import Samples, judge_samples
 
     with Samples(samples) as questions:
-        return judge_samples(
+        rows = judge_samples(
             without_rulings(questions, argument="samples"),
             clusterer=setting.clusterer,
             weighting=setting.weighting,
@@ -306,6 +309,22 @@ def _judge_samples(
             proposer=proposer,
             weights=weights,
         )
+        return rows, len(questions) - len(rows)
 
 
+def _check_verdicts(rows: "list[Judged]", n_silent: int) -> None:
+    if all(row.correct is None for row in rows):
+        found = f"{len(rows) + n_silent}, {n_silent} of these without a {_TO_JUDGE}"
+        message = f"at least one question must have a verdict; got none of {found}. Add references or labels"
+        raise typer.BadParameter(message, param_hint="'samples'")
+
+
+def _print_skipped(rows: "list[Judged]", n_silent: int) -> None:
+    for n, lacking in ((sum(row.correct is None for row in rows), "verdict"), (n_silent, _TO_JUDGE)):
+        if n:
+            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
+            print_lines(f"{skipped} skipped.")
+
+
+_TO_JUDGE = "response to judge"
 _VERDICTS = {"kept": "kept", "broken": "broken", "open": "neither confirmed nor refuted"}

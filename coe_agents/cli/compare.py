@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, expand_options
 from coe_agents.cli.terminal import clean, create_console, print_json, print_lines
@@ -106,7 +107,7 @@ def _replay(
     from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import CRITERIA, Samples
     from coe_agents.experiments.comparison import compare as compare_policies
-    from coe_agents.experiments.frontier import find_frontier
+    from coe_agents.experiments.frontier import FEWEST_HALVED, find_frontier
     from coe_agents.experiments.replay import load_saved, replay
 
     files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
@@ -121,6 +122,7 @@ def _replay(
     criterion = CRITERIA[options.correctness]
     with Samples(paths) as questions:
         saved = load_saved(without_rulings(questions, argument="paths"), clusterer)
+        n_failed = len(questions) - len(saved)
     settings = {
         "samples": ", ".join(path.name for path in paths),
         "clusterer": type(clusterer).__name__,
@@ -128,9 +130,11 @@ def _replay(
     }
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
-    comparison = compare_policies(
-        [replay(saved, each, criterion) for each in replayed], n_resamples=resamples, settings=settings
-    )
+    if risk is not None and len(saved) < FEWEST_HALVED:
+        said = f"it needs at least {FEWEST_HALVED} questions with responses; got {len(saved)}. Omit it, or add samples"
+        raise typer.BadParameter(said, param_hint="--frontier")
+    outcomes = [replay(saved, each, criterion, n_failed=n_failed) for each in replayed]
+    comparison = compare_policies(outcomes, n_resamples=resamples, settings=settings)
     found = None if risk is None else find_frontier(saved, replayed, criterion, risk=risk, n_resamples=resamples)
     show(comparison, frontier=found, as_json=as_json, out=out)
 
@@ -270,7 +274,7 @@ def _write(experiment: "Experiment", folder: Path) -> Path:
 
     folder.mkdir(parents=True, exist_ok=True)
     for text, kind in ((to_csv(experiment), "csv"), (to_latex(experiment), "tex")):
-        (folder / f"{experiment.name}.{kind}").write_text(text, encoding="utf-8", errors="replace")
+        write(folder / f"{experiment.name}.{kind}", text.encode(errors="replace"))
     draw_to(experiment, folder)
     return folder / experiment.name
 

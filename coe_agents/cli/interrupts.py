@@ -9,9 +9,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+import typer
+
+from coe_agents.cli.terminal import print_lines
 
 INTERRUPTED = 130
 _GRACE = 1.0
@@ -26,6 +30,23 @@ def clean_up_after_interrupt() -> None:
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def resumable(missing: Callable[[], str]) -> Iterator[None]:
+    """Says what is missing and how to resume, if the block is interrupted or cannot write a file.
+
+    `missing` returns such as "3 questions are".
+    """
+    clean_up_after_interrupt()
+    try:
+        yield
+    except KeyboardInterrupt:
+        print_lines(f"Interrupted; {missing()} missing. Rerun the same command to resume.")
+        raise typer.Exit(INTERRUPTED) from None
+    except OSError:
+        print_lines(f"{missing()} missing. Rerun the same command to resume.")
+        raise
 
 
 @contextmanager

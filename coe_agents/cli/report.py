@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.cli.collector import ROWS, rare_collections
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
@@ -27,7 +28,7 @@ def report(
     ] = None,
     resamples: ResamplesOption = 1000,
 ) -> None:
-    """Write one HTML page that needs no network: of saved responses, of a run of `run`, or of two side by side.
+    """Write one HTML page that needs no network: of saved responses, or of one run or two side by side.
 
     For saved responses it shows scores, curves, adjustable thresholds and all questions. For a run it shows what the
     policy did with each question, round by round; for two, which outcomes changed, and paired differences. The
@@ -40,7 +41,7 @@ def report(
         page, count = _of_runs(run, title, resamples=resamples, are_decided=all(decided))
     else:
         page, count = _of_samples(run, scoring, title, resamples=resamples)
-    out.write_text(page, "utf-8", errors="replace", newline="\n")
+    write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
 
 

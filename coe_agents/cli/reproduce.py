@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
+from coe_agents._files import write
 from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
 from coe_agents.cli.terminal import print_lines
 
@@ -107,7 +108,7 @@ def _show(experiment: "Experiment", material: "Material", out: Path) -> None:
     whole = replace(experiment, settings={**experiment.settings, **provenance})
     out.mkdir(parents=True, exist_ok=True)
     for text, kind in ((to_csv(whole), "csv"), (to_latex(whole), "tex")):
-        (out / f"{whole.name}.{kind}").write_text(text, encoding="utf-8", errors="replace")
+        write(out / f"{whole.name}.{kind}", text.encode(errors="replace"))
     draw_to(whole, out)
     show_experiment(whole)
     print_lines(f"  {out / whole.name}.csv, .tex, .png, .svg")

@@ -12,7 +12,7 @@ import typer
 from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
-from coe_agents.cli.interrupts import INTERRUPTED, clean_up_after_interrupt
+from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import ConfigOption, EngineOptions, Exit, LimitOption, expand_options
 from coe_agents.cli.sample import list_digest, most_actors
 from coe_agents.cli.terminal import clean, print_lines
@@ -181,21 +181,16 @@ def _progress(n_items: int, store: "Store") -> Iterator[Callable[[dict[str, Any]
     tally = _Tally()
     for row in kept_rows(store):
         tally.add(row)
-    clean_up_after_interrupt()
-    try:
-        with progress(
-            {"questions": (tally.n, n_items)}, what=("question", "questions"), figures=tally.figures
-        ) as advance:
+    with (
+        resumable(lambda: quantity(store.n_pending, "question is", "questions are")),
+        progress({"questions": (tally.n, n_items)}, what=("question", "questions"), figures=tally.figures) as advance,
+    ):
 
-            def on_item(row: dict[str, Any]) -> None:
-                tally.add(row)
-                advance("questions", row["error"] is not None)
+        def on_item(row: dict[str, Any]) -> None:
+            tally.add(row)
+            advance("questions", row["error"] is not None)
 
-            yield on_item
-    except KeyboardInterrupt:
-        missing = quantity(store.n_pending, "question is", "questions are")
-        print_lines(f"Interrupted; {missing} missing. Rerun the same command to resume.")
-        raise typer.Exit(INTERRUPTED) from None
+        yield on_item
     _show_end(tally, n_items, store.path)
 
 

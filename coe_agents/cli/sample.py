@@ -14,7 +14,7 @@ import typer
 from coe_agents._plurals import quantity
 from coe_agents.cli.ask import load_quietly
 from coe_agents.cli.engine import create_pool, ray_options, share_limits
-from coe_agents.cli.interrupts import INTERRUPTED, clean_up_after_interrupt
+from coe_agents.cli.interrupts import resumable
 from coe_agents.cli.options import EngineOptions, Exit, PartitionOption, SamplingOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
 
@@ -177,21 +177,15 @@ def _progress_and_summary(group: "Group", n_questions: int, path: "Path", missin
     agents = group.participants
     totals = {agent.name: (n_questions - missing[agent.name], n_questions) for agent in agents}
     n_failed, first_errors = Counter[str](), dict[str, str]()
-    clean_up_after_interrupt()
-    try:
-        with progress(totals) as show:
+    with resumable(lambda: quantity(missing.total(), "reply is", "replies are")), progress(totals) as show:
 
-            def advance(unit: "Unit", error: str | None = None) -> None:
-                if error is not None:
-                    n_failed[unit[1]] += 1
-                    first_errors.setdefault(unit[1], error)
-                show(unit[1], error is not None)
+        def advance(unit: "Unit", error: str | None = None) -> None:
+            if error is not None:
+                n_failed[unit[1]] += 1
+                first_errors.setdefault(unit[1], error)
+            show(unit[1], error is not None)
 
-            yield advance
-    except KeyboardInterrupt:
-        replies = quantity(missing.total(), "reply is", "replies are")
-        print_lines(f"Interrupted; {replies} missing. Rerun the same command to resume.")
-        raise typer.Exit(INTERRUPTED) from None
+        yield advance
     print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(path))}")
     for name in (agent.name for agent in agents if n_failed[agent.name]):
         times = "once" if n_failed[name] == 1 else f"{n_failed[name]} times"

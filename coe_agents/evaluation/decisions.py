@@ -142,7 +142,8 @@ def read_run(folder: Path) -> Run:
             items[row["id"]] = to_item(row, seconds.get(row["id"]))
         except (KeyError, ValueError) as error:
             raise _broken(path, number, error) from error
-    return Run(folder.resolve().name, items, errors, _read(folder / SETTINGS), _prices(folder / PRICES))
+    settings = _read(folder / SETTINGS, hint="Restore it, or rerun coe-agents run in another folder")
+    return Run(folder.resolve().name, items, errors, settings, _prices(folder / PRICES))
 
 
 def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
@@ -231,31 +232,32 @@ def _rows(path: Path, *, may_be_torn: bool) -> Iterator[tuple[int, Mapping[str, 
 
 
 def _prices(path: Path) -> dict[str, dict[str, float]]:
-    if not path.is_file():
-        return {}
+    hint = "Rerun coe-agents run to write it"
+    found = _read(path, hint=hint)
     try:
         return {
             name: {kind: _number(each[kind], is_required=True) or 0.0 for kind in ("input", "output")}
-            for name, each in _read(path).items()
+            for name, each in found.items()
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SamplesError(f"{path} does not hold prices: {error}", hint="Rerun coe-agents run to write it") from error
+        raise SamplesError(f"{path} does not hold prices: {error}", hint=hint) from error
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, *, hint: str) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
         found = parse_json(path.read_bytes())
     except ValueError as error:
-        raise SamplesError(f"{path} is not JSON: {error}", hint="Rerun coe-agents run to write it") from error
+        raise SamplesError(f"{path} is not JSON: {error}", hint=hint) from error
     if not isinstance(found, dict):
-        raise SamplesError(f"{path} is not a JSON object", hint="Rerun coe-agents run to write it")
+        raise SamplesError(f"{path} is not a JSON object", hint=hint)
     return found
 
 
 def _broken(path: Path, number: int, error: Exception) -> SamplesError:
+    what = "the time of a question" if path.name == SECONDS else "a decision of a run"
     return SamplesError(
-        f"{path}:{number}: this is not a decision of a run: {error}",
-        hint="Rerun coe-agents run in another folder",
+        f"{path}:{number}: this is not {what}: {error}",
+        hint="Remove the line, and rerun coe-agents run to decide what is missing",
     )

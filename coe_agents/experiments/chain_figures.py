@@ -9,7 +9,7 @@ import numpy as np
 from coe_agents._plurals import quantity
 from coe_agents.evaluation.decisions import Item, Run
 from coe_agents.evaluation.metrics.selective_prediction import auroc
-from coe_agents.experiments.experiment import Experiment, Figure, plain
+from coe_agents.experiments.experiment import Experiment, Figure, add_legend, plain, shown_label
 from coe_agents.experiments.output import format_cell
 
 
@@ -46,6 +46,7 @@ class ChainFigures:
             [0, 1], 0.5 by chance, NaN where all are alike. The verdicts are those of the leading answers.
         auroc_last: Of the last step's CoE alone.
         located: The share of chains with a wrong step in which the first wrong one has the highest CoE of the chain.
+            Where several steps have it, such a chain counts by the chance that one of them is the first wrong one.
         located_by_chance: That share if any asked step were as likely.
     """
 
@@ -107,9 +108,15 @@ def chain_figures(run: Run, *, name: str | None = None) -> ChainFigures | None:
         ),
         auroc_sum=_auroc(correct, [coe.sum() for coe, _ in judged]),
         auroc_last=_auroc(correct, [coe[-1] for coe, _ in judged]),
-        located=_mean([float(coe.argmax() == wrong.argmax()) for coe, wrong in broken]),
+        located=_mean([_located(coe, wrong) for coe, wrong in broken]),
         located_by_chance=_mean([1.0 / len(coe) for coe, _ in broken]),
     )
+
+
+def _located(coe: np.ndarray, wrong: np.ndarray) -> float:
+    """Returns the chance that a step of the highest CoE is the first wrong one."""
+    highest = coe >= coe.max() - 1e-9  # closer values differ by rounding only
+    return float(highest[wrong.argmax()] / highest.sum())
 
 
 def _is_wrong(chain: Item) -> np.ndarray:
@@ -146,18 +153,17 @@ def to_experiment(found: Sequence[ChainFigures], *, name: str = "compare-chains"
         axes = figure.subplots(1, 1)
         for number, each in enumerate(found):
             steps = [step.step for step in each.steps]
-            axes.plot(
-                steps, [step.coe_right for step in each.steps], "o-", color=f"C{number}", label=f"{each.name}, right"
-            )
-            axes.plot(
-                steps, [step.coe_wrong for step in each.steps], "x--", color=f"C{number}", label=f"{each.name}, wrong"
-            )
+            for mark, means, what in (
+                ("o-", [step.coe_right for step in each.steps], "right"),
+                ("x--", [step.coe_wrong for step in each.steps], "wrong"),
+            ):
+                axes.plot(steps, means, mark, color=f"C{number}", label=shown_label(f"{each.name}, {what}"))
         axes.set(
             xlabel="step of the chain",
             ylabel="mean CoE of the step",
             xticks=range(1, 1 + max(len(e.steps) for e in found)),
         )
-        axes.legend(fontsize=8)
+        add_legend(axes)
 
     return Experiment(
         name=name,

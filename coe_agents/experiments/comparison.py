@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from coe_agents._plurals import quantity
+from coe_agents.errors import SamplesError
 from coe_agents.evaluation.decisions import PERSON, Item, Run
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, add_legend, plain, shown_label
 
 Prices = Mapping[str, Mapping[str, float]]
 """Price per million tokens of each agent, as {"input": ..., "output": ...}."""
@@ -33,6 +34,7 @@ class Outcome:
         conformity: The share of agents that changed to the leading answer in a debate; None without a debate.
         decided_by: "group", an arbiter's name, or "simulated person"; "nobody" where it stayed escalated.
         cost: By the prices; None where an agent has none.
+        asked: Whether it is a chain, and its first question; None where all policies are given the same questions.
     """
 
     is_answered: bool
@@ -46,6 +48,7 @@ class Outcome:
     conformity: float | None
     decided_by: str
     cost: float | None
+    asked: tuple[bool, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,9 @@ FIGURES: Mapping[str, str] = {
 }
 """What the figures are called; each is a mean over the questions for which it is known, the cost that of 1000."""
 _FACTOR = {"cost": 1000.0}
-_FEWEST_ANSWERS = 5
-"""With fewer answers of a policy, no sentence says that its risk differs beyond chance."""
+_FEWEST = 5
+"""With fewer questions of both policies no sentence says what differs beyond chance, and with fewer answers none on the
+risk: the interval of a few that are all alike has no width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,8 @@ class Compared:
         figures: By name: the value with its 95 % interval; NaN where it is not known for any question.
         differences: To the first policy, paired, on the questions that both have; empty for the first.
         n_common: How many questions those are.
+        n_answers: How many answers to them can be judged, of the policy that has fewer.
+        token_ratio: How many times the tokens of the first it takes on them; NaN where not known.
         decided_by: The share of questions that each decided.
         is_cut_short: As in `PolicyOutcomes`.
     """
@@ -116,6 +122,8 @@ class Compared:
     differences: Mapping[str, Estimate]
     n_common: int
     decided_by: Mapping[str, float]
+    n_answers: int = 0
+    token_ratio: float = float("nan")
     notes: Sequence[str] = ()
     is_cut_short: bool = False
 
@@ -150,7 +158,17 @@ class Comparison:
 
 
 def outcomes_of(run: Run, *, name: str | None = None, prices: Prices | None = None) -> PolicyOutcomes:
-    """Returns what a run's policy did; `prices` replace those of the run."""
+    """Returns what a run's policy did; `prices` replace those of the run.
+
+    Raises:
+        SamplesError: If it decided no question.
+    """
+    if not run.items:
+        reason = next(iter(run.errors.values()), None)
+        raise SamplesError(
+            f"{name or run.name} decided no question" + (f"; the first failure: {reason}" if reason else ""),
+            hint="Rerun coe-agents run, which asks again",
+        )
     used = {**run.prices, **(prices or {})}
     outcomes = {key: _outcome(item, used) for key, item in run.items.items()}
     notes = (
@@ -189,6 +207,7 @@ def _outcome(item: Item, prices: Prices) -> Outcome:
         conformity=float(np.mean(conformities)) if conformities else None,
         decided_by="nobody" if last.action == "escalate" else decided,
         cost=price_of([(name, usage["input_tokens"], usage["output_tokens"]) for name, usage in tokens], prices),
+        asked=(item.is_chain, item.steps[0].question),
     )
 
 
@@ -221,20 +240,25 @@ def compare(
 
     Raises:
         ValueError: If there is no policy, or one decided no question.
+        SamplesError: If two policies were asked different questions of the same id.
     """
     if not policies or not all(each.outcomes for each in policies):
         empty = ", ".join(each.name for each in policies if not each.outcomes) or "none"
         raise ValueError(f'"policies" must hold decisions of at least one policy; got {empty} without any. Run it')
     first = policies[0]
     compared = []
-    for each in policies:
+    for place, each in enumerate(policies):
         ids = sorted(each.outcomes)
-        common = [] if each is first else sorted(each.outcomes.keys() & first.outcomes.keys())
+        common = [] if place == 0 else sorted(each.outcomes.keys() & first.outcomes.keys())
         figures = _estimate([each.outcomes[key] for key in ids], n_resamples=n_resamples, seed=seed)
-        differences: dict[str, Estimate] = {}
-        if common:
-            own, other = ([one.outcomes[key] for key in common] for one in (each, first))
-            differences = _estimate(own, other, n_resamples=n_resamples, seed=seed)
+        own, other = ([one.outcomes[key] for key in common] for one in (each, first))
+        for key, outcome, reference in zip(common, own, other, strict=True):
+            if outcome.asked != reference.asked:
+                raise SamplesError(
+                    f"{each.name} and {first.name} were asked different questions of the id {key[:50]!r}",
+                    hint="Compare runs of one dataset",
+                )
+        differences = _estimate(own, other, n_resamples=n_resamples, seed=seed) if common else {}
         deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
         shares = {name: n / len(ids) for name, n in sorted(deciders.items())}
         compared.append(
@@ -246,11 +270,26 @@ def compare(
                 differences,
                 len(common),
                 shares,
+                n_answers=min(_n_answers(own), _n_answers(other)),
+                token_ratio=_token_ratio(own, other),
                 notes=each.notes,
                 is_cut_short=each.is_cut_short,
             )
         )
     return Comparison(tuple(compared), n_resamples, settings or {})
+
+
+def _n_answers(outcomes: Sequence[Outcome]) -> int:
+    return sum(outcome.is_answered and outcome.correct is not None for outcome in outcomes)
+
+
+def _token_ratio(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> float:
+    """Returns the quotient of the mean tokens of the questions for which they are known; NaN if either is 0."""
+    means = []
+    for side in (outcomes, others):
+        known = [outcome.tokens for outcome in side if outcome.tokens is not None]
+        means.append(sum(known) / len(known) if known else 0.0)
+    return means[0] / means[1] if all(means) else float("nan")
 
 
 def _estimate(
@@ -349,12 +388,14 @@ def _draw(comparison: Comparison, figure: Figure) -> None:
             (x, *across), (y, *along) = each.figures["coverage"], each.figures[down]
             if not np.isnan(y):
                 spread = [[[abs(x - across[0])], [abs(across[1] - x)]], [[abs(y - along[0])], [abs(along[1] - y)]]]
-                axes.errorbar(x, y, xerr=spread[0], yerr=spread[1], marker="o", color=f"C{number}", label=each.name)
+                axes.errorbar(
+                    x, y, xerr=spread[0], yerr=spread[1], marker="o", color=f"C{number}", label=shown_label(each.name)
+                )
     risk.set(xlabel="share answered", ylabel="risk: share of the answered that is wrong")
     price.set(xlabel="share answered", ylabel=f"{FIGURES[unit]} a question" if unit == "tokens" else FIGURES[unit])
     for axes in (risk, price):
         axes.set_ylim(bottom=0)
-    risk.legend(fontsize=8)
+    add_legend(risk)
 
 
 def _draw_differences(comparison: Comparison, figure: Figure) -> None:
@@ -366,12 +407,12 @@ def _draw_differences(comparison: Comparison, figure: Figure) -> None:
             if not np.isnan(value):
                 spread = [[value - low], [high - value]]
                 x = place + (number - (len(others) - 1) / 2) / (len(others) + 1)
-                label = each.name if place == 0 else None
+                label = shown_label(each.name) if place == 0 else None
                 axes.errorbar(x, value, yerr=spread, marker="o", color=f"C{number + 1}", label=label)
     axes.axhline(0.0, color="grey", linewidth=0.8)
     axes.set_xticks(range(3), [FIGURES[name] for name in ("coverage", "risk", "accuracy_all")])
     axes.set_ylabel(f"less that of {comparison.policies[0].name}")
-    axes.legend(fontsize=8)
+    add_legend(axes)
 
 
 def in_words(comparison: Comparison) -> list[str]:
@@ -380,17 +421,16 @@ def in_words(comparison: Comparison) -> list[str]:
     said = [f"{first.name} answers {_percent(first.figures['coverage'])}{_wrong(first)}.{_referred(first)}"]
     for each in others:
         answers = f"{each.name} answers {_percent(each.figures['coverage'])}{_wrong(each)}."
-        said.append(f"{answers}{_referred(each)}{_times(each, first)}{_verdict(each, first)}")
+        said.append(f"{answers}{_referred(each)}{_times(each, first)}{_verdict(each)}")
     return said
 
 
 def _times(each: Compared, first: Compared) -> str:
     """Returns how many times the tokens a policy takes, or which of it is known."""
-    tokens, reference = each.figures["tokens"][0], first.figures["tokens"][0]
-    if not (tokens > 0 and reference > 0) or (each.is_cut_short and first.is_cut_short):
+    if np.isnan(each.token_ratio) or (each.is_cut_short and first.is_cut_short):
         return ""
     bound = "at least " if each.is_cut_short else "at most " if first.is_cut_short else ""
-    return f" It takes {bound}{tokens / reference:.2f} times the tokens."
+    return f" It takes {bound}{each.token_ratio:.2f} times the tokens."
 
 
 def _referred(each: Compared) -> str:
@@ -409,15 +449,17 @@ def _percent(estimate: Estimate) -> str:
     return f"{estimate[0]:.1%}"
 
 
-def _verdict(each: Compared, first: Compared) -> str:
+def _verdict(each: Compared) -> str:
     """Returns which differences of coverage and risk are beyond chance."""
     if not each.differences:
         return " It shares no question with the first."
+    if each.n_common < _FEWEST:
+        return f" They share {quantity(each.n_common, 'question')}, too few to compare."
     words = {"coverage": ("more", "fewer"), "risk": ("a higher risk", "a lower risk")}
     too_few = ""
-    if any(one.figures["coverage"][0] * one.n_questions < _FEWEST_ANSWERS - 0.5 for one in (first, each)):
-        del words["risk"]  # a few answers that are all right, or all wrong, have an interval of no width
-        too_few = f" Risks are not compared: one of them is of fewer than {_FEWEST_ANSWERS} answers."
+    if each.n_answers < _FEWEST:
+        del words["risk"]
+        too_few = f" Risks are not compared: one of them is of fewer than {_FEWEST} answers."
     sure = {
         name: words[name][0] if low > 0 else words[name][1]
         for name, (_, low, high) in each.differences.items()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:  # matplotlib is not installed with everything, and imported when something is drawn
     Axes = Figure = Any
 
-__all__ = ["HERE", "PAPER", "Axes", "Cell", "Experiment", "Figure", "Row", "plain"]
+__all__ = ["HERE", "PAPER", "Axes", "Cell", "Experiment", "Figure", "Row", "add_legend", "plain", "shown_label"]
 
 Cell = str | int | float | None
 """None is what could not be computed; it is shown as "-"."""
@@ -92,3 +92,14 @@ class Experiment:
 def plain(value: float) -> Cell:
     """Returns a number, or None for NaN."""
     return None if math.isnan(value) else float(value)
+
+
+def shown_label(name: str) -> str:
+    """Returns a label of a picture that matplotlib shows: it hides those that begin with an underscore."""
+    return f" {name}" if name.startswith("_") else name
+
+
+def add_legend(axes: Axes) -> None:
+    """Adds a legend where something with a label is drawn."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8)

@@ -11,9 +11,12 @@ from coe_agents._plurals import quantity
 from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.experiments.cascade import cheapest_cascades, measure_stages
 from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compare
-from coe_agents.experiments.experiment import Experiment, Figure, plain
+from coe_agents.experiments.experiment import Experiment, Figure, add_legend, plain, shown_label
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, replay, thresholds_of
 from coe_agents.policy import CascadePolicy
+
+FEWEST_HALVED = 4
+"""So many questions have halves of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,8 @@ def find_frontier(
     Raises:
         ValueError: If there are fewer than four questions.
     """
-    if len(saved) < 4:
-        raise ValueError(f'"saved" must hold at least four questions; got {len(saved)}. Add samples')
+    if len(saved) < FEWEST_HALVED:
+        raise ValueError(f'"saved" must hold at least {FEWEST_HALVED} questions; got {len(saved)}. Add samples')
     calibration, test = halve(saved)
     swept = [
         setting for policy in policies for setting in _sweep(calibration, policy, criterion, risk=risk, n=n_thresholds)
@@ -202,7 +205,7 @@ def to_experiment(frontier: Frontier, *, name: str = "compare-frontier") -> Expe
             own = [point for point in frontier.points if point.policy.name == policy and point.coverage > 0]
             for points, marker, label in (
                 ([point for point in own if not point.is_pareto], ".", None),
-                ([point for point in own if point.is_pareto], "o", policy),
+                ([point for point in own if point.is_pareto], "o", shown_label(policy)),
             ):
                 across, up = [point.coverage for point in points], [point.risk for point in points]
                 axes.plot(across, up, marker, color=f"C{number}", label=label)
@@ -219,7 +222,7 @@ def to_experiment(frontier: Frontier, *, name: str = "compare-frontier") -> Expe
             )
         axes.axhline(frontier.risk, color="grey", linewidth=0.8, linestyle="--")
         axes.set(xlabel="share answered", ylabel="risk, on the calibration half")
-        axes.legend(fontsize=8)
+        add_legend(axes)
 
     return Experiment(
         name=name,

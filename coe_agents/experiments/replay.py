@@ -153,14 +153,20 @@ def load_saved(questions: Iterable[SampledQuestion], clusterer: Clusterer) -> li
     return [Saved(question, clusterer) for question in questions if question.responses]
 
 
-def replay(saved: Sequence[Saved], policy: ReplayedPolicy, criterion: Criterion) -> PolicyOutcomes:
-    """Returns what a policy would have done with each question, and in notes what a replay cannot say."""
+def replay(
+    saved: Sequence[Saved], policy: ReplayedPolicy, criterion: Criterion, *, n_failed: int = 0
+) -> PolicyOutcomes:
+    """Returns what a policy would have done with each question, and in notes what a replay cannot say.
+
+    `n_failed` questions were left out, because none of their responses is saved.
+    """
     counts = Counter[str]()
     outcomes = {each.question.id: _Replay(each, policy, criterion, counts).run() for each in saved}
     unpriced = any(outcome.tokens is not None for outcome in outcomes.values()) and counts["without input"]
     notes = [
         note.format(questions=quantity(n, "question"), they_count="it counts" if n == 1 else "they count")
         for n, note in (
+            (n_failed, f"left out: {quantity(n_failed, 'question')} without a saved response"),
             (counts["stand-in"], "none of its agents is in the samples: theirs stand in, in {questions}"),
             (counts["short"], "in {questions} fewer responses are saved than it would ask for"),
             (counts["silent"], "in {questions} no agent of the first stage has a saved response"),
@@ -175,7 +181,7 @@ def replay(saved: Sequence[Saved], policy: ReplayedPolicy, criterion: Criterion)
         if n
     ]
     is_cut_short = any(counts[name] for name in ("debate", "ran out", "arbiter"))
-    return PolicyOutcomes(policy.name, outcomes, 0, notes, is_cut_short)
+    return PolicyOutcomes(policy.name, outcomes, n_failed, notes, is_cut_short)
 
 
 class _Replay:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.actions import called_tools
 from coe_agents.clustering import answer_kind
@@ -279,7 +280,7 @@ class CalibratedPolicy:
             del record["weights"]
         many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
         head = json.dumps(record, indent=1).removesuffix("\n}")
-        Path(path).write_text(f'{head},\n "uncertainties": {many}\n}}\n', encoding="utf-8")
+        write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns "answer" with the chosen cluster's answer, or `otherwise`.

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from coe_agents._files import write
+from coe_agents._files import append, write
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets.on_disk import DiskSequence
 from coe_agents.evaluation.datasets.subsets import draw_key
 from coe_agents.evaluation.decisions import DECIDER, PRICES, SECONDS, to_item
 from coe_agents.evaluation.runner import run_all
-from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.evaluation.samples.store import REPAIR, Store, Unit
 from coe_agents.runs.items import RunItem
 
 Row = dict[str, Any]
@@ -41,8 +41,13 @@ class Timings:
         self._file.close()
 
     def append(self, id: str, seconds: float) -> None:
-        """Notes how long an item took; the last note of an item counts."""
-        self._file.write(json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n")
+        """Notes how long an item took; the last note of an item counts.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        line = json.dumps({"id": id, "seconds": round(seconds, 4)}).encode() + b"\n"
+        append(self._file.fileno(), line, path=self._path)
 
 
 def _end_of_lines(path: Path) -> int:
@@ -104,7 +109,7 @@ def kept_rows(store: Store) -> Iterator[Row]:
                 to_item(row)
             except ValueError as error:
                 raise StoreError(
-                    f"{store.path}:{number}: this is not a decision of a run: {error}", hint="Choose another folder"
+                    f"{store.path}:{number}: this is not a decision of a run: {error}", hint=REPAIR
                 ) from error
             yield row
 

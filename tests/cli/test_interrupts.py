@@ -1,3 +1,4 @@
+import errno
 import signal
 import socket
 import subprocess
@@ -7,6 +8,7 @@ import threading
 import pytest
 
 from coe_agents.cli import interrupts
+from coe_agents.cli.interrupts import resumable
 from tests.cli.command import COMMAND
 
 CONFIG = """
@@ -72,3 +74,9 @@ def test_ctrl_c_ends_ask_while_a_server_hangs(tmp_path, hanging, options):
     assert process.returncode == 130
     assert interrupts._GRACE < 2  # how long that takes on an idle machine
     assert "Traceback" not in out + err
+
+
+def test_a_full_disk_says_how_to_resume_too(capsys):
+    with pytest.raises(OSError, match="No space left"), resumable(lambda: "3 questions are"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert capsys.readouterr().out == "3 questions are missing. Rerun the same command to resume.\n"

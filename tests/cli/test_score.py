@@ -242,6 +242,22 @@ def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     assert "a gave 2 responses, and 4 to 4 when calibrated" in found["mismatches"]
 
 
+def test_what_cannot_be_judged_is_counted(tmp_path):
+    samples = [row(f"q{i}", agent, references=["Paris"]) for i in range(40) for agent in "ab"]
+    plain = [row(f"plain {i}", agent, references=[]) for i in range(3) for agent in "ab"]
+    silent = [
+        row(f"silent {i}", agent, text="", error="down", references=["Paris"]) for i in range(2) for agent in "ab"
+    ]
+    path, policy = write(tmp_path / "s.jsonl", [*samples, *plain, *silent]), tmp_path / "policy.json"
+    done = run("calibrate", path, "--risk", 0.2, "--out", policy)
+    assert "3 questions without a verdict were skipped." in done.stdout
+    assert "2 questions without a response to judge were skipped." in done.stdout
+    assert "questions without a response to judge: 2" in run("drift", policy, path).stdout
+    done = run("calibrate", write(tmp_path / "t.jsonl", [*plain, *silent]), "--risk", 0.2, "--out", policy)
+    assert done.returncode == 2
+    assert "must have a verdict; got none of 5, 2 of these without a response to judge" in " ".join(done.stderr.split())
+
+
 def test_calibrate_and_drift_count_ties(tmp_path):
     # one response each: they differ in every other question
     samples = [

@@ -44,6 +44,46 @@ def test_no_sentence_compares_the_risk_of_a_few_answers(tmp_path):
     )
 
 
+def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tmp_path):
+    few = {"0": step()}
+    first = {**few, **{f"first {i}": step() for i in range(9)}}
+    other = {"0": step(action="abstain", leading=0.0), **{f"other {i}": step(correct=0.0) for i in range(9)}}
+    done = run("compare", written(tmp_path / "first", first), written(tmp_path / "other", other))
+    assert done.stdout.splitlines()[1].endswith(
+        "It takes 1.00 times the tokens. They share 1 question, too few to compare."
+    )
+    alike = {f"held {i}": step(action="abstain", leading=0.0) for i in range(9)}
+    first, other = written(tmp_path / "a", {**first, **alike}), written(tmp_path / "b", {**other, **alike})
+    assert "Risks are not compared: one of them is of fewer than 5 answers." in run("compare", first, other).stdout
+
+
+def test_tokens_are_compared_on_the_questions_of_both(tmp_path):
+    shared = {str(i): step() for i in range(6)}
+    dear = {f"dear {i}": step(tokens={"a": (1000, 1000)}) for i in range(6)}
+    done = run("compare", written(tmp_path / "first", shared), written(tmp_path / "more", {**shared, **dear}))
+    assert "It takes 1.00 times the tokens." in done.stdout
+
+
+@pytest.mark.parametrize("other", [step("Another?"), [step(), step()]])
+@pytest.mark.parametrize("command", [["compare"], ["report", "--out", "page.html"]])
+def test_other_questions_of_the_same_id_are_not_compared(tmp_path, monkeypatch, command, other):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "one", {"1": step()})
+    written(tmp_path / "two", {"1": other})
+    done = run(*command, "one", "two")
+    assert done.returncode == 2
+    assert "two and one were asked different questions of the id '1'. Compare runs of one dataset" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["compare"], ["report", "--out", "page.html"]])
+def test_a_run_of_which_every_question_failed_says_why(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "down", {"1": "the server is down", "2": "still down"})
+    done = run(*command, "down")
+    assert done.returncode == 2
+    assert "down decided no question; the first failure: the server is down. Rerun coe-agents run" in done.stderr
+
+
 def test_json_csv_latex_and_pictures(runs, tmp_path):
     done = run("compare", *runs, "--json", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
@@ -58,6 +98,24 @@ def test_json_csv_latex_and_pictures(runs, tmp_path):
     with (tmp_path / "out" / "compare.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["policy"], float(row["answered"])) for row in rows[:2]] == [("plain", 1.0), ("careful", 0.75)]
+
+
+def test_a_policy_that_begins_with_an_underscore_is_in_every_legend(tmp_path):
+    walk = [step(coe=0.1), step(coe=0.6, correct=0.0)]
+    for names in (["_a", "_b"], ["_walk"]):
+        rows = {str(i): walk if "_walk" in names else step() for i in range(5)}
+        done = run("compare", *(written(tmp_path / name, rows) for name in names), "--out", tmp_path / "out")
+        assert (done.returncode, done.stderr) == (0, "")
+    pictures = {name: (tmp_path / "out" / f"compare{name}.svg").read_text() for name in ("", "-differences", "-chains")}
+    assert " _walk" in pictures[""]
+    assert " _b" in pictures["-differences"]
+    assert " _walk, right" in pictures["-chains"]
+
+
+def test_a_picture_of_nothing_has_no_legend_and_no_warning(tmp_path):
+    held = written(tmp_path / "held", {"1": step(action="abstain", leading=0.0)})
+    done = run("compare", held, "--out", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_other_prices_may_be_given(runs, tmp_path):
@@ -143,15 +201,27 @@ def test_policies_are_replayed_without_a_model(tmp_path):
     assert sum(point["is_chosen"] for point in said["frontier"]["points"]) == 1
 
 
+def test_questions_without_a_saved_response_are_counted(tmp_path):
+    samples = [*group(6), *({**each, "id": f"down {each['id']}", "error": "down"} for each in group(2))]
+    path = configured(tmp_path / "own.toml", 0.5)
+    done = run("compare", write(tmp_path / "s.samples.jsonl", samples), "--policies", path, "--json")
+    (own,) = json.loads(done.stdout)["policies"]
+    assert (own["n_questions"], own["n_failed"]) == (6, 2)
+    assert "left out: 2 questions without a saved response" in own["notes"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--frontier"], "it needs --policies and saved responses"),
         (["--policies", ","], "it must name at least one file"),
         (["--policies", "none.toml"], "none.toml cannot be read"),
+        (["--policies", "own.toml", "--frontier"], "it needs at least 4 questions with responses; got 3"),
     ],
 )
-def test_a_mistake_is_exit_2(tmp_path, options, said):
-    done = run("compare", write(tmp_path / "s.samples.jsonl", group(4)), *options)
+def test_a_mistake_is_exit_2(tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    configured(tmp_path / "own.toml", 0.5)
+    done = run("compare", write(tmp_path / "s.samples.jsonl", group(3)), *options)
     assert done.returncode == 2
     assert said in done.stderr

@@ -15,12 +15,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from coe_agents._files import write_chunks
+from coe_agents._files import append, write_chunks
 from coe_agents.documents import parse_json
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.samples.folder import open_scratch, run_folder
 
 SAMPLES = "run.samples.jsonl"
+REPAIR = "Remove what is there and rerun the same command, which asks again what is missing; or choose another folder"
+"""What to do about a line that a run did not write."""
 
 Unit = tuple[str, str]
 """A question's id and an agent's name."""
@@ -108,15 +110,8 @@ class Store:
                 f'"rows" must be {n_responses or None} of a pending unit, or end in a failure; got '
                 f"{len(rows)} of {unit}. Ask for what `pending_units` returns"
             )
-        lines = b"".join(_line(row) for row in rows)
-        size, left = os.fstat(self._file).st_size, memoryview(lines)
-        try:
-            while left:
-                left = left[os.write(self._file, left) :]
-            os.fsync(self._file)
-        except BaseException:
-            os.ftruncate(self._file, size)  # the next unit must not follow an incomplete one
-            raise
+        lines, size = b"".join(_line(row) for row in rows), os.fstat(self._file).st_size
+        append(self._file, lines, path=self.path, sync=True)
         self._kept.add(unit, size, len(lines), _failure(rows))
 
     def finish(self) -> None:
@@ -149,44 +144,49 @@ class Store:
         self._kept.clear()
         if not self.path.exists():
             return False
-        torn: Unit | None = None
+        torn: tuple[Unit, int] | None = None
         with self.path.open("rb") as file:
-            for unit, rows, start, size in self._iter_units(file):
+            for unit, rows, number, start, size in self._iter_units(file):
+                n_responses = self._units.get(unit, 0)
                 if torn is not None:
-                    raise StoreError(
-                        f"{self.path}: the responses of {torn[1]!r} to {torn[0]!r} differ from what this run wrote",
-                        hint="Choose another folder",
-                    )
-                if is_whole(self._units.get(unit, 0), rows) and unit not in self._kept:
+                    raise self._changed(*torn)
+                if unit in self._kept or len(rows) > n_responses:
+                    raise self._changed(unit, number)
+                if is_whole(n_responses, rows):
                     self._kept.add(unit, start, size, _failure(rows))
                 else:
-                    torn = unit  # the last one may be
+                    torn = unit, number  # the last one may be
         self._kept.drop_failures()
         return sum(size for _, size in self._kept.in_file()) != self.path.stat().st_size
 
-    def _iter_units(self, file: Iterable[bytes]) -> Iterator[tuple[Unit, list[Mapping[str, Any]], int, int]]:
-        """Yields each unit of the file with its rows, where it starts, and its size."""
+    def _iter_units(self, file: Iterable[bytes]) -> Iterator[tuple[Unit, list[Mapping[str, Any]], int, int, int]]:
+        """Yields each unit of the file with its rows, its first line, where that starts, and the unit's size."""
 
-        def rows() -> Iterator[tuple[Mapping[str, Any], int, int]]:
+        def rows() -> Iterator[tuple[Mapping[str, Any], int, int, int]]:
             start = 0
             for number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):  # the last one may be incomplete
-                    yield self._parse(line, number), start, len(line)
+                    yield self._parse(line, number), number, start, len(line)
                 start += len(line)
 
         for unit, group in groupby(rows(), key=lambda found: (found[0]["id"], found[0]["agent"])):
             found = list(group)
-            yield unit, [row for row, _, _ in found], found[0][1], sum(length for _, _, length in found)
+            _, number, start, _ = found[0]
+            yield unit, [row for row, *_ in found], number, start, sum(length for *_, length in found)
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             row = parse_json(line)
             _ = row["id"], row["agent"], row["error"]
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(
-                f"{self.path}:{number}: this is not a row of a run", hint="Choose another folder"
-            ) from error
+            raise StoreError(f"{self.path}:{number}: this is not a row of a run", hint=REPAIR) from error
         return dict(row)
+
+    def _changed(self, unit: Unit, number: int) -> StoreError:
+        return StoreError(
+            f"{self.path}:{number}: the responses of {unit[1]!r} to {unit[0]!r} differ from what this run wrote",
+            hint=REPAIR,
+        )
 
 
 def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:

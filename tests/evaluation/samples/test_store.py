@@ -130,8 +130,11 @@ def test_one_process_at_a_time(tmp_path):
     [
         (lambda lines: [b"{}\n", *lines], ":1: this is not a row of a run"),
         (lambda lines: [*lines[:3], b"spoilt\n", *lines[3:]], ":4: this is not a row of a run"),
-        (lambda lines: lines[1:], "differ from what this run wrote"),
-        (lambda lines: [*lines, *lines], "differ from what this run wrote"),
+        (lambda lines: lines[1:], ":1: .* differ from what this run wrote"),
+        (lambda lines: [*lines, *lines], ":9: .* differ from what this run wrote"),
+        (lambda lines: [*lines, *lines[:2]], ":9: .* differ from what this run wrote"),  # kept already
+        (lambda lines: [*lines, lines[-1]], ":7: .* differ from what this run wrote"),  # a response too many
+        (lambda lines: [*lines, lines[0].replace(b'"1"', b'"9"')], ":9: .* differ from what this run wrote"),
     ],
 )
 def test_a_file_that_was_changed_is_refused_and_left_alone(tmp_path, spoil, said):

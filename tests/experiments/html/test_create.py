@@ -199,5 +199,5 @@ def test_one_run_or_two(tmp_path):
             create_run_page(runs, title="none")
     empty = written(tmp_path / "empty", {})
     assert json.loads((empty / DECISIONS).read_text() or "[]") == []
-    with pytest.raises(ValueError, match="got empty without any"):
+    with pytest.raises(ValueError, match="empty decided no question"):
         create_run_page([run, read_run(empty)], title="none")

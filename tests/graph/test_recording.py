@@ -6,7 +6,9 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
@@ -168,6 +170,66 @@ def test_each_turn_of_a_thread_is_a_case_and_a_repeated_end_is_not():
     before_end = next(state for state in graph.get_state_history(thread) if state.next == ("answer",))
     graph.invoke(None, before_end.config)
     assert len(cases(store)) == 2
+
+
+@pytest.mark.parametrize(("said", "is_async"), [(AGREE, False), (AGREE, True), (DIFFER, False)])
+def test_what_a_person_ruled_outlasts_a_replay(said, is_async):
+    store, saver = InMemoryStore(), InMemorySaver()
+    graph = create(said, audit_rate=1.0).compile(store=store, checkpointer=saver)
+    thread = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "Which?"}, thread)
+    ruled = rule(store, pending_cases(store)[0]["id"], correct=False, answer="Nice")
+    for state in [state for state in graph.get_state_history(thread) if {*state.next} - {"__start__", "prepare"}]:
+        asyncio.run(graph.ainvoke(None, state.config)) if is_async else graph.invoke(None, state.config)
+        assert cases(store) == [ruled]
+
+
+def test_a_pending_case_keeps_the_answer_that_is_shown_to_whoever_rules():
+    store, saver = InMemoryStore(), InMemorySaver()
+    agent = ScriptedAgent("a", ["Paris"])
+    graph = create_coe_graph(
+        [agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), record=True, audit_rate=1.0
+    ).compile(store=store, checkpointer=saver)
+    thread = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "Which?"}, thread)
+    agent.rounds = (["Lyon"],)
+    before = next(state for state in graph.get_state_history(thread) if state.next == ("a",))
+    assert graph.invoke(None, before.config)["decision"]["answer"] == "Lyon"
+    assert [case["answer"] for case in pending_cases(store)] == ["Paris"]
+
+
+def test_a_persons_ruling_in_a_replay_settles_the_escalation_that_waits():
+    store, saver = InMemoryStore(), InMemorySaver()
+    thread = {"configurable": {"thread_id": "1"}}
+    waiting = create(DIFFER).compile(store=store, checkpointer=saver)
+    waiting.invoke({"question": "Which?"}, thread)
+    before = next(state for state in waiting.get_state_history(thread) if state.next == ("coordinate",))
+    graph = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=saver)
+    graph.invoke(None, before.config)
+    graph.invoke(Command(resume={"type": "answer", "answer": "Nice"}), thread)
+    (case,) = cases(store)
+    assert (case["status"], case["ruling"]["answer"]) == ("ruled", "Nice")
+
+
+def test_two_gates_over_one_message_are_cases_of_their_own():
+    store = InMemoryStore()
+    both = StateGraph(MessagesState)
+    both.add_node("first", create(DIFFER).compile()).add_node("second", create(AGREE, audit_rate=1.0).compile())
+    both.add_edge(START, "first").add_edge(START, "second")
+    graph = both.compile(store=store, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", "Which?")]}, {"configurable": {"thread_id": "1"}})
+    assert sorted(case["kind"] for case in cases(store)) == ["audit", "escalation"]
+
+
+def test_an_edited_question_that_keeps_its_id_is_a_case_of_its_own():
+    store = InMemoryStore()
+    graph = create(AGREE, audit_rate=1.0).compile(store=store, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"messages": [{"role": "user", "content": "Which?", "id": "x"}]}, thread)
+    before = next(state for state in graph.get_state_history(thread) if state.next == ("prepare",))
+    edited = graph.update_state(before.config, {"messages": [HumanMessage("Which one?", id="x")]})
+    graph.invoke(None, edited)
+    assert [case["question"] for case in cases(store)] == ["Which?", "Which one?"]
 
 
 def test_equal_ids_of_messages_without_a_thread_are_cases_of_their_own():

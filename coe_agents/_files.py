@@ -1,7 +1,8 @@
 """Owns writing a file completely or not at all."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -11,20 +12,40 @@ def write(path: Path, content: bytes) -> None:
 
 
 def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
-    """Writes a file in one step, as `write` does; the chunks may be read from the old one."""
-    draft = path.with_name(f"{path.name}.draft")
-    try:
-        opened = draft.open("wb")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # nobody named the draft
-    with opened as file:
-        file.writelines(chunks)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    """Writes a file in one step, as `write` does; the chunks may be read from the old one.
+
+    A link stays one. What is no file, such as a pipe, is written as it is.
+    """
+    if path.exists() and not path.is_file():
+        with _naming(path), path.open("wb") as stream:
+            stream.writelines(chunks)
+        return
+    place = Path(os.path.realpath(path))
+    draft = place.with_name(f"{place.name}.draft")
+    with _naming(path, draft):
+        try:
+            with draft.open("wb") as file:
+                file.writelines(chunks)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(place)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
     if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(path.parent, os.O_DIRECTORY)
+        folder = os.open(place.parent, os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextmanager
+def _naming(path: Path, draft: Path | None = None) -> Iterator[None]:
+    """Names the file in an error that names none, or the draft, which nobody named."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename not in (None, str(draft)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -33,6 +33,7 @@ def report(
     policy did with each question, round by round; for two, which outcomes changed, and paired differences. The
     options of scoring are for saved responses.
     """
+    from coe_agents._files import write
     from coe_agents.evaluation.decisions import DECISIONS
 
     decided = [(path / DECISIONS).is_file() for path in run]
@@ -40,7 +41,7 @@ def report(
         page, count = _of_runs(run, title, resamples=resamples, are_decided=all(decided))
     else:
         page, count = _of_samples(run, scoring, title, resamples=resamples)
-    out.write_text(page, "utf-8", errors="replace", newline="\n")
+    write(out, page.encode(errors="replace"))
     print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.actions import called_tools
 from coe_agents.clustering import answer_kind
@@ -270,7 +271,7 @@ class CalibratedPolicy:
         return cls(load_saved(path, _from_json, what="policy", formats=formats, hint=hint), otherwise=otherwise)
 
     def save(self, path: str | Path) -> None:
-        """Writes the calibration as JSON."""
+        """Writes the calibration as JSON, in one step: a graph may read the file at any time."""
         record = {"format": _FORMAT, **asdict(self.calibration)}
         if self.calibration.proposer is None:  # as earlier versions read it
             for name in ("proposer", "tools", "no_call"):
@@ -279,7 +280,7 @@ class CalibratedPolicy:
             del record["weights"]
         many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
         head = json.dumps(record, indent=1).removesuffix("\n}")
-        Path(path).write_text(f'{head},\n "uncertainties": {many}\n}}\n', encoding="utf-8")
+        write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns "answer" with the chosen cluster's answer, or `otherwise`.

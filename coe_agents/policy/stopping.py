@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from coe_agents._files import write
 from coe_agents.policy.base import (
     Decision,
     Policy,
@@ -170,9 +171,9 @@ class StoppingRule:
         return cls(**with_tuples(record))
 
     def save(self, path: str | Path) -> None:
-        """Writes the rule as JSON."""
+        """Writes the rule as JSON, in one step: a graph may read the file at any time."""
         record = {"format": _FORMAT, "features": STOPPING_FEATURES, **asdict(self)}
-        Path(path).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write(Path(path), f"{json.dumps(record, indent=1)}\n".encode())
 
 
 class StoppingPolicy:

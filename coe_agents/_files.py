@@ -1,4 +1,4 @@
-"""Owns writing a file completely or not at all."""
+"""Owns writing completely or not at all."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -38,6 +38,18 @@ def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def append(path: Path, content: bytes) -> None:
+    """Appends to a file, which is as before if that fails."""
+    with _naming(path), path.open("ab", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        try:
+            while content:
+                content = content[file.write(content) :]
+        except OSError:
+            file.truncate(size)
+            raise
 
 
 @contextmanager

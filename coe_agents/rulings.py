@@ -166,7 +166,7 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
 
 def _to_case(key: str, value: Any) -> RecordedCase:
     """Returns what is in a store as a case; refuses what no graph recorded."""
-    if not _is_case(value):
+    if not (_is_case(value) and value["id"] == key):
         raise StoreError(
             f"what is under {key!r:.80} in the store is not a recorded case",
             hint=f"Delete it if it is yours: store.delete({NAMESPACE}, {key!r:.80})",

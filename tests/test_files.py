@@ -1,10 +1,8 @@
 """A file is written completely or not at all: a disk that is full costs neither the old content nor space."""
 
 import os
-import resource
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import pytest
 
@@ -13,19 +11,9 @@ from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
 from tests.evaluation.invented import group
 from tests.evaluation.invented import write as write_samples
+from tests.limits import full
 from tests.policy.test_calibrated import CALIBRATION
 from tests.policy.test_stopping import rule
-
-
-@contextmanager
-def full(limit):
-    """Writing past `limit` bytes of a file fails, as on a full disk."""
-    former = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, former[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, former)
 
 
 @pytest.mark.parametrize(

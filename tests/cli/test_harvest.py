@@ -3,6 +3,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from coe_agents import CalibratedPolicy, create_coe_graph
@@ -12,6 +13,7 @@ from coe_agents.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import assert_names_argument, run
 from tests.evaluation.invented import group, write
+from tests.limits import full
 
 CERTAIN = {"a": ["Paris"] * 4, "b": ["Paris"] * 4, "c": ["Paris"] * 4}
 UNSURE = {name: ["Lyon", *(f"{name}{number}" for number in range(3))] for name in "abc"}
@@ -221,3 +223,48 @@ def test_a_store_that_is_none(tmp_path):
     (tmp_path / "text.sqlite").write_text("no store\n" * 100)
     done = run("harvest", "--store", tmp_path / "text.sqlite", "--out", tmp_path / "x.samples.jsonl")
     assert (done.returncode, "cannot be read" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("change", [{"status": "Ruled"}, {"status": None}, {"id": "another"}])
+def test_a_damaged_case_is_named_and_not_left_out(tmp_path, store, change):
+    with SqliteStore.from_conn_string(str(store)) as opened:
+        (item, *_) = opened.search(NAMESPACE, filter={"status": "ruled"})
+        opened.put(NAMESPACE, item.key, item.value | change)
+    done = run("harvest", "--store", store, "--out", tmp_path / "x.samples.jsonl")
+    assert done.returncode == 1
+    assert f"what is under '{item.key}' in the store is not a recorded case" in " ".join(done.stderr.split())
+    assert not (tmp_path / "x.samples.jsonl").exists()
+
+
+def test_the_file_of_a_checkpointer_is_no_store(tmp_path):
+    with SqliteSaver.from_conn_string(str(tmp_path / "answers.sqlite")) as saver:
+        saver.setup()
+    content = (tmp_path / "answers.sqlite").read_bytes()
+    done = run("audit", "--store", tmp_path / "answers.sqlite")
+    assert done.returncode == 1
+    assert "answers.sqlite holds no store. Pass the file of the graph's SqliteStore" in " ".join(done.stderr.split())
+    assert (tmp_path / "answers.sqlite").read_bytes() == content
+
+
+def test_a_ruling_that_cannot_be_written_says_why(store):
+    (case,) = json.loads(run("audit", "--store", store, "--json").stdout)["pending"]
+    with closing(sqlite3.connect(store)) as file, file:
+        file.execute("CREATE TRIGGER full BEFORE INSERT ON store BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END")
+    done = run("audit", "--store", store, "--rule", case["id"], "--answer", "Metz")
+    assert done.returncode == 1
+    assert f"the store {store} cannot be read or written: IntegrityError: the disk is full" in done.stderr
+
+
+def test_a_full_disk_leaves_no_half_of_a_labelled_answer(tmp_path, store):
+    cases = tmp_path / "cases.jsonl"
+    former = '{"id": "mine", "correct": true}\n' * 1
+    cases.write_text(former)
+    arguments = ("harvest", "--store", store, "--out", tmp_path / "ruled.samples.jsonl", "--cases", cases)
+    out_size = len(run(*arguments[:-2]).stdout) and (tmp_path / "ruled.samples.jsonl").stat().st_size
+    cases.write_text(f"{former}{json.dumps({'id': 'long', 'correct': True, 'note': 'x' * out_size})}\n")
+    kept = cases.read_bytes()
+    with full(len(kept) + 100):
+        done = run(*arguments)
+    assert done.returncode == 1
+    assert f"'{cases}'" in done.stderr
+    assert cases.read_bytes() == kept

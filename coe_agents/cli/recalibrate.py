@@ -62,6 +62,12 @@ def recalibrate_on_rulings(
     for mismatch in dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement)):
         print_lines(f"mismatch: {mismatch}")
     print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
+    if found.n_below:
+        print_lines(
+            f"note: {quantity(found.n_below, 'escalation lies', 'escalations lie')} at or below the present threshold. "
+            "They count like answers, as if a former, lower threshold had escalated them. If another part did, such as "
+            "a guard before the policy, leave them out: their verdicts say nothing about answers."
+        )
     print_lines(f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"')
 
 

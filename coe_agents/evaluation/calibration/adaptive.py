@@ -22,8 +22,8 @@ class AdaptiveThreshold:
 
         \sum (x_t - risk) / p_t <= (theta_1 - theta_{n+1} + L_n) / step,
 
-    so that the weighted mean loss is at most `risk` + (theta_1 - low + L_n) / (step W_n): `mean_loss_bound`. Without
-    clipping at `low` it tends to the risk, or below it where `high` clips.
+    so that the weighted mean loss is at most `risk` + (theta_1 - theta_{n+1} + L_n) / (step W_n): `mean_loss_bound`.
+    Without clipping at `low`, where L_n = 0, it tends to the risk, or below it where `high` clips.
 
     Limits: it is a statement about the average over the labelled cases so far, not about the next answer, and with
     audits it is about the weighted average. A large step follows a drift fast and makes the coverage fluctuate; a small

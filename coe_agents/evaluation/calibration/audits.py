@@ -68,12 +68,14 @@ class Recalibration:
         n_escalations: The escalations with a verdict.
         outcome: "raised", "lowered", "same"; "none": no threshold keeps the risk, and nothing is answered; "unaudited":
             there are no audits, and "few": too few cases for any threshold. In these two the policy is the given one.
+        n_below: The escalations at or below the given threshold, which it does not explain: see `recalibrate`.
     """
 
     policy: CalibratedPolicy
     n_audits: int
     n_escalations: int
     outcome: Literal["raised", "lowered", "same", "none", "unaudited", "few"]
+    n_below: int = 0
 
 
 def weighted_risk_bound(
@@ -219,6 +221,10 @@ def recalibrate(
     answer. So without audits the threshold stays, and is never raised. What measures the uncertainty, CoE or a learned
     gate, stays as it is.
 
+    An escalation at or below the present threshold counts like an answer that was seen with probability 1: a former,
+    lower threshold escalated it. If another part escalated it, such as a guard before the policy, leave it out, since
+    it is never answered, and its verdict would enter the risk of answers.
+
     The guarantee is that of `choose_audited_threshold`, for traffic like that of these cases, if the answers to be
     audited were drawn at random, all of them were ruled on, and escalations were settled whatever the answer is. Leave
     out cases from before a change of the traffic: their number helps no estimate of the present.
@@ -262,6 +268,11 @@ def recalibrate(
     if not n_audits:
         return Recalibration(policy, *counts, "unaudited")
     scores = np.array([calibration.uncertainty(row.measurement) for row, _ in judged])
+    below = -1.0 if calibration.threshold is None else calibration.threshold + TIE
+    is_below = [
+        score <= below and seen[row.id].kind == "escalation" for (row, _), score in zip(judged, scores, strict=True)
+    ]
+    n_below = sum(is_below)
     probabilities = np.array([seen[row.id].probability for row, _ in judged])
     choice = choose_audited_threshold(
         correct=[verdict for _, verdict in judged],
@@ -271,7 +282,7 @@ def recalibrate(
         confidence=confidence,
     )
     if choice is None:
-        return Recalibration(policy, *counts, "few")
+        return Recalibration(policy, *counts, "few", n_below)
     record = replace(
         calibration,
         **choice._asdict(),
@@ -283,7 +294,10 @@ def recalibrate(
         uncertainties=_as_in_traffic(scores, probabilities),
     )
     return Recalibration(
-        CalibratedPolicy(record, otherwise=policy.otherwise), *counts, _outcome(calibration.threshold, choice.threshold)
+        CalibratedPolicy(record, otherwise=policy.otherwise),
+        *counts,
+        _outcome(calibration.threshold, choice.threshold),
+        n_below,
     )
 
 

@@ -122,6 +122,17 @@ def test_audits_lower_a_threshold_that_is_too_high(policy, rows, tmp_path):
     assert CalibratedPolicy.load(tmp_path / "policy.json").calibration == found.policy.calibration
 
 
+def test_escalations_that_the_threshold_does_not_explain_are_counted(policy, rows):
+    """They count like answers, as a former, lower threshold would have escalated them; another part may have, too."""
+    loose = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[200]))
+    cases, seen = ruled(loose, rows, seed=1)
+    found = recalibrate(loose, cases, seen, risk=0.3, confidence=0.9)
+    assert (found.n_below, found.n_escalations > 0) == (0, True)
+    below = [row.id for row in cases if seen[row.id].kind == "audit"][:7]
+    found = recalibrate(loose, cases, seen | dict.fromkeys(below, Seen(1.0, "escalation")), risk=0.3, confidence=0.9)
+    assert found.n_below == 7
+
+
 def test_without_audits_the_threshold_stays(policy, rows):
     strict = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[120]))
     cases, seen = ruled(strict, rows, seed=1)

@@ -10,6 +10,7 @@ store can read it. Nothing is recorded unless you ask for it.
 ones as samples. Only audits say something about the risk of what was answered: escalated cases are the harder ones.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -22,6 +23,7 @@ from coe_agents.types import Response, is_number
 NAMESPACE = ("coe_agents", "rulings")
 """Where the cases are in the store; a case's key is its id."""
 _PAGE = 100
+_NOT_STORED = re.compile("[\0\ud800-\udfff]")
 
 __all__ = ["NAMESPACE", "PersonRuling", "RecordedCase", "case_row", "cases", "pending_cases", "rule", "sample_rows"]
 
@@ -159,7 +161,8 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
         raise ValueError('"answer" is for an answer that was wrong; got both. Omit it, or pass correct=False')
     if correct and case["answer"] is None:
         raise ValueError('the case has no answer that could be right; got correct=True. Pass answer="..."')
-    ruled: RecordedCase = {**case, "status": "ruled", "ruling": create_ruling(correct=correct, answer=answer)}
+    ruling = to_storable(create_ruling(correct=correct, answer=answer))
+    ruled: RecordedCase = {**case, "status": "ruled", "ruling": ruling}
     store.put(NAMESPACE, case_id, dict(ruled))
     return ruled
 
@@ -215,6 +218,22 @@ def _is_ruling(value: Any) -> bool:
 def create_ruling(*, correct: bool | None, answer: str | None) -> PersonRuling:
     """Returns a ruling of this moment."""
     return PersonRuling(correct=correct, answer=answer, time=datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def to_storable(value: Any) -> Any:
+    r"""Returns plain data as every store keeps it: with U+FFFD for halves of surrogate pairs, and for NUL.
+
+    JSON may escape a half, which UTF-8 lacks; PostgreSQL refuses NUL.
+
+    Example:
+        >>> ascii(to_storable({"text": ["Par\ud83dis", 1]}))
+        "{'text': ['Par\\ufffdis', 1]}"
+    """
+    if isinstance(value, str):
+        return _NOT_STORED.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {to_storable(name): to_storable(item) for name, item in value.items()}
+    return [to_storable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def sample_rows(case: RecordedCase) -> Iterator[dict[str, Any]]:

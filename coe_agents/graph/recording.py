@@ -15,7 +15,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.runnables import Steps, TwoForms, steps_node
 from coe_agents.graph.state import CoEState
-from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling
+from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling, to_storable
 from coe_agents.types import check_number
 
 
@@ -55,7 +55,7 @@ class Recorder:
                     kept = yield _reading(store), (case["id"],), {}
                     # a replay repeats a case: people rule on the answer that they saw, and what they ruled stays
                     if kept is None or (case["ruling"] is not None and kept.value.get("status") == "pending"):
-                        yield _writing(store), (case,), {}
+                        yield _writing(store), (to_storable(case),), {}
                 except Exception as error:  # the answer is worth more than its record
                     warnings.warn(f"a case could not be recorded: {type(error).__name__}: {error}", stacklevel=2)
             return update
@@ -124,7 +124,7 @@ def _reading(store: BaseStore) -> TwoForms:
 
 def _writing(store: BaseStore) -> TwoForms:
     return TwoForms(
-        lambda case, _: store.put(NAMESPACE, case["id"], dict(case)),
-        lambda case, _: store.aput(NAMESPACE, case["id"], dict(case)),
+        lambda case, _: store.put(NAMESPACE, case["id"], case),
+        lambda case, _: store.aput(NAMESPACE, case["id"], case),
         name="record",
     )

@@ -91,6 +91,19 @@ def test_a_persons_ruling_is_recorded(store):
     assert case_row(case) is None  # it says nothing about answers that were given
 
 
+@pytest.mark.filterwarnings("error")
+def test_text_that_no_database_stores_is_recorded_all_the_same(store):
+    """Half of a surrogate pair, which JSON may escape, and NUL, which PostgreSQL refuses."""
+    said = (["Par\ud83dis\0"], ["Par\ud83dis\0"])
+    create(said, audit_rate=1.0).compile(store=store).invoke({"question": "Which\ud83d?\0"})
+    (case,) = pending_cases(store)
+    assert (case["question"], case["answer"]) == ("Which\ufffd?\ufffd", "Par\ufffdis\ufffd")
+    ruled = rule(store, case["id"], correct=False, answer="Ly\ud83don\0")
+    assert ruled["ruling"]["answer"] == "Ly\ufffdon\ufffd"
+    assert cases(store) == [ruled]
+    assert [row["correct"] for row in sample_rows(ruled)] == [False, False]
+
+
 def test_an_escalation_that_ends_the_run_waits_for_a_ruling(store):
     create(DIFFER).compile(store=store).invoke({"question": "Which?"})
     (case,) = pending_cases(store)

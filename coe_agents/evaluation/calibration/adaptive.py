@@ -120,8 +120,16 @@ class AdaptiveThreshold:
         """
         try:
             found = cls(data["risk"], step=data["step"], start=data["start"], low=data["low"], high=data["high"])
-            found.threshold = min(found.high, max(found.low, float(data["threshold"])))
-            found._n_cases, found._weight, found._lifted = int(data["n_cases"]), data["weight"], data["lifted"]
+            counts = tuple(data[name] for name in ("n_cases", "weight", "lifted"))
+            threshold = data["threshold"]
         except (KeyError, TypeError) as error:
             raise ValueError(f'"data" must be from "to_dict"; {error!r} is wrong. Pass what it returned') from error
+        is_possible = is_number(threshold) and found.low <= threshold <= found.high
+        if not (is_possible and all(is_number(count) and 0.0 <= count < float("inf") for count in counts)):
+            raise ValueError(
+                f'"data" must hold a threshold from low to high, and counts of at least 0; got {threshold!r:.40}, '
+                f'{counts!r:.80}. Pass what "to_dict" returned'
+            )
+        found.threshold = threshold
+        found._n_cases, found._weight, found._lifted = counts
         return found

@@ -221,6 +221,9 @@ class RiskMonitor:
             raise ValueError(
                 f'"data" must hold {len(_BETS)} bets; got others. Pass what "to_dict" of this version gave'
             )
+        others = [*monitor._log_best, *monitor._counts.flat, monitor._strongest]
+        if np.isnan(monitor._log_sums).any() or not np.isfinite(others).all():
+            raise ValueError('"data" must hold numbers; got NaN or an infinity. Pass what "to_dict" returned')
         return monitor
 
     def _log_evidence(self) -> float:

@@ -76,9 +76,11 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
     from coe_agents.evaluation.calibration.audits import Seen
 
     for question in questions:
-        sample = (*question.responses, *question.failures)[0]
         try:
-            seen[question.id] = Seen.of(sample)
+            first, *others = {Seen.of(sample): None for sample in (*question.responses, *question.failures)}
+            if others:
+                raise ValueError(f"its samples must be seen alike; got {first} and {others[0]}")
+            seen[question.id] = first
         except ValueError as error:
             raise SamplesError(
                 f"the case {question.id[:50]!r}: {error}", hint="Pass samples that `coe-agents harvest` wrote"

@@ -164,8 +164,9 @@ def test_every_case_must_be_known(policy, rows):
         recalibrate(proposing, cases, seen, risk=0.3, confidence=0.9)
     with pytest.raises(ValueError, match='"kind" must be "audit" or "escalation"'):
         Seen(0.1, "other")
-    with pytest.raises(ValueError, match='"seen_probability" must be above 0'):
-        Seen(0.0, "audit")
+    for probability in (0.0, 1e-310, math.nan):  # the inverse of the second is no number
+        with pytest.raises(ValueError, match='"seen_probability" must be above 0'):
+            Seen(probability, "audit")
 
 
 def test_how_a_case_was_seen_is_read_of_its_sample():

@@ -102,6 +102,9 @@ def weighted_risk_bound(
     Returns:
         The bound, in [0, 1]; 1 where the cases show nothing.
 
+    Raises:
+        ValueError: An argument is out of its range.
+
     Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2024).
 
     >>> round(weighted_risk_bound([0] * 50, [1] * 50, confidence=0.9), 3)  # Clopper-Pearson: 0.045
@@ -113,9 +116,15 @@ def weighted_risk_bound(
             '"losses" must be in [0, 1] and "probabilities" in (0, 1], of one length; got others. '
             "Pass one of each for every case"
         )
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f'"confidence" must be above 0 and below 1; got {confidence!r}. Pass 0.9, for example')
     if not x.size:
         return 1.0
     c = float(p.min()) if least is None else least
+    if not 0.0 < c <= p.min():  # a bet could lose more than it has
+        raise ValueError(
+            f'"least" must be above 0 and at most each probability; got {least!r}. Pass the lowest audit rate'
+        )
     limit = -math.log(1.0 - confidence)
 
     def excess(r: float) -> float:

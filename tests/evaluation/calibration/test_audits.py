@@ -51,6 +51,20 @@ def test_no_case_shows_nothing():
         weighted_risk_bound([0.0], [0.0], confidence=0.9)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"confidence": 1.0}, '"confidence" must be above 0 and below 1; got 1.0'),
+        ({"confidence": math.nan}, '"confidence" must be above 0 and below 1'),
+        ({"confidence": 0.9, "least": 0.5}, '"least" must be above 0 and at most each probability; got 0.5'),
+        ({"confidence": 0.9, "least": 0.0}, '"least" must be above 0'),
+    ],
+)
+def test_arguments_of_the_bound(options, message):
+    with pytest.raises(ValueError, match=message):
+        weighted_risk_bound([0.0, 1.0], [0.1, 1.0], **options)
+
+
 def test_the_first_count_is_one_at_which_right_answers_pass():
     # 32 right answers: the evidence of 31 is below 10
     ones = np.ones(1000)

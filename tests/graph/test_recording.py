@@ -1,8 +1,10 @@
 """What a graph records in its store: escalations with what a person ruled, and audits of its answers."""
 
 import asyncio
+import threading
 from collections import Counter
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -376,6 +378,30 @@ def test_a_ruling_must_say_what_is_right(options, error, message):
     assert len(pending_cases(store)) == 1
     with pytest.raises(KeyError, match="there is no case '2'"):
         rule(store, "2", correct=True)
+
+
+def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
+    both = threading.Barrier(2)
+
+    class Slow(InMemoryStore):
+        def get(self, *args, **kwargs):
+            found = super().get(*args, **kwargs)
+            with suppress(threading.BrokenBarrierError):  # the other thread reads, too, or waits for this one
+                both.wait(timeout=1)
+            return found
+
+    store = Slow()
+    store.put(NAMESPACE, "1", WAITING)
+
+    def ruled(correct):
+        try:
+            return rule(store, "1", correct=correct)
+        except ValueError:
+            return None
+
+    with ThreadPoolExecutor(2) as pool:
+        (kept,) = filter(None, pool.map(ruled, (True, False)))
+    assert cases(store) == [kept]
 
 
 def test_many_cases_are_listed_in_order():

@@ -66,7 +66,7 @@ def recalibrate_on_rulings(
         print_lines(
             f"note: {quantity(found.n_below, 'escalation lies', 'escalations lie')} at or below the present threshold. "
             "They count like answers, as if a former, lower threshold had escalated them. If another part did, such as "
-            "a guard before the policy, leave them out: their verdicts say nothing about answers."
+            "a guard before the policy, omit them: their verdicts say nothing about answers."
         )
     print_lines(f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"')
 

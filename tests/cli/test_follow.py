@@ -180,6 +180,7 @@ def test_options(policy, options, message):
         ('{"id": "1", "correct": 1, "time": 7}', '"time" must be a string or null'),
         ('{"id": "0", "correct": 1}', "there is a case '0' already"),
         ('{"id": "1", "correct": 0, "correct": 1}', 'got "correct" twice'),
+        ('{"id": "1", "correct": 1, "seen_probabilty": 0.1}', 'Did you mean "seen_probability"?'),
         ('{"id": "1", "correct": NaN}', "a number must be finite"),
         ('{"id": "1", "correct": 1, "agents": []}', '"agents" must map names'),
         ('{"id": "1", "correct": 1, "seen_probability": true}', '"seen_probability" must be above 0'),
@@ -266,3 +267,8 @@ def test_a_file_that_is_rotated_is_named(tmp_path, size):
 
     with pytest.raises(SamplesError, match=r"cases\.jsonl was replaced while it was read\. Append to it only"):
         list(follow_cases(path, wait=wait))
+
+
+def test_other_fields_of_a_labelled_answer_are_ignored(tmp_path):
+    path = write(tmp_path / "cases.jsonl", [{"id": "1", "correct": 1, "seen": True, "probability": 0.3, "note": "x"}])
+    assert [case.seen_probability for case in follow_cases(path, wait=lambda: False)] == [1.0]

@@ -231,7 +231,7 @@ def recalibrate(
     gate, stays as it is.
 
     An escalation at or below the present threshold counts like an answer that was seen with probability 1: a former,
-    lower threshold escalated it. If another part escalated it, such as a guard before the policy, leave it out, since
+    lower threshold escalated it. If another part escalated it, such as a guard before the policy, omit it, since
     it is never answered, and its verdict would enter the risk of answers.
 
     The guarantee is that of `choose_audited_threshold`, for traffic like that of these cases, if the answers to be

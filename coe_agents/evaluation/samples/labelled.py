@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from coe_agents.errors import SamplesError
 from coe_agents.types import is_number
 
 _CHUNK = 1 << 16
+_NEAR = 0.9
+"""How alike a misspelt name is to the right one, by `difflib`."""
 _FORM = '{"id": "...", "correct": true}, and "seen_probability" where not every answer is judged'
 
 
@@ -93,6 +96,11 @@ def _case(raw: bytes, place: str) -> LabelledCase:
         raise SamplesError(f'{place}: "id" must be a string', hint=f"Write every line as {_FORM}")
     if not (time is None or isinstance(time, str)):
         raise SamplesError(f'{place}: "time" must be a string or null', hint="Write it as in 2026-01-31T12:00:00Z")
+    if near := "seen_probability" not in record and get_close_matches("seen_probability", record, n=1, cutoff=_NEAR):
+        raise SamplesError(
+            f'{place}: the field "{near[0]}" is not read. Did you mean "seen_probability"?',
+            hint="Without it the case counts as one of which every one is judged",
+        )
     probability = record.get("seen_probability", 1.0)
     if not (is_number(probability) and 0 < probability <= 1):
         raise SamplesError(

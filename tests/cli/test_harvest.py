@@ -256,15 +256,14 @@ def test_a_ruling_that_cannot_be_written_says_why(store):
 
 
 def test_a_full_disk_leaves_no_half_of_a_labelled_answer(tmp_path, store):
-    cases = tmp_path / "cases.jsonl"
-    former = '{"id": "mine", "correct": true}\n' * 1
-    cases.write_text(former)
-    arguments = ("harvest", "--store", store, "--out", tmp_path / "ruled.samples.jsonl", "--cases", cases)
-    out_size = len(run(*arguments[:-2]).stdout) and (tmp_path / "ruled.samples.jsonl").stat().st_size
-    cases.write_text(f"{former}{json.dumps({'id': 'long', 'correct': True, 'note': 'x' * out_size})}\n")
+    out, cases = tmp_path / "ruled.samples.jsonl", tmp_path / "cases.jsonl"
+    arguments = ("harvest", "--store", store, "--out", out)
+    run(*arguments)
+    # longer than the samples, so that only the labelled answers do not fit
+    write(cases, [{"id": "mine", "correct": True, "note": "x" * out.stat().st_size}])
     kept = cases.read_bytes()
     with full(len(kept) + 100):
-        done = run(*arguments)
+        done = run(*arguments, "--cases", cases)
     assert done.returncode == 1
     assert f"'{cases}'" in done.stderr
     assert cases.read_bytes() == kept

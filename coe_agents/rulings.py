@@ -10,6 +10,8 @@ store can read it. Nothing is recorded unless you ask for it.
 ones as samples. Only audits say something about the risk of what was answered: escalated cases are the harder ones.
 """
 
+import re
+import threading
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -22,6 +24,9 @@ from coe_agents.types import Response, is_number
 NAMESPACE = ("coe_agents", "rulings")
 """Where the cases are in the store; a case's key is its id."""
 _PAGE = 100
+_ONE_RULING = threading.Lock()
+"""No store compares and sets; of two threads that rule on a case, the second must find it ruled on."""
+_NOT_STORED = re.compile("[\0\ud800-\udfff]")
 
 __all__ = ["NAMESPACE", "PersonRuling", "RecordedCase", "case_row", "cases", "pending_cases", "rule", "sample_rows"]
 
@@ -118,6 +123,8 @@ def find_case(store: Store, case_id: str) -> RecordedCase | None:
 def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str | None = None) -> RecordedCase:
     """Records what a person ruled on a pending case, and returns the case.
 
+    Of threads of one process that rule on a case at once, one succeeds. Of processes, the last one's ruling may stay.
+
     Args:
         store: The store of the graph, synchronous.
         case_id: The id of the case: see `pending_cases`.
@@ -145,28 +152,30 @@ def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str
         raise TypeError(f'"correct" must be True, False or None; got {correct!r}. Pass True if the answer was right')
     if not (answer is None or isinstance(answer, str)):
         raise TypeError(f'"answer" must be a text or None; got {answer!r}. Pass the right answer')
-    case = find_case(store, case_id)
-    if case is None:
-        raise KeyError(f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store)")
-    if case["status"] == "ruled":
-        raise ValueError(f"a case must be pending to be ruled on; {case_id!r} was ruled on. Choose another")
-    answer = answer.strip() or None if answer is not None else None
-    if correct is None and (case["kind"] == "audit" or answer is None):
-        raise ValueError(
-            'a ruling must say whether the answer was right; got no "correct". Pass correct=True or correct=False'
-        )
-    if correct and answer is not None:
-        raise ValueError('"answer" is for an answer that was wrong; got both. Omit it, or pass correct=False')
-    if correct and case["answer"] is None:
-        raise ValueError('the case has no answer that could be right; got correct=True. Pass answer="..."')
-    ruled: RecordedCase = {**case, "status": "ruled", "ruling": create_ruling(correct=correct, answer=answer)}
-    store.put(NAMESPACE, case_id, dict(ruled))
-    return ruled
+    with _ONE_RULING:
+        case = find_case(store, case_id)
+        if case is None:
+            raise KeyError(f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store)")
+        if case["status"] == "ruled":
+            raise ValueError(f"a case must be pending to be ruled on; {case_id!r} was ruled on. Choose another")
+        answer = answer.strip() or None if answer is not None else None
+        if correct is None and (case["kind"] == "audit" or answer is None):
+            raise ValueError(
+                'a ruling must say whether the answer was right; got no "correct". Pass correct=True or correct=False'
+            )
+        if correct and answer is not None:
+            raise ValueError('"answer" is for an answer that was wrong; got both. Omit it, or pass correct=False')
+        if correct and case["answer"] is None:
+            raise ValueError('the case has no answer that could be right; got correct=True. Pass answer="..."')
+        ruling = to_storable(create_ruling(correct=correct, answer=answer))
+        ruled: RecordedCase = {**case, "status": "ruled", "ruling": ruling}
+        store.put(NAMESPACE, case_id, dict(ruled))
+        return ruled
 
 
 def _to_case(key: str, value: Any) -> RecordedCase:
     """Returns what is in a store as a case; refuses what no graph recorded."""
-    if not _is_case(value):
+    if not (_is_case(value) and value["id"] == key):
         raise StoreError(
             f"what is under {key!r:.80} in the store is not a recorded case",
             hint=f"Delete it if it is yours: store.delete({NAMESPACE}, {key!r:.80})",
@@ -215,6 +224,22 @@ def _is_ruling(value: Any) -> bool:
 def create_ruling(*, correct: bool | None, answer: str | None) -> PersonRuling:
     """Returns a ruling of this moment."""
     return PersonRuling(correct=correct, answer=answer, time=datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def to_storable(value: Any) -> Any:
+    r"""Returns plain data as every store keeps it: with U+FFFD for halves of surrogate pairs, and for NUL.
+
+    JSON may escape a half, which UTF-8 lacks; PostgreSQL refuses NUL.
+
+    Example:
+        >>> ascii(to_storable({"text": ["Par\ud83dis", 1]}))
+        "{'text': ['Par\\ufffdis', 1]}"
+    """
+    if isinstance(value, str):
+        return _NOT_STORED.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {to_storable(name): to_storable(item) for name, item in value.items()}
+    return [to_storable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def sample_rows(case: RecordedCase) -> Iterator[dict[str, Any]]:

@@ -1,33 +1,40 @@
-import errno
+"""A file is written completely or not at all: a disk that is full costs neither the old content nor space."""
+
 import os
 import stat
 
 import pytest
 
 from coe_agents._files import append, write, write_chunks
-from coe_agents.policy import STOPPING_FEATURES, StoppingRule
+from coe_agents.policy import CalibratedPolicy
+from tests.cli.command import run
+from tests.evaluation.invented import group
+from tests.evaluation.invented import write as write_samples
+from tests.limits import full
+from tests.policy.test_calibrated import CALIBRATION
+from tests.policy.test_stopping import rule
 
 
-def full(*_):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_what_cannot_be_written_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
-    path = tmp_path / "a.txt"
-    write(path, b"old")
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'"):
-        write(path, b"new")
-    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("a.txt", b"old")]
+@pytest.mark.parametrize(
+    "save", [CalibratedPolicy(CALIBRATION).save, rule().save, lambda path: write(path, b"x" * 1000)]
+)
+def test_a_full_disk_leaves_the_former_file_and_nothing_else(tmp_path, save):
+    path = tmp_path / "kept.json"
+    path.write_text("former")
+    with full(20), pytest.raises(OSError, match=f"'{path}'"):
+        save(path)
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"kept.json": "former"}
 
 
 def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
-    kept, link = tmp_path / "kept.txt", tmp_path / "link.txt"
-    kept.touch(mode=0o600)
-    link.symlink_to(kept)
-    write(link, b"new")
+    (tmp_path / "folder").mkdir()
+    kept, link = tmp_path / "folder" / "kept.json", tmp_path / "link.json"
+    link.symlink_to("folder/kept.json")
+    for content in (b"1", b"2"):
+        write(link, content)
+        assert kept.read_bytes() == content
+        kept.chmod(0o600)
     assert link.is_symlink()
-    assert kept.read_bytes() == b"new"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
@@ -38,33 +45,24 @@ def test_a_pipe_gets_the_content_and_stays(tmp_path):
     write_chunks(pipe, [b"a", b"b"])
     assert os.read(end, 9) == b"ab"
     os.close(end)
-    assert pipe.is_fifo()
+    assert [each.is_fifo() for each in tmp_path.iterdir()] == [True]
 
 
-def test_a_line_is_appended_whole_or_not_at_all(tmp_path, monkeypatch):
-    path, real, room = tmp_path / "lines", os.write, iter([3])
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    append(file, b"one\n", path=path)
-
-    def some(file, data):
-        return real(file, bytes(data)[:n]) if (n := next(room, None)) else full()
-
-    monkeypatch.setattr(os, "write", some)
-    with pytest.raises(OSError, match=r"No space left on device: '.*lines'"):
-        append(file, b"another\n", path=path)
-    monkeypatch.undo()
-    append(file, b"two\n", path=path)
-    os.close(file)
+def test_a_line_is_appended_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "lines"
+    with path.open("ab") as file:
+        append(file.fileno(), b"one\n", path=path)
+        with full(7), pytest.raises(OSError, match=f"'{path}'"):
+            append(file.fileno(), b"another\n", path=path)
+        append(file.fileno(), b"two\n", path=path)
     assert path.read_bytes() == b"one\ntwo\n"
 
 
-def test_a_rule_in_use_survives_a_full_disk(tmp_path, monkeypatch):
-    zeros = (0.0,) * len(STOPPING_FEATURES)
-    rule = StoppingRule(
-        now=zeros, now_intercept=0.0, after=zeros, after_intercept=0.0, price=0.0, n_rounds=2, n_questions=9
-    )
-    rule.save(tmp_path / "rule.json")
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        rule.save(tmp_path / "rule.json")
-    assert StoppingRule.load(tmp_path / "rule.json") == rule
+def test_a_report_that_cannot_be_written_leaves_the_former_one(tmp_path):
+    samples, page = write_samples(tmp_path / "s.samples.jsonl", group(5)), tmp_path / "page.html"
+    page.write_text("former")
+    with full(1000):
+        done = run("report", samples, "--out", page)
+    assert done.returncode == 1
+    assert str(page) in done.stderr
+    assert (page.read_text(), len(list(tmp_path.iterdir()))) == ("former", 2)

@@ -14,6 +14,7 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
+    from langgraph.store.sqlite import SqliteStore
 
     from coe_agents.rulings import RecordedCase
 
@@ -42,8 +43,8 @@ def harvest(
     from coe_agents.rulings import cases as recorded
 
     with _open(store) as opened:
-        ruled = recorded(opened, status="ruled")
-        waiting = len(recorded(opened, status="pending"))
+        found = recorded(opened)  # also those of a status that is none, which are refused
+        ruled = [case for case in found if case["status"] == "ruled"]
         rows = {case["id"]: list(sample_rows(case)) for case in ruled}
         labelled = [row for case in ruled if (row := case_row(case)) is not None]
     used = [case for case in ruled if rows[case["id"]]]
@@ -51,7 +52,7 @@ def harvest(
     write(out, content.encode())
     n_audits = sum(case["kind"] == "audit" for case in used)
     sources = f"{quantity(n_audits, 'audited answer')} and {quantity(len(used) - n_audits, 'escalation')}"
-    print_lines(f"{clean(str(out))}: {sources}; {_waiting(waiting)}.")
+    print_lines(f"{clean(str(out))}: {sources}; {_waiting(len(found) - len(ruled))}.")
     if len(ruled) > len(used):
         print_lines(f"Left out, since the person abstained: {len(ruled) - len(used)}.")
     if not n_audits:
@@ -160,20 +161,36 @@ def _open(place: str) -> "Iterator[BaseStore]":
             from langgraph.store.sqlite import SqliteStore
         except ModuleNotFoundError as error:
             raise ImportError('a store in SQLite needs pip install "coe-agents[sqlite]"') from error
-        opened = SqliteStore.from_conn_string(str(path))
+        opened = _checked(path, SqliteStore)
         shown = f"the store {path}"
     try:
         with opened as store:
             yield store
     except failures as error:
+        cause: BaseException = error
+        while isinstance(cause.__context__, failures):  # a store that fails may fail again when it ends its transaction
+            cause = cause.__context__
         raise StoreError(
-            f"{shown} cannot be read: {type(error).__name__}: {error}",
-            hint="A graph that was built with record=True and compiled with this store writes one",
+            f"{shown} cannot be read or written: {type(cause).__name__}: {cause}",
+            hint="Check that it is the store of a graph that was built with record=True, its permissions, and the disk",
         ) from error
+
+
+@contextmanager
+def _checked(path: Path, kind: "type[SqliteStore]") -> "Iterator[SqliteStore]":
+    """Opens a store of SQLite; refuses another database, to which LangGraph would add the tables of a store."""
+    from coe_agents.errors import StoreError
+
+    with kind.from_conn_string(str(path)) as store:
+        if store.conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone() is None:
+            hint = "Pass the file of the graph's SqliteStore; that of its checkpointer is another one"
+            raise StoreError(f"{path} holds no store", hint=hint)
+        yield store
 
 
 def _append(path: Path, rows: list[dict[str, Any]]) -> int:
     """Appends the cases that a file does not hold yet, and returns how many."""
+    from coe_agents._files import append
     from coe_agents.evaluation.samples.folder import sole_writer
     from coe_agents.evaluation.samples.labelled import follow_cases
 
@@ -182,6 +199,7 @@ def _append(path: Path, rows: list[dict[str, Any]]) -> int:
         new = [row for row in rows if row["id"] not in known]
         if new:
             ends_open = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
-            with path.open("a", encoding="utf-8") as file:
-                file.write("\n" * ends_open + "".join(json.dumps(row) + "\n" for row in new))
+            lines = "\n" * ends_open + "".join(json.dumps(row) + "\n" for row in new)
+            with path.open("ab") as file:
+                append(file.fileno(), lines.encode(), path=path)
     return len(new)

@@ -62,6 +62,12 @@ def recalibrate_on_rulings(
     for mismatch in dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement)):
         print_lines(f"mismatch: {mismatch}")
     print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
+    if found.n_below:
+        print_lines(
+            f"note: {quantity(found.n_below, 'escalation lies', 'escalations lie')} at or below the present threshold. "
+            "They count like answers, as if a former, lower threshold had escalated them. If another part did, such as "
+            "a guard before the policy, omit them: their verdicts say nothing about answers."
+        )
     print_lines(f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"')
 
 
@@ -70,9 +76,11 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
     from coe_agents.evaluation.calibration.audits import Seen
 
     for question in questions:
-        sample = (*question.responses, *question.failures)[0]
         try:
-            seen[question.id] = Seen.of(sample)
+            first, *others = {Seen.of(sample): None for sample in (*question.responses, *question.failures)}
+            if others:
+                raise ValueError(f"its samples must be seen alike; got {first} and {others[0]}")
+            seen[question.id] = first
         except ValueError as error:
             raise SamplesError(
                 f"the case {question.id[:50]!r}: {error}", hint="Pass samples that `coe-agents harvest` wrote"

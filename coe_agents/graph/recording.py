@@ -15,7 +15,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.runnables import Steps, TwoForms, steps_node
 from coe_agents.graph.state import CoEState
-from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling
+from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling, to_storable
 from coe_agents.types import check_number
 
 
@@ -52,7 +52,10 @@ class Recorder:
             case, store = self.case_of(state, update, config), _store()
             if case is not None and store is not None:
                 try:
-                    yield _writing(store), (case,), {}
+                    kept = yield _reading(store), (case["id"],), {}
+                    # a replay repeats a case: people rule on the answer that they saw, and what they ruled stays
+                    if kept is None or (case["ruling"] is not None and kept.value.get("status") == "pending"):
+                        yield _writing(store), (to_storable(case),), {}
                 except Exception as error:  # the answer is worth more than its record
                     warnings.warn(f"a case could not be recorded: {type(error).__name__}: {error}", stacklevel=2)
             return update
@@ -63,10 +66,7 @@ class Recorder:
         """Returns the case to record; None for an answer that was not drawn, and for what neither is."""
         decision = update["decision"]
         action, by = decision["action"], decision["decided_by"]
-        # a thread's turn that is resumed is the same case; without a thread nothing resumes, and clients may repeat ids
-        thread = (config.get("configurable") or {}).get("thread_id")
-        name = uuid.uuid4().hex if thread is None else f"{thread}\n{state['last_seen']}"
-        digest = hashlib.sha256(name.encode()).hexdigest()
+        digest = hashlib.sha256(_turn(state, config).encode(errors="surrogatepass")).hexdigest()
         is_audit = action == "answer" and by == "group"
         if is_audit and self._draw(digest) >= self.audit_rate:
             return None
@@ -96,14 +96,35 @@ class Recorder:
         return int.from_bytes(digest[:7]) / 2**56
 
 
+def _turn(state: CoEState, config: RunnableConfig) -> str:
+    """Names a turn: that of a thread, at one place of its graph, also where it is resumed, replayed or edited.
+
+    Without a thread nothing is resumed, and clients may repeat the ids of messages.
+    """
+    configurable = config.get("configurable") or {}
+    if (thread := configurable.get("thread_id")) is None:
+        return uuid.uuid4().hex
+    *gates, _ = configurable.get("checkpoint_ns", "").split("|")  # "gate:TASK|finish:TASK"
+    place = [gate.partition(":")[0] for gate in gates]
+    return "\n".join([str(thread), *place, state["last_seen"], state["asked"]])
+
+
 def _store() -> BaseStore | None:
     """Returns the store of the run, which the graph was compiled with or has from its parent."""
     return get_store()
 
 
+def _reading(store: BaseStore) -> TwoForms:
+    return TwoForms(
+        lambda key, _: store.get(NAMESPACE, key),
+        lambda key, _: store.aget(NAMESPACE, key),
+        name="read_record",
+    )
+
+
 def _writing(store: BaseStore) -> TwoForms:
     return TwoForms(
-        lambda case, _: store.put(NAMESPACE, case["id"], dict(case)),
-        lambda case, _: store.aput(NAMESPACE, case["id"], dict(case)),
+        lambda case, _: store.put(NAMESPACE, case["id"], case),
+        lambda case, _: store.aput(NAMESPACE, case["id"], case),
         name="record",
     )

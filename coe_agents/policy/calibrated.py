@@ -271,7 +271,7 @@ class CalibratedPolicy:
         return cls(load_saved(path, _from_json, what="policy", formats=formats, hint=hint), otherwise=otherwise)
 
     def save(self, path: str | Path) -> None:
-        """Writes the calibration as JSON."""
+        """Writes the calibration as JSON, in one step: a graph may read the file at any time."""
         record = {"format": _FORMAT, **asdict(self.calibration)}
         if self.calibration.proposer is None:  # as earlier versions read it
             for name in ("proposer", "tools", "no_call"):

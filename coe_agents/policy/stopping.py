@@ -171,7 +171,7 @@ class StoppingRule:
         return cls(**with_tuples(record))
 
     def save(self, path: str | Path) -> None:
-        """Writes the rule as JSON."""
+        """Writes the rule as JSON, in one step: a graph may read the file at any time."""
         record = {"format": _FORMAT, "features": STOPPING_FEATURES, **asdict(self)}
         write(Path(path), f"{json.dumps(record, indent=1)}\n".encode())
 

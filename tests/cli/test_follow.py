@@ -179,6 +179,11 @@ def test_options(policy, options, message):
         ('{"id": "1", "correct": 1, "agents": ["a"]}', '"agents" must map names'),
         ('{"id": "1", "correct": 1, "time": 7}', '"time" must be a string or null'),
         ('{"id": "0", "correct": 1}', "there is a case '0' already"),
+        ('{"id": "1", "correct": 0, "correct": 1}', 'got "correct" twice'),
+        ('{"id": "1", "correct": 1, "seen_probabilty": 0.1}', 'Did you mean "seen_probability"?'),
+        ('{"id": "1", "correct": NaN}', "a number must be finite"),
+        ('{"id": "1", "correct": 1, "agents": []}', '"agents" must map names'),
+        ('{"id": "1", "correct": 1, "seen_probability": true}', '"seen_probability" must be above 0'),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path, line, message):
@@ -245,3 +250,25 @@ def test_it_ends_when_an_appended_case_breaks_the_risk(tmp_path, policy):
             process.kill()
     assert process.returncode == 3
     assert "(new 0)" in out
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_file_that_is_rotated_is_named(tmp_path, size):
+    """Its successor is not read in its place, and the former one gets no more cases."""
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"id": "1", "correct": 1}\n')
+
+    def wait():
+        if (tmp_path / "cases.jsonl.1").exists():
+            return False
+        path.rename(tmp_path / "cases.jsonl.1")
+        path.write_text("".join(f'{{"id": "new {i}", "correct": 1}}\n' for i in range(size)))
+        return True
+
+    with pytest.raises(SamplesError, match=r"cases\.jsonl was replaced while it was read\. Append to it only"):
+        list(follow_cases(path, wait=wait))
+
+
+def test_other_fields_of_a_labelled_answer_are_ignored(tmp_path):
+    path = write(tmp_path / "cases.jsonl", [{"id": "1", "correct": 1, "seen": True, "probability": 0.3, "note": "x"}])
+    assert [case.seen_probability for case in follow_cases(path, wait=lambda: False)] == [1.0]

@@ -3,6 +3,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from coe_agents import CalibratedPolicy, create_coe_graph
@@ -12,6 +13,7 @@ from coe_agents.rulings import NAMESPACE, pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import assert_names_argument, run
 from tests.evaluation.invented import group, write
+from tests.limits import full
 
 CERTAIN = {"a": ["Paris"] * 4, "b": ["Paris"] * 4, "c": ["Paris"] * 4}
 UNSURE = {name: ["Lyon", *(f"{name}{number}" for number in range(3))] for name in "abc"}
@@ -221,3 +223,59 @@ def test_a_store_that_is_none(tmp_path):
     (tmp_path / "text.sqlite").write_text("no store\n" * 100)
     done = run("harvest", "--store", tmp_path / "text.sqlite", "--out", tmp_path / "x.samples.jsonl")
     assert (done.returncode, "cannot be read" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("change", [{"status": "Ruled"}, {"status": None}, {"id": "another"}])
+def test_a_damaged_case_is_named_and_not_left_out(tmp_path, store, change):
+    with SqliteStore.from_conn_string(str(store)) as opened:
+        (item, *_) = opened.search(NAMESPACE, filter={"status": "ruled"})
+        opened.put(NAMESPACE, item.key, item.value | change)
+    done = run("harvest", "--store", store, "--out", tmp_path / "x.samples.jsonl")
+    assert done.returncode == 1
+    assert f"what is under '{item.key}' in the store is not a recorded case" in " ".join(done.stderr.split())
+    assert not (tmp_path / "x.samples.jsonl").exists()
+
+
+def test_the_file_of_a_checkpointer_is_no_store(tmp_path):
+    with SqliteSaver.from_conn_string(str(tmp_path / "answers.sqlite")) as saver:
+        saver.setup()
+    content = (tmp_path / "answers.sqlite").read_bytes()
+    done = run("audit", "--store", tmp_path / "answers.sqlite")
+    assert done.returncode == 1
+    assert "answers.sqlite holds no store. Pass the file of the graph's SqliteStore" in " ".join(done.stderr.split())
+    assert (tmp_path / "answers.sqlite").read_bytes() == content
+
+
+def test_a_ruling_that_cannot_be_written_says_why(store):
+    (case,) = json.loads(run("audit", "--store", store, "--json").stdout)["pending"]
+    with closing(sqlite3.connect(store)) as file, file:
+        file.execute("CREATE TRIGGER full BEFORE INSERT ON store BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END")
+    done = run("audit", "--store", store, "--rule", case["id"], "--answer", "Metz")
+    assert done.returncode == 1
+    assert f"the store {store} cannot be read or written: IntegrityError: the disk is full" in done.stderr
+
+
+def test_a_full_disk_leaves_no_half_of_a_labelled_answer(tmp_path, store):
+    out, cases = tmp_path / "ruled.samples.jsonl", tmp_path / "cases.jsonl"
+    arguments = ("harvest", "--store", store, "--out", out)
+    run(*arguments)
+    # longer than the samples, so that only the labelled answers do not fit
+    write(cases, [{"id": "mine", "correct": True, "note": "x" * out.stat().st_size}])
+    kept = cases.read_bytes()
+    with full(len(kept) + 100):
+        done = run(*arguments, "--cases", cases)
+    assert done.returncode == 1
+    assert f"'{cases}'" in done.stderr
+    assert cases.read_bytes() == kept
+
+
+@pytest.mark.parametrize("change", [{"seen_probability": 0.5}, {"kind": "escalation"}, {"seen_probability": 0}])
+def test_all_samples_of_a_case_were_seen_alike(tmp_path, store, policy, change):
+    out = tmp_path / "ruled.samples.jsonl"
+    run("harvest", "--store", store, "--out", out)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    write(out, [*rows[:5], rows[5] | change, *rows[6:]])
+    done = run("calibrate", out, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
+    assert done.returncode == 2
+    assert f"the case '{rows[5]['id']}'" in done.stderr
+    assert not (tmp_path / "new.json").exists()

@@ -1,12 +1,16 @@
 """What a graph records in its store: escalations with what a person ruled, and audits of its answers."""
 
 import asyncio
+import threading
 from collections import Counter
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
@@ -89,6 +93,19 @@ def test_a_persons_ruling_is_recorded(store):
     assert case_row(case) is None  # it says nothing about answers that were given
 
 
+@pytest.mark.filterwarnings("error")
+def test_text_that_no_database_stores_is_recorded_all_the_same(store):
+    """Half of a surrogate pair, which JSON may escape, and NUL, which PostgreSQL refuses."""
+    said = (["Par\ud83dis\0"], ["Par\ud83dis\0"])
+    create(said, audit_rate=1.0).compile(store=store).invoke({"question": "Which\ud83d?\0"})
+    (case,) = pending_cases(store)
+    assert (case["question"], case["answer"]) == ("Which\ufffd?\ufffd", "Par\ufffdis\ufffd")
+    ruled = rule(store, case["id"], correct=False, answer="Ly\ud83don\0")
+    assert ruled["ruling"]["answer"] == "Ly\ufffdon\ufffd"
+    assert cases(store) == [ruled]
+    assert [row["correct"] for row in sample_rows(ruled)] == [False, False]
+
+
 def test_an_escalation_that_ends_the_run_waits_for_a_ruling(store):
     create(DIFFER).compile(store=store).invoke({"question": "Which?"})
     (case,) = pending_cases(store)
@@ -168,6 +185,66 @@ def test_each_turn_of_a_thread_is_a_case_and_a_repeated_end_is_not():
     before_end = next(state for state in graph.get_state_history(thread) if state.next == ("answer",))
     graph.invoke(None, before_end.config)
     assert len(cases(store)) == 2
+
+
+@pytest.mark.parametrize(("said", "is_async"), [(AGREE, False), (AGREE, True), (DIFFER, False)])
+def test_what_a_person_ruled_outlasts_a_replay(said, is_async):
+    store, saver = InMemoryStore(), InMemorySaver()
+    graph = create(said, audit_rate=1.0).compile(store=store, checkpointer=saver)
+    thread = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "Which?"}, thread)
+    ruled = rule(store, pending_cases(store)[0]["id"], correct=False, answer="Nice")
+    for state in [state for state in graph.get_state_history(thread) if {*state.next} - {"__start__", "prepare"}]:
+        asyncio.run(graph.ainvoke(None, state.config)) if is_async else graph.invoke(None, state.config)
+        assert cases(store) == [ruled]
+
+
+def test_a_pending_case_keeps_the_answer_that_is_shown_to_whoever_rules():
+    store, saver = InMemoryStore(), InMemorySaver()
+    agent = ScriptedAgent("a", ["Paris"])
+    graph = create_coe_graph(
+        [agent], clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), record=True, audit_rate=1.0
+    ).compile(store=store, checkpointer=saver)
+    thread = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "Which?"}, thread)
+    agent.rounds = (["Lyon"],)
+    before = next(state for state in graph.get_state_history(thread) if state.next == ("a",))
+    assert graph.invoke(None, before.config)["decision"]["answer"] == "Lyon"
+    assert [case["answer"] for case in pending_cases(store)] == ["Paris"]
+
+
+def test_a_persons_ruling_in_a_replay_settles_the_escalation_that_waits():
+    store, saver = InMemoryStore(), InMemorySaver()
+    thread = {"configurable": {"thread_id": "1"}}
+    waiting = create(DIFFER).compile(store=store, checkpointer=saver)
+    waiting.invoke({"question": "Which?"}, thread)
+    before = next(state for state in waiting.get_state_history(thread) if state.next == ("coordinate",))
+    graph = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=saver)
+    graph.invoke(None, before.config)
+    graph.invoke(Command(resume={"type": "answer", "answer": "Nice"}), thread)
+    (case,) = cases(store)
+    assert (case["status"], case["ruling"]["answer"]) == ("ruled", "Nice")
+
+
+def test_two_gates_over_one_message_are_cases_of_their_own():
+    store = InMemoryStore()
+    both = StateGraph(MessagesState)
+    both.add_node("first", create(DIFFER).compile()).add_node("second", create(AGREE, audit_rate=1.0).compile())
+    both.add_edge(START, "first").add_edge(START, "second")
+    graph = both.compile(store=store, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", "Which?")]}, {"configurable": {"thread_id": "1"}})
+    assert sorted(case["kind"] for case in cases(store)) == ["audit", "escalation"]
+
+
+def test_an_edited_question_that_keeps_its_id_is_a_case_of_its_own():
+    store = InMemoryStore()
+    graph = create(AGREE, audit_rate=1.0).compile(store=store, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"messages": [{"role": "user", "content": "Which?", "id": "x"}]}, thread)
+    before = next(state for state in graph.get_state_history(thread) if state.next == ("prepare",))
+    edited = graph.update_state(before.config, {"messages": [HumanMessage("Which one?", id="x")]})
+    graph.invoke(None, edited)
+    assert [case["question"] for case in cases(store)] == ["Which?", "Which one?"]
 
 
 def test_equal_ids_of_messages_without_a_thread_are_cases_of_their_own():
@@ -301,6 +378,30 @@ def test_a_ruling_must_say_what_is_right(options, error, message):
     assert len(pending_cases(store)) == 1
     with pytest.raises(KeyError, match="there is no case '2'"):
         rule(store, "2", correct=True)
+
+
+def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
+    both = threading.Barrier(2)
+
+    class Slow(InMemoryStore):
+        def get(self, *args, **kwargs):
+            found = super().get(*args, **kwargs)
+            with suppress(threading.BrokenBarrierError):  # the other thread reads, too, or waits for this one
+                both.wait(timeout=1)
+            return found
+
+    store = Slow()
+    store.put(NAMESPACE, "1", WAITING)
+
+    def ruled(correct):
+        try:
+            return rule(store, "1", correct=correct)
+        except ValueError:
+            return None
+
+    with ThreadPoolExecutor(2) as pool:
+        (kept,) = filter(None, pool.map(ruled, (True, False)))
+    assert cases(store) == [kept]
 
 
 def test_many_cases_are_listed_in_order():

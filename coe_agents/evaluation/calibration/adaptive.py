@@ -22,8 +22,8 @@ class AdaptiveThreshold:
 
         \sum (x_t - risk) / p_t <= (theta_1 - theta_{n+1} + L_n) / step,
 
-    so that the weighted mean loss is at most `risk` + (theta_1 - low + L_n) / (step W_n): `mean_loss_bound`. Without
-    clipping at `low` it tends to the risk, or below it where `high` clips.
+    so that the weighted mean loss is at most `risk` + (theta_1 - theta_{n+1} + L_n) / (step W_n): `mean_loss_bound`.
+    Without clipping at `low`, where L_n = 0, it tends to the risk, or below it where `high` clips.
 
     Limits: it is a statement about the average over the labelled cases so far, not about the next answer, and with
     audits it is about the weighted average. A large step follows a drift fast and makes the coverage fluctuate; a small
@@ -120,8 +120,16 @@ class AdaptiveThreshold:
         """
         try:
             found = cls(data["risk"], step=data["step"], start=data["start"], low=data["low"], high=data["high"])
-            found.threshold = min(found.high, max(found.low, float(data["threshold"])))
-            found._n_cases, found._weight, found._lifted = int(data["n_cases"]), data["weight"], data["lifted"]
+            counts = tuple(data[name] for name in ("n_cases", "weight", "lifted"))
+            threshold = data["threshold"]
         except (KeyError, TypeError) as error:
             raise ValueError(f'"data" must be from "to_dict"; {error!r} is wrong. Pass what it returned') from error
+        is_possible = is_number(threshold) and found.low <= threshold <= found.high
+        if not (is_possible and all(is_number(count) and 0.0 <= count < float("inf") for count in counts)):
+            raise ValueError(
+                f'"data" must hold a threshold from low to high, and counts of at least 0; got {threshold!r:.40}, '
+                f'{counts!r:.80}. Pass what "to_dict" returned'
+            )
+        found.threshold = threshold
+        found._n_cases, found._weight, found._lifted = counts
         return found

@@ -68,12 +68,14 @@ class Recalibration:
         n_escalations: The escalations with a verdict.
         outcome: "raised", "lowered", "same"; "none": no threshold keeps the risk, and nothing is answered; "unaudited":
             there are no audits, and "few": too few cases for any threshold. In these two the policy is the given one.
+        n_below: The escalations at or below the given threshold, which it does not explain: see `recalibrate`.
     """
 
     policy: CalibratedPolicy
     n_audits: int
     n_escalations: int
     outcome: Literal["raised", "lowered", "same", "none", "unaudited", "few"]
+    n_below: int = 0
 
 
 def weighted_risk_bound(
@@ -100,6 +102,9 @@ def weighted_risk_bound(
     Returns:
         The bound, in [0, 1]; 1 where the cases show nothing.
 
+    Raises:
+        ValueError: An argument is out of its range.
+
     Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2024).
 
     >>> round(weighted_risk_bound([0] * 50, [1] * 50, confidence=0.9), 3)  # Clopper-Pearson: 0.045
@@ -111,9 +116,15 @@ def weighted_risk_bound(
             '"losses" must be in [0, 1] and "probabilities" in (0, 1], of one length; got others. '
             "Pass one of each for every case"
         )
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f'"confidence" must be above 0 and below 1; got {confidence!r}. Pass 0.9, for example')
     if not x.size:
         return 1.0
     c = float(p.min()) if least is None else least
+    if not 0.0 < c <= p.min():  # a bet could lose more than it has
+        raise ValueError(
+            f'"least" must be above 0 and at most each probability; got {least!r}. Pass the lowest audit rate'
+        )
     limit = -math.log(1.0 - confidence)
 
     def excess(r: float) -> float:
@@ -219,6 +230,10 @@ def recalibrate(
     answer. So without audits the threshold stays, and is never raised. What measures the uncertainty, CoE or a learned
     gate, stays as it is.
 
+    An escalation at or below the present threshold counts like an answer that was seen with probability 1: a former,
+    lower threshold escalated it. If another part escalated it, such as a guard before the policy, omit it, since
+    it is never answered, and its verdict would enter the risk of answers.
+
     The guarantee is that of `choose_audited_threshold`, for traffic like that of these cases, if the answers to be
     audited were drawn at random, all of them were ruled on, and escalations were settled whatever the answer is. Leave
     out cases from before a change of the traffic: their number helps no estimate of the present.
@@ -262,6 +277,11 @@ def recalibrate(
     if not n_audits:
         return Recalibration(policy, *counts, "unaudited")
     scores = np.array([calibration.uncertainty(row.measurement) for row, _ in judged])
+    below = -1.0 if calibration.threshold is None else calibration.threshold + TIE
+    is_below = [
+        score <= below and seen[row.id].kind == "escalation" for (row, _), score in zip(judged, scores, strict=True)
+    ]
+    n_below = sum(is_below)
     probabilities = np.array([seen[row.id].probability for row, _ in judged])
     choice = choose_audited_threshold(
         correct=[verdict for _, verdict in judged],
@@ -271,7 +291,7 @@ def recalibrate(
         confidence=confidence,
     )
     if choice is None:
-        return Recalibration(policy, *counts, "few")
+        return Recalibration(policy, *counts, "few", n_below)
     record = replace(
         calibration,
         **choice._asdict(),
@@ -283,7 +303,10 @@ def recalibrate(
         uncertainties=_as_in_traffic(scores, probabilities),
     )
     return Recalibration(
-        CalibratedPolicy(record, otherwise=policy.otherwise), *counts, _outcome(calibration.threshold, choice.threshold)
+        CalibratedPolicy(record, otherwise=policy.otherwise),
+        *counts,
+        _outcome(calibration.threshold, choice.threshold),
+        n_below,
     )
 
 

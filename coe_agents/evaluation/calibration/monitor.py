@@ -16,6 +16,9 @@ _BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 A share k is the best one against answers of which r + k (1 - r) are wrong, where r is the stated risk.
 """
 
+_LEAST = 1e-100
+"""Sums of the inverse of a lower probability may be no number."""
+
 
 @dataclass(frozen=True, slots=True)
 class RiskState:
@@ -221,6 +224,9 @@ class RiskMonitor:
             raise ValueError(
                 f'"data" must hold {len(_BETS)} bets; got others. Pass what "to_dict" of this version gave'
             )
+        others = [*monitor._log_best, *monitor._counts.flat, monitor._strongest]
+        if np.isnan(monitor._log_sums).any() or not np.isfinite(others).all():
+            raise ValueError('"data" must hold numbers; got NaN or an infinity. Pass what "to_dict" returned')
         return monitor
 
     def _log_evidence(self) -> float:
@@ -235,7 +241,7 @@ def _mass_after(n: int) -> float:
 
 def check_probability(value: object, *, name: str) -> float:
     """Returns a probability of being seen; refuses anything else."""
-    if not (is_number(value) and 0.0 < value <= 1.0):
+    if not (is_number(value) and _LEAST <= value <= 1.0):
         raise ValueError(f'"{name}" must be above 0 and at most 1; got {value!r}. Pass the probability of being seen')
     return value
 

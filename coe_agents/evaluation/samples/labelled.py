@@ -1,14 +1,19 @@
 """Owns labelled cases: one JSON object a line for each answered question that was judged, read as they are appended."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
+from coe_agents.types import is_number
 
 _CHUNK = 1 << 16
+_NEAR = 0.9
+"""How alike a misspelt name is to the right one, by `difflib`."""
 _FORM = '{"id": "...", "correct": true}, and "seen_probability" where not every answer is judged'
 
 
@@ -38,7 +43,8 @@ def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[Labe
     line without an end is read only then, as it may be half written.
 
     Raises:
-        SamplesError: The file cannot be read, a line is malformed, an id occurs twice, or the file became shorter.
+        SamplesError: The file cannot be read, a line is malformed, an id occurs twice, or the file became shorter or
+            was replaced.
     """
     path = Path(path)
     seen: set[str] = set()
@@ -49,7 +55,13 @@ def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[Labe
                 chunk = file.read(_CHUNK)
                 if not chunk:
                     goes_on = wait()
-                    if path.stat().st_size < file.tell():
+                    now = path.stat()
+                    if not os.path.samestat(now, os.fstat(file.fileno())):
+                        raise SamplesError(
+                            f"{path} was replaced while it was read",
+                            hint="Append to it only, and start again: cases of both files in one",
+                        )
+                    if now.st_size < file.tell():
                         raise SamplesError(
                             f"{path} became shorter while it was read", hint="Append to it only, and start again"
                         )
@@ -74,7 +86,7 @@ def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[Labe
 
 def _case(raw: bytes, place: str) -> LabelledCase:
     try:
-        record = parse_json(raw)
+        record = parse_json(raw, is_strict=True)
     except ValueError as error:
         raise SamplesError(f"{place}: this is not JSON: {error}", hint=f"Every line is {_FORM}") from error
     if not isinstance(record, dict):
@@ -84,12 +96,17 @@ def _case(raw: bytes, place: str) -> LabelledCase:
         raise SamplesError(f'{place}: "id" must be a string', hint=f"Write every line as {_FORM}")
     if not (time is None or isinstance(time, str)):
         raise SamplesError(f'{place}: "time" must be a string or null', hint="Write it as in 2026-01-31T12:00:00Z")
+    if near := "seen_probability" not in record and get_close_matches("seen_probability", record, n=1, cutoff=_NEAR):
+        raise SamplesError(
+            f'{place}: the field "{near[0]}" is not read. Did you mean "seen_probability"?',
+            hint="Without it the case counts as one of which every one is judged",
+        )
     probability = record.get("seen_probability", 1.0)
-    if not (_is_share(probability) and probability > 0):
+    if not (is_number(probability) and 0 < probability <= 1):
         raise SamplesError(
             f'{place}: "seen_probability" must be above 0 and at most 1', hint="Omit it where every answer is judged"
         )
-    agents = record.get("agents") or {}
+    agents = {} if record.get("agents") is None else record["agents"]
     if not (isinstance(agents, dict) and all(map(_is_share, agents.values()))):
         raise SamplesError(f'{place}: "agents" must map names to true or false', hint='Write {"a": true, "b": false}')
     if not _is_share(record.get("correct")):

@@ -51,6 +51,20 @@ def test_no_case_shows_nothing():
         weighted_risk_bound([0.0], [0.0], confidence=0.9)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"confidence": 1.0}, '"confidence" must be above 0 and below 1; got 1.0'),
+        ({"confidence": math.nan}, '"confidence" must be above 0 and below 1'),
+        ({"confidence": 0.9, "least": 0.5}, '"least" must be above 0 and at most each probability; got 0.5'),
+        ({"confidence": 0.9, "least": 0.0}, '"least" must be above 0'),
+    ],
+)
+def test_arguments_of_the_bound(options, message):
+    with pytest.raises(ValueError, match=message):
+        weighted_risk_bound([0.0, 1.0], [0.1, 1.0], **options)
+
+
 def test_the_first_count_is_one_at_which_right_answers_pass():
     # 32 right answers: the evidence of 31 is below 10
     ones = np.ones(1000)
@@ -122,6 +136,17 @@ def test_audits_lower_a_threshold_that_is_too_high(policy, rows, tmp_path):
     assert CalibratedPolicy.load(tmp_path / "policy.json").calibration == found.policy.calibration
 
 
+def test_escalations_that_the_threshold_does_not_explain_are_counted(policy, rows):
+    """They count like answers, as a former, lower threshold would have escalated them; another part may have, too."""
+    loose = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[200]))
+    cases, seen = ruled(loose, rows, seed=1)
+    found = recalibrate(loose, cases, seen, risk=0.3, confidence=0.9)
+    assert (found.n_below, found.n_escalations > 0) == (0, True)
+    below = [row.id for row in cases if seen[row.id].kind == "audit"][:7]
+    found = recalibrate(loose, cases, seen | dict.fromkeys(below, Seen(1.0, "escalation")), risk=0.3, confidence=0.9)
+    assert found.n_below == 7
+
+
 def test_without_audits_the_threshold_stays(policy, rows):
     strict = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[120]))
     cases, seen = ruled(strict, rows, seed=1)
@@ -153,8 +178,9 @@ def test_every_case_must_be_known(policy, rows):
         recalibrate(proposing, cases, seen, risk=0.3, confidence=0.9)
     with pytest.raises(ValueError, match='"kind" must be "audit" or "escalation"'):
         Seen(0.1, "other")
-    with pytest.raises(ValueError, match='"seen_probability" must be above 0'):
-        Seen(0.0, "audit")
+    for probability in (0.0, 1e-310, math.nan):  # the inverse of the second is no number
+        with pytest.raises(ValueError, match='"seen_probability" must be above 0'):
+            Seen(probability, "audit")
 
 
 def test_how_a_case_was_seen_is_read_of_its_sample():

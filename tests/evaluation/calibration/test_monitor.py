@@ -161,6 +161,15 @@ def test_a_monitor_that_was_not_saved(wrong):
         RiskMonitor.from_dict(data)
 
 
+@pytest.mark.parametrize("field", ["log_sums", "log_best", "counts", "strongest"])
+def test_a_saved_monitor_without_a_number_does_not_fall_silent(field):
+    """NaN, which JSON of Python may hold, is no evidence, and never becomes any."""
+    data = RiskMonitor(0.1).to_dict()
+    data[field] = math.nan if field == "strongest" else np.full(np.shape(data[field]), math.nan).tolist()
+    with pytest.raises(ValueError, match='"data" must hold numbers'):
+        RiskMonitor.from_dict(data)
+
+
 def test_an_agents_risk_is_a_bound_of_its_own_error(rows):
     # "a" says "right" with every response, "b" with half of them: over 40 questions 0 and 20 errors
     said = [
@@ -267,5 +276,13 @@ def test_arguments_of_the_threshold(changes, message):
 def test_a_threshold_that_was_not_saved():
     with pytest.raises(ValueError, match='"data" must be from "to_dict"'):
         AdaptiveThreshold.from_dict({"risk": 0.1})
+
+
+@pytest.mark.parametrize("field", ["threshold", "n_cases", "weight", "lifted"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, "1", None, -1])
+def test_a_saved_threshold_without_a_number_is_refused(field, value):
+    data = AdaptiveThreshold(0.1, step=0.01, start=0.5, low=0.2, high=1.0).to_dict()
+    with pytest.raises(ValueError, match='"data" must'):
+        AdaptiveThreshold.from_dict(data | {field: value})
     with pytest.raises(ValueError, match=r'"loss" must be in \[0, 1\]'):
         AdaptiveThreshold(0.1, step=0.1, start=0.5, high=1.0).update(2.0)

@@ -64,9 +64,9 @@ def recalibrate_on_rulings(
     print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
     if found.n_below:
         print_lines(
-            f"note: {quantity(found.n_below, 'escalation lies', 'escalations lie')} at or below the present threshold. "
-            "They count like answers, as if a former, lower threshold had escalated them. If another part did, such as "
-            "a guard before the policy, omit them: their verdicts say nothing about answers."
+            f"note: {quantity(found.n_below, 'escalation lies', 'escalations lie')} at or below the present threshold, "
+            "escalated by a former, lower one or by another part, such as a guard before the policy. Thresholds were "
+            "chosen with and without them, and the lower one is used."
         )
     print_lines(f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"')
 

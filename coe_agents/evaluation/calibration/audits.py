@@ -230,9 +230,10 @@ def recalibrate(
     answer. So without audits the threshold stays, and is never raised. What measures the uncertainty, CoE or a learned
     gate, stays as it is.
 
-    An escalation at or below the present threshold counts like an answer that was seen with probability 1: a former,
-    lower threshold escalated it. If another part escalated it, such as a guard before the policy, omit it, since
-    it is never answered, and its verdict would enter the risk of answers.
+    The present threshold does not explain an escalation at or below it. If a former, lower one escalated it, it stands
+    for an answer, and without it the risk there would be estimated too low. If another part did, such as a guard before
+    the policy, it is never answered, and with it the estimate would be wrong. So the threshold is chosen both with and
+    without such escalations, and the lower one is taken: the guarantee holds if all of them are of one of these kinds.
 
     The guarantee is that of `choose_audited_threshold`, for traffic like that of these cases, if the answers to be
     audited were drawn at random, all of them were ruled on, and escalations were settled whatever the answer is. Leave
@@ -278,20 +279,23 @@ def recalibrate(
         return Recalibration(policy, *counts, "unaudited")
     scores = np.array([calibration.uncertainty(row.measurement) for row, _ in judged])
     below = -1.0 if calibration.threshold is None else calibration.threshold + TIE
-    is_below = [
-        score <= below and seen[row.id].kind == "escalation" for (row, _), score in zip(judged, scores, strict=True)
+    is_unexplained = (scores <= below) & [seen[row.id].kind == "escalation" for row, _ in judged]
+    n_below = int(is_unexplained.sum())
+    probabilities, correct = np.array([(seen[row.id].probability, verdict) for row, verdict in judged]).T
+    with_and_without = [np.full(scores.size, True), ~is_unexplained] if n_below else [np.full(scores.size, True)]
+    choices = [
+        choose_audited_threshold(
+            correct=correct[used],
+            uncertainty=scores[used],
+            probabilities=probabilities[used],
+            risk=risk,
+            confidence=confidence,
+        )
+        for used in with_and_without
     ]
-    n_below = sum(is_below)
-    probabilities = np.array([seen[row.id].probability for row, _ in judged])
-    choice = choose_audited_threshold(
-        correct=[verdict for _, verdict in judged],
-        uncertainty=scores,
-        probabilities=probabilities,
-        risk=risk,
-        confidence=confidence,
-    )
-    if choice is None:
+    if None in choices:
         return Recalibration(policy, *counts, "few", n_below)
+    choice = min(filter(None, choices), key=lambda each: -math.inf if each.threshold is None else each.threshold)
     record = replace(
         calibration,
         **choice._asdict(),

@@ -136,15 +136,22 @@ def test_audits_lower_a_threshold_that_is_too_high(policy, rows, tmp_path):
     assert CalibratedPolicy.load(tmp_path / "policy.json").calibration == found.policy.calibration
 
 
-def test_escalations_that_the_threshold_does_not_explain_are_counted(policy, rows):
-    """They count like answers, as a former, lower threshold would have escalated them; another part may have, too."""
+def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lower_choice_is_used(policy, rows):
+    """A former, lower threshold may have escalated them, and then they stand for answers; another part may have, too."""
     loose = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[200]))
     cases, seen = ruled(loose, rows, seed=1)
-    found = recalibrate(loose, cases, seen, risk=0.3, confidence=0.9)
-    assert (found.n_below, found.n_escalations > 0) == (0, True)
-    below = [row.id for row in cases if seen[row.id].kind == "audit"][:7]
-    found = recalibrate(loose, cases, seen | dict.fromkeys(below, Seen(1.0, "escalation")), risk=0.3, confidence=0.9)
-    assert found.n_below == 7
+
+    def threshold(cases, seen, *, n_below=0):
+        found = recalibrate(loose, cases, seen, risk=0.3, confidence=0.9)
+        assert (found.n_below, found.n_escalations > 0) == (n_below, True)
+        return found.policy.calibration.threshold
+
+    for is_right in (True, False):
+        some = [row.id for row in cases if seen[row.id].kind == "audit" and row.correct == is_right][:20]
+        without = threshold([row for row in cases if row.id not in some], seen)
+        assert without != threshold(cases, seen)
+        escalated = seen | dict.fromkeys(some, Seen(1.0, "escalation"))
+        assert threshold(cases, escalated, n_below=20) == min(without, threshold(cases, seen))
 
 
 def test_without_audits_the_threshold_stays(policy, rows):

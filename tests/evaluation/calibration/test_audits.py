@@ -137,7 +137,7 @@ def test_audits_lower_a_threshold_that_is_too_high(policy, rows, tmp_path):
 
 
 def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lower_choice_is_used(policy, rows):
-    """A former, lower threshold may have escalated them, and then they stand for answers; another part may have, too."""
+    """A former, lower threshold may have escalated them: then they stand for answers; another part may have, too."""
     loose = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[200]))
     cases, seen = ruled(loose, rows, seed=1)
 

@@ -54,7 +54,7 @@ def score(
         typer.Option(
             "--tally",
             help="Keep tallies in place of scores: memory does not grow with the questions, figures are approximate. "
-            "It says by how much at most. Meant for ten thousand questions and more.",
+            "The output says by how much at most. Meant for ten thousand questions and more.",
         ),
     ] = False,
 ) -> None:

@@ -25,7 +25,7 @@ from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import AgentReply, AgentRequest
 from tests.doubles import CountingModel
 from tests.servers import CHARACTERS, Served, answering, completion, is_probe, running, served
-from tests.waiting import until
+from tests.waiting import until, wait_until
 
 REQUEST = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
 forms = pytest.mark.parametrize("form", ["sync", "async"])
@@ -556,8 +556,7 @@ def test_a_model_in_this_process_is_known_as_long_as_it_lives():
         sampled(ModelAgent("a", other))
     assert len(other.calls) == 2
     del model, other
-    gc.collect()
-    assert not greedy_decoding.FINDINGS._found
+    wait_until(lambda: gc.collect() >= 0 and not greedy_decoding.FINDINGS._found)  # threads may still put down a model
 
 
 # ------------------------------------------------------------------------------------------------------ in a graph

@@ -1,4 +1,4 @@
-"""Owns writing completely or not at all."""
+"""Owns writes that succeed completely or change nothing."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 def write(path: Path, content: bytes) -> None:
     """Writes a file in one step: a reader finds the old content or the new one, also after a crash or on a full disk.
 
-    A link stays one, and a file keeps its permissions. What is no file, such as a pipe, just gets the content.
+    A link stays one, and a file keeps its permissions. A pipe or a device gets the content directly.
     """
     write_chunks(path, [content])
 
@@ -60,7 +60,7 @@ def append(file: int, content: bytes, *, path: Path, sync: bool = False) -> None
 
 @contextmanager
 def _naming(path: Path, draft: Path | None = None) -> Iterator[None]:
-    """Names the file in an error that names none, or the draft, which nobody named."""
+    """Puts the file's name into an error without a name, or with that of the draft."""
     try:
         yield
     except OSError as error:

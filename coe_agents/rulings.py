@@ -25,7 +25,7 @@ NAMESPACE = ("coe_agents", "rulings")
 """Where the cases are in the store; a case's key is its id."""
 _PAGE = 100
 _ONE_RULING = threading.Lock()
-"""No store compares and sets; of two threads that rule on a case, the second must find it ruled on."""
+"""Stores cannot compare and set: without it, two threads could both rule on a case."""
 _NOT_STORED = re.compile("[\0\ud800-\udfff]")
 
 __all__ = ["NAMESPACE", "PersonRuling", "RecordedCase", "case_row", "cases", "pending_cases", "rule", "sample_rows"]
@@ -123,7 +123,7 @@ def find_case(store: Store, case_id: str) -> RecordedCase | None:
 def rule(store: Store, case_id: str, *, correct: bool | None = None, answer: str | None = None) -> RecordedCase:
     """Records what a person ruled on a pending case, and returns the case.
 
-    Of threads of one process that rule on a case at once, one succeeds. Of processes, the last one's ruling may stay.
+    If threads of one process rule on a case at once, one succeeds. If processes do, a later ruling may replace another.
 
     Args:
         store: The store of the graph, synchronous.
@@ -227,9 +227,7 @@ def create_ruling(*, correct: bool | None, answer: str | None) -> PersonRuling:
 
 
 def to_storable(value: Any) -> Any:
-    r"""Returns plain data as every store keeps it: with U+FFFD for halves of surrogate pairs, and for NUL.
-
-    JSON may escape a half, which UTF-8 lacks; PostgreSQL refuses NUL.
+    r"""Returns plain data with U+FFFD in place of lone surrogates and NUL, which not every database can store.
 
     Example:
         >>> ascii(to_storable({"text": ["Par\ud83dis", 1]}))

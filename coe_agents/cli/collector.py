@@ -12,7 +12,7 @@ from contextlib import contextmanager
 SHORT = 1_000_000
 """Objects after which garbage is collected by a command that imports much and then ends soon."""
 ROWS = 20_000
-"""Objects after which it is collected by what reads any number of questions, whose memory must not grow."""
+"""New objects between two collections in commands that read questions one by one; low enough that memory stays flat."""
 
 
 @contextmanager

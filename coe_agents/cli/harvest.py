@@ -43,7 +43,7 @@ def harvest(
     from coe_agents.rulings import cases as recorded
 
     with _open(store) as opened:
-        found = recorded(opened)  # also those of a status that is none, which are refused
+        found = recorded(opened)  # all of them, so that an unknown status is an error
         ruled = [case for case in found if case["status"] == "ruled"]
         rows = {case["id"]: list(sample_rows(case)) for case in ruled}
         labelled = [row for case in ruled if (row := case_row(case)) is not None]
@@ -168,17 +168,17 @@ def _open(place: str) -> "Iterator[BaseStore]":
             yield store
     except failures as error:
         cause: BaseException = error
-        while isinstance(cause.__context__, failures):  # a store that fails may fail again when it ends its transaction
+        while isinstance(cause.__context__, failures):  # the first failure, not that of ending the transaction
             cause = cause.__context__
         raise StoreError(
             f"{shown} cannot be read or written: {type(cause).__name__}: {cause}",
-            hint="Check that it is the store of a graph that was built with record=True, its permissions, and the disk",
+            hint="Check its permissions and the free disk space, and that a graph with record=True wrote it",
         ) from error
 
 
 @contextmanager
 def _checked(path: Path, kind: "type[SqliteStore]") -> "Iterator[SqliteStore]":
-    """Opens a store of SQLite; refuses another database, to which LangGraph would add the tables of a store."""
+    """Opens a store in SQLite; refuses a database without one, in which LangGraph would create its tables."""
     from coe_agents.errors import StoreError
 
     with kind.from_conn_string(str(path)) as store:

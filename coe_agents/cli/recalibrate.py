@@ -79,7 +79,7 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
         try:
             first, *others = {Seen.of(sample): None for sample in (*question.responses, *question.failures)}
             if others:
-                raise ValueError(f"its samples must be seen alike; got {first} and {others[0]}")
+                raise ValueError(f"its samples must agree how it was seen; got {first} and {others[0]}")
             seen[question.id] = first
         except ValueError as error:
             raise SamplesError(

@@ -97,8 +97,9 @@ FIGURES: Mapping[str, str] = {
 """What the figures are called; each is a mean over the questions for which it is known, the cost that of 1000."""
 _FACTOR = {"cost": 1000.0}
 _FEWEST = 5
-"""With fewer questions of both policies no sentence says what differs beyond chance, and with fewer answers none on the
-risk: the interval of a few that are all alike has no width."""
+"""The fewest shared questions for a sentence on what differs beyond chance, and the fewest answers for one on the risk.
+
+The interval of fewer, all right or all wrong, would have no width."""
 
 
 @dataclass(frozen=True, slots=True)

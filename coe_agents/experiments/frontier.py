@@ -16,7 +16,7 @@ from coe_agents.experiments.replay import ReplayedPolicy, Saved, replay, thresho
 from coe_agents.policy import CascadePolicy
 
 FEWEST_HALVED = 4
-"""So many questions have halves of two."""
+"""The fewest questions that can be halved: two in each half."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Recorder:
             if case is not None and store is not None:
                 try:
                     kept = yield _reading(store), (case["id"],), {}
-                    # a replay repeats a case: people rule on the answer that they saw, and what they ruled stays
+                    # a replay repeats a case: it must change neither the answer that a person is shown, nor a ruling
                     if kept is None or (case["ruling"] is not None and kept.value.get("status") == "pending"):
                         yield _writing(store), (to_storable(case),), {}
                 except Exception as error:  # the answer is worth more than its record
@@ -97,9 +97,9 @@ class Recorder:
 
 
 def _turn(state: CoEState, config: RunnableConfig) -> str:
-    """Names a turn: that of a thread, at one place of its graph, also where it is resumed, replayed or edited.
+    """Returns the name of a turn: the same if it is resumed or replayed, others for other gates and edited questions.
 
-    Without a thread nothing is resumed, and clients may repeat the ids of messages.
+    Without a thread nothing is resumed, and clients may repeat the ids of messages: each turn has a random name.
     """
     configurable = config.get("configurable") or {}
     if (thread := configurable.get("thread_id")) is None:

@@ -146,7 +146,7 @@ def learn_tools(
 def rehearse(
     name: str, model: Any, tokenizer: PreTrainedTokenizerFast, *, steps: int, progress: Progress
 ) -> PreTrainedTokenizerFast:
-    """Trains a language model that knows its tools on, with more debates; it starts from what would be saved, too."""
+    """Trains a language model that knows its tools on, with more debates; it starts from what would be saved."""
     recipe, corpus = LANGUAGE_MODELS[name], Corpus(name)
     tokenizer = _as_saved(model, tokenizer)
 
@@ -170,7 +170,7 @@ def _as_saved(model: Any, tokenizer: PreTrainedTokenizerFast) -> PreTrainedToken
         model.config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         read = AutoTokenizer.from_pretrained(folder)
-    for option in ("is_local", "local_files_only"):  # of this reading; they would be saved, too
+    for option in ("is_local", "local_files_only"):  # `from_pretrained` adds them, and they would be saved
         read.init_kwargs.pop(option, None)
     return cast("PreTrainedTokenizerFast", read)
 

@@ -1,6 +1,6 @@
 """Owns the forecast of Collaborative Entropy: its range once the remaining responses are sampled."""
 
-from __future__ import annotations  # else `np.random` is loaded at every start
+from __future__ import annotations  # annotations would import `numpy.random` at every start
 
 from dataclasses import dataclass
 

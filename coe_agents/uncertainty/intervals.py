@@ -1,6 +1,6 @@
 """Owns the interval of Collaborative Entropy: the range of the agents' true value, given few responses."""
 
-from __future__ import annotations  # else `np.random` is loaded at every start
+from __future__ import annotations  # annotations would import `numpy.random` at every start
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -556,7 +556,7 @@ def test_a_model_in_this_process_is_known_as_long_as_it_lives():
         sampled(ModelAgent("a", other))
     assert len(other.calls) == 2
     del model, other
-    wait_until(lambda: gc.collect() >= 0 and not greedy_decoding.FINDINGS._found)  # threads may still put down a model
+    wait_until(lambda: gc.collect() >= 0 and not greedy_decoding.FINDINGS._found)  # a thread may still hold the model
 
 
 # ------------------------------------------------------------------------------------------------------ in a graph

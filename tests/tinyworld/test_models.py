@@ -139,7 +139,7 @@ def test_training_repeats(trained, tmp_path):
     assert runs[0] == runs[1]
     assert runs[0][0][-1][:3] == (trained, 2, 2)
     made, shipped = (folder / "tokenizer.json" for folder in (tmp_path / "first", model_folder(trained)))
-    assert made.read_bytes() == shipped.read_bytes()  # what it was trained with is what is read at a question
+    assert made.read_bytes() == shipped.read_bytes()  # training and answering split texts alike
 
 
 @pytest.mark.slow

@@ -225,7 +225,7 @@ def recalibrate(
     """Chooses the threshold of a policy in use from cases on which people ruled: see `coe_agents.rulings`.
 
     Escalated cases are those of which the policy was unsure: they say nothing about the risk of what it answered. That
-    is estimated from random audits alone, with weights 1 / probability of being seen. Above the present threshold,
+    is estimated from random audits, with weights 1 / probability of being seen. Above the present threshold,
     where nothing was answered, the escalations on which people ruled stand for the cases that a higher threshold would
     answer. So without audits the threshold stays, and is never raised. What measures the uncertainty, CoE or a learned
     gate, stays as it is.
@@ -282,7 +282,7 @@ def recalibrate(
     is_unexplained = (scores <= below) & [seen[row.id].kind == "escalation" for row, _ in judged]
     n_below = int(is_unexplained.sum())
     probabilities, correct = np.array([(seen[row.id].probability, verdict) for row, verdict in judged]).T
-    with_and_without = [np.full(scores.size, True), ~is_unexplained] if n_below else [np.full(scores.size, True)]
+    everything = np.full(scores.size, True)
     choices = [
         choose_audited_threshold(
             correct=correct[used],
@@ -291,7 +291,7 @@ def recalibrate(
             risk=risk,
             confidence=confidence,
         )
-        for used in with_and_without
+        for used in ([everything, ~is_unexplained] if n_below else [everything])
     ]
     if None in choices:
         return Recalibration(policy, *counts, "few", n_below)

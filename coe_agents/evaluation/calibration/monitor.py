@@ -17,7 +17,7 @@ A share k is the best one against answers of which r + k (1 - r) are wrong, wher
 """
 
 _LEAST = 1e-100
-"""Sums of the inverse of a lower probability may be no number."""
+"""The lowest probability of being seen: sums of the inverse of a lower one may overflow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iter
 
 @contextmanager
 def sole_writer(written: Path, lock: Path) -> Iterator[None]:
-    """Keeps a file or folder to one process, by a lock file that stays.
+    """Lets only this process write to a file or folder, by a lock file, which is not deleted.
 
     Raises:
         StoreError: If another process writes there.

@@ -59,7 +59,7 @@ def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[Labe
                     if not os.path.samestat(now, os.fstat(file.fileno())):
                         raise SamplesError(
                             f"{path} was replaced while it was read",
-                            hint="Append to it only, and start again: cases of both files in one",
+                            hint="Append to it only. Join the cases of both files, and start again",
                         )
                     if now.st_size < file.tell():
                         raise SamplesError(
@@ -99,7 +99,7 @@ def _case(raw: bytes, place: str) -> LabelledCase:
     if near := "seen_probability" not in record and get_close_matches("seen_probability", record, n=1, cutoff=_NEAR):
         raise SamplesError(
             f'{place}: the field "{near[0]}" is not read. Did you mean "seen_probability"?',
-            hint="Without it the case counts as one of which every one is judged",
+            hint="Without it the case counts as if every answer were judged",
         )
     probability = record.get("seen_probability", 1.0)
     if not (is_number(probability) and 0 < probability <= 1):

@@ -155,7 +155,7 @@ class Store:
                 if is_whole(n_responses, rows):
                     self._kept.add(unit, start, size, _failure(rows))
                 else:
-                    torn = unit, number  # the last one may be
+                    torn = unit, number  # only the last unit may be incomplete
         self._kept.drop_failures()
         return sum(size for _, size in self._kept.in_file()) != self.path.stat().st_size
 

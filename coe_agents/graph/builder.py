@@ -8,6 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
 from coe_agents._plurals import quantity
+from coe_agents.checks import has_method, integer, number, one_of
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph.adaptive import TopUps
 from coe_agents.graph.context import CoEContext
@@ -32,7 +33,7 @@ from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, StagedPolic
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
-from coe_agents.types import DECIDERS, Agent, Regime, check_number
+from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import Divergence, check_divergence, divergence_name
 
@@ -235,10 +236,7 @@ def _check_parts(
         ("clusterer", clusterer, "cluster", "NormalizedMatch()"),
         ("policy", policy, "decide", "ThresholdPolicy(0.5)"),
     ):
-        if isinstance(part, type):
-            raise TypeError(f'"{name}" must be an object, not a class; got {part.__name__}. Call it with its arguments')
-        if not callable(getattr(part, method, None)):
-            raise TypeError(f'"{name}" must have the method "{method}"; got {part!r}. Pass {example}, for example')
+        has_method(part, method, f'"{name}"', advice=f"Pass {example}, for example")
     regime_thresholds(policy)
     if adaptive is not None and not isinstance(adaptive, AdaptiveSampling):
         raise TypeError(f'"adaptive" must be an AdaptiveSampling; got {adaptive!r}. Pass AdaptiveSampling() or omit it')
@@ -258,22 +256,13 @@ def _check_options(
     retries: int,
     max_question_chars: int,
 ) -> None:
-    if weighting not in get_args(Weighting):
-        choices = ", ".join(get_args(Weighting))
-        raise ValueError(f'"weighting" must be one of {choices}; got {weighting!r}. "auto" suits most')
+    one_of(weighting, '"weighting"', get_args(Weighting), advice='"auto" suits most')
     check_divergence(divergence)
-    if history not in get_args(History):
-        raise ValueError(
-            f'"history" must be one of {", ".join(get_args(History))}; got {history!r}. "conversation" shows all of it'
-        )
+    one_of(history, '"history"', get_args(History), advice='"conversation" shows all of it')
     if coordination is not None:
         coordinate([[1.0]], solver=coordination)  # raises for an unknown name
-    check_number(retries, where='"retries"', is_whole=True)
-    if retries < 0:
-        raise ValueError(f'"retries" must be at least 0; got {retries}. 0 never asks a failed agent again')
-    check_number(max_question_chars, where='"max_question_chars"')
-    if max_question_chars < 1:
-        raise ValueError(f'"max_question_chars" must be at least 1; got {max_question_chars}. Omit it for 100,000')
+    integer(retries, '"retries"', least=0, advice="0 never asks a failed agent again")
+    number(max_question_chars, '"max_question_chars"', least=1, may_be_infinite=True, advice="Omit it for 100,000")
 
 
 def _check_group(
@@ -297,9 +286,7 @@ def _check_group(
         own |= weights
     if not any(weight > 0 for weight in own.values()):
         raise ValueError('"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them')
-    check_number(min_agents, where='"min_agents"', is_whole=True)
-    if not 1 <= min_agents <= len(names):
-        raise ValueError(f'"min_agents" must be in 1..{len(names)}; got {min_agents}. Omit it for a majority')
+    integer(min_agents, '"min_agents"', least=1, most=len(names), advice="Omit it for a majority")
     return own
 
 

@@ -1,6 +1,5 @@
 """Owns `CoEContext`: what one run, or an assistant of a server, changes about a graph."""
 
-import math
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -8,11 +7,10 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, StrictFloat, StrictInt
 
+from coe_agents.checks import integer, number
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph.limits import Bounds
-from coe_agents.policy.base import check_threshold
 from coe_agents.rounds.strategy import MOST_SAMPLES
-from coe_agents.types import check_number
 
 THRESHOLDS = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
 LIMITS = ("max_rounds", "token_budget", "deadline")
@@ -71,15 +69,13 @@ class CoEContext:
         if self.agents is not None:
             _check_agents(self.agents)
         if self.n_samples is not None:
-            check_number(self.n_samples, where='"n_samples" of the context', is_whole=True)
-            if not 1 <= self.n_samples <= MOST_SAMPLES:
-                raise ValueError(
-                    f'"n_samples" of the context must lie in 1..{MOST_SAMPLES}; got {self.n_samples}. 5 to 10 are usual'
-                )
+            integer(
+                self.n_samples, '"n_samples" of the context', least=1, most=MOST_SAMPLES, advice="5 to 10 are usual"
+            )
         for name in THRESHOLDS:
             value = getattr(self, name)
-            if value is not None and check_threshold(value, where=f'"{name}" of the context') == math.inf:
-                raise ValueError(f'"{name}" of the context must be finite; got {value}. Pass a number of nats')
+            if value is not None:
+                number(value, f'"{name}" of the context', least=0, advice="Pass a number of nats")
         Bounds(**{name: value for name in LIMITS if (value := getattr(self, name)) is not None})
 
     def changes(self) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Owns the limits on the rounds of a question: their number, their tokens and their time."""
 
-import math
 import time
 from dataclasses import dataclass
 
+from coe_agents.checks import integer, number
 from coe_agents.graph.state import CoEState
 from coe_agents.rounds.strategy import MOST_ROUNDS
-from coe_agents.types import check_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +17,11 @@ class Bounds:
     deadline: float | None = None
 
     def __post_init__(self) -> None:
-        check_number(self.max_rounds, where='"max_rounds"', is_whole=True)
-        for name in ("token_budget", "deadline"):
-            if getattr(self, name) is not None:
-                check_number(getattr(self, name), where=f'"{name}"')
-        if self.max_rounds < 1:
-            raise ValueError(f'"max_rounds" must be at least 1; got {self.max_rounds}. 1 asks each agent once')
-        if self.max_rounds > MOST_ROUNDS:
-            raise ValueError(f'"max_rounds" must be at most {MOST_ROUNDS}; got {self.max_rounds}. 2 or 3 are usual')
-        if self.token_budget is not None and self.token_budget < 1:
-            raise ValueError(f'"token_budget" must be at least 1; got {self.token_budget}. Omit it for no bound')
-        if self.deadline is not None and not 0 < self.deadline < math.inf:
-            raise ValueError(f'"deadline" must be above 0 seconds; got {self.deadline}. Omit it for no bound')
+        integer(self.max_rounds, '"max_rounds"', least=1, most=MOST_ROUNDS, advice="1 asks each agent once")
+        if self.token_budget is not None:
+            number(self.token_budget, '"token_budget"', least=1, advice="Omit it for no bound")
+        if self.deadline is not None:
+            number(self.deadline, '"deadline" in seconds', above=0, advice="Omit it for no bound")
 
     def bound_on_rounds(self, state: CoEState) -> str | None:
         """Returns which bound forbids another round, with its numbers; None if one is allowed."""

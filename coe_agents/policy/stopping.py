@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from coe_agents._files import write
+from coe_agents.checks import are_finite, is_finite
 from coe_agents.policy.base import (
     Decision,
     Policy,
@@ -20,7 +21,7 @@ from coe_agents.policy.base import (
     check_threshold,
     without_tie,
 )
-from coe_agents.policy.gate import are_finite, is_finite, to_probability
+from coe_agents.policy.gate import to_probability
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from coe_agents.checks import is_finite
 from coe_agents.extensions import did_you_mean
 from coe_agents.policy import CalibratedPolicy, Decision, Measurement, Policy
 from coe_agents.policy.base import SettlingPolicy, otherwise, regime_thresholds
-from coe_agents.policy.gate import is_finite
 from coe_agents.policy.wording import coe_in_words
 from coe_agents.serve.refusal import OWN_LIMIT
 

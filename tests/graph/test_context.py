@@ -137,7 +137,7 @@ def test_it_may_be_an_object():
         ({"max_rounds": 10**5000}, ValueError, "must be below 1e308"),
         ({"deadline": 10**400}, ValueError, "must be below 1e308"),
         ({"token_budget": True}, TypeError, '"token_budget" must be a number'),
-        ({"max_coe": -1}, ValueError, '"max_coe" of the context must be a number of nats of at least 0; got -1'),
+        ({"max_coe": -1}, ValueError, '"max_coe" of the context, in nats, must be a number of at least 0; got -1'),
         ({"max_coe": math.inf}, ValueError, '"max_coe" of the context must be finite'),
         ({"max_coe": math.nan}, ValueError, "of at least 0; got nan"),
         ({"agents": "a"}, TypeError, "must be a list of names; got 'a'"),

@@ -239,7 +239,7 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         (lambda record: record | {"risk": 1.5}, "is damaged: .*must be above 0 and below 1"),
         (
             lambda record: record | {"threshold": -1},
-            '"threshold" must be a finite number of at least 0 or null; got -1',
+            '"threshold" must be a finite number of at least 0; got -1',
         ),
         (lambda record: record | {"threshold": float("nan")}, '"threshold" must be a finite .*; got nan'),
         (lambda record: record | {"threshold": float("inf")}, '"threshold" must be a finite .*; got inf'),
@@ -259,7 +259,7 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         (lambda record: record | {"uncertainties": [HUGE]}, '"uncertainties" must be a list of finite'),
         (lambda record: record | {"uncertainties": "123"}, '"uncertainties" must be a list of finite'),
         (lambda record: record | {"divergence": 1}, '"divergence" must be a string'),
-        (lambda record: record | {"fit": "twice"}, '"fit" must be "folds", "halves" or null'),
+        (lambda record: record | {"fit": "twice"}, '"fit" must be one of folds, halves, None'),
         (lambda record: record | {"agents": {"a": AGENT | {"min_responses": True}}}, '1 <= "min_responses"'),
         (lambda record: record | {"agents": {"a": AGENT | {"max_responses": HUGE}}}, '1 <= "min_responses"'),
         (lambda record: record | {"gate": record["gate"] | {"intercept": HUGE}}, "finite numbers and scales above 0"),
@@ -374,9 +374,9 @@ def test_an_agent_is_refused(fields, message):
         ({"confidence": 1}, '"confidence" must be above 0 and below 1; got 1. Pass a share'),
         (
             {"threshold": -1e-9},
-            '"threshold" must be a finite number of at least 0 or null; got -1e-09. Calibrate again',
+            '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again',
         ),
-        ({"bound": 1.001}, '"bound" must be in [0, 1] or null; got 1.001. Calibrate again'),
+        ({"bound": 1.001}, '"bound" must be a number in [0, 1]; got 1.001. Calibrate again'),
         (
             {"n_wrong": 21},
             '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]. Cal',
@@ -386,7 +386,7 @@ def test_an_agent_is_refused(fields, message):
         ({"clusterer": None}, '"clusterer" must be a string; got None'),
         ({"correctness": 1}, '"correctness" must be a string; got 1'),
         ({"date": 2026}, '"date" must be a string; got 2026'),
-        ({"fit": "thirds"}, '"fit" must be "folds", "halves" or null; got \'thirds\''),
+        ({"fit": "thirds"}, '"fit" must be one of folds, halves, None; got \'thirds\''),
         ({"clusterer": ["x" * 56]}, "got ['" + "x" * 56 + "']. Calibrate again"),  # 60 characters are shown
         ({"clusterer": ["x" * 57]}, "got ['" + "x" * 57 + "'.... Calibrate again"),
         ({"risk": 10**5000}, '"risk" must be above 0 and below 1; got a huge number. Pass a share'),

@@ -45,7 +45,7 @@ def test_a_tie_and_a_refusal_go_on_to_the_next_stage_and_then_to_otherwise():
         (([["a"], []], [0.1, 0.1]), "lists of at least one name"),
         (([["a"], ["a"]], [0.1, 0.1]), "must name each agent once"),
         (([["a"]], [0.1, 0.2]), "one for each of 1 stages; got 2"),
-        (([["a"]], [-1.0]), "must be a number of nats of at least 0"),
+        (([["a"]], [-1.0]), ", in nats, must be a number of at least 0"),
     ],
 )
 def test_mistakes(arguments, said):

@@ -50,7 +50,7 @@ def test_threshold_answers_up_to_the_threshold_and_says_the_numbers():
 
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
 def test_thresholds_must_be_nats(value):
-    wanted = f"must be a number of nats of at least 0; got {value}. Choose it on labelled questions"
+    wanted = f", in nats, must be a number of at least 0; got {value}. Choose it on labelled questions"
     with pytest.raises(ValueError, match=f'^"max_coe" of ThresholdPolicy {wanted}'):
         ThresholdPolicy(value)
     with pytest.raises(ValueError, match=f'^"aleatoric_threshold" of RegimePolicy {wanted}'):
@@ -184,8 +184,8 @@ def test_regime_says_which_thresholds_it_can_never_reach():
         ),
         (PolicyChain, "must hold at least one"),
         (lambda: FalseConsensusGuard(max_conformity=1.1), r"must be a share in \[0, 1\]"),
-        (lambda: FalseConsensusGuard(max_conformity=float("nan")), "must be a share"),
-        (lambda: FalseConsensusGuard(max_conformity=-0.1), "must be a share"),
+        (lambda: FalseConsensusGuard(max_conformity=float("nan")), "must be a number in"),
+        (lambda: FalseConsensusGuard(max_conformity=-0.1), "must be a number in"),
         (
             lambda: FalseConsensusGuard(max_conformity=0, otherwise="guess"),
             '^"otherwise" of FalseConsensusGuard must be one of',

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from coe_agents.checks import is_number
 from coe_agents.evaluation.calibration.monitor import check_probability
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.types import is_number
 
 
 class AdaptiveThreshold:

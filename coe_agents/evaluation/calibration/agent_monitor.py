@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from coe_agents.checks import is_number
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.monitor import RiskMonitor, RiskState
 from coe_agents.evaluation.calibration.threshold import risk_bound, round_up
-from coe_agents.types import is_number
 
 
 def agent_risks(rows: Sequence[Judged], *, confidence: float = 0.95) -> dict[str, float]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from coe_agents.checks import is_number
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.types import is_number
 
 _BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 """The shares of its capital that a test may lose with one right answer; each is a test, and the tests are averaged.

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coe_agents.checks import is_number
 from coe_agents.clustering import answer_kind
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.decisions import Decided, Run
@@ -12,7 +13,7 @@ from coe_agents.policy import stopping_features
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.regime import REGIMES
 from coe_agents.rounds import conformity
-from coe_agents.types import Regime, RoundData, is_number
+from coe_agents.types import Regime, RoundData
 from coe_agents.uncertainty import regime as regime_at
 
 

@@ -9,7 +9,7 @@ import math
 import reprlib
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any, TypeGuard, TypeVar
+from typing import TypeGuard, TypeVar
 
 _T = TypeVar("_T")
 
@@ -114,11 +114,10 @@ def one_of(value: _T, where: str, known: Iterable[object], *, advice: str = "Cho
     return value
 
 
-def instance(value: Any, kind: type[_T], where: str, *, what: str, advice: str) -> _T:
-    """Returns a value of the type; a TypeError says what it must be, and of which type it is."""
+def instance(value: object, kind: type, where: str, *, what: str, advice: str) -> None:
+    """Raises, where a value is not of the type, a TypeError: what it must be, and of which type it is."""
     if not isinstance(value, kind):
         raise TypeError(f"{where} must be {what}; got {type(value).__name__}. {advice}")
-    return value
 
 
 def has_method(value: object, method: str, where: str, *, advice: str) -> None:

@@ -19,6 +19,7 @@ from coe_agents.agents._requests.send import Asker
 from coe_agents.agents._requests.steps import Call, Steps, run_steps
 from coe_agents.agents.choice.grading import MIN_MASS
 from coe_agents.agents.choice.probability import choice_probability
+from coe_agents.checks import instance
 from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.errors import NoChoiceError
 from coe_agents.redaction import secrets_of
@@ -72,11 +73,8 @@ class ChatEntailment:
         request_timeout: float | None = None,
         retries: int = 2,
     ) -> None:
-        if not isinstance(model, BaseChatModel):
-            raise TypeError(
-                f'"model" must be a LangChain chat model in ChatEntailment; got {type(model).__name__}. '
-                "Pass the model itself, such as ChatOpenAI(...)"
-            )
+        what, advice = "a LangChain chat model", "Pass the model itself, such as ChatOpenAI(...)"
+        instance(model, BaseChatModel, '"model" of ChatEntailment', what=what, advice=advice)
         check_limits("ChatEntailment", timeout, request_timeout, retries, max_concurrency)
         self.model = model
         self.max_concurrency = max_concurrency

@@ -8,7 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
 from coe_agents._plurals import quantity
-from coe_agents.checks import has_method, integer, number, one_of
+from coe_agents.checks import has_method, instance, integer, number, one_of, require
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph.adaptive import TopUps
 from coe_agents.graph.context import CoEContext
@@ -210,8 +210,7 @@ def create_coe_graph(
 
 
 def _create_recorder(record: object, audit_rate: float) -> Recorder | None:
-    if not isinstance(record, bool):
-        raise TypeError(f'"record" must be True or False; got {record!r}. Pass the store to compile(store=...)')
+    instance(record, bool, '"record"', what="True or False", advice="Pass the store to compile(store=...)")
     recorder = Recorder(audit_rate)  # checks the rate
     if audit_rate and not record:
         raise ValueError(f'"audit_rate" needs "record"; got record=False and {audit_rate!r}. Pass record=True')
@@ -223,23 +222,18 @@ def _check_parts(
 ) -> None:
     """Rejects parts of the wrong kind when the graph is built, before any agent is asked."""
     for agent in agents:
-        if isinstance(agent, type):
-            raise TypeError(
-                f'"agents" must hold objects, not classes; got {agent.__name__}. Call it with its arguments'
-            )
-        if not isinstance(agent, Agent):
-            raise TypeError(
-                f'"agents" must hold agents, with a name, a weight and "sample"; got {type(agent).__name__}. '
-                "Wrap a chat model: ModelAgent(name, model)"
-            )
+        has_method(agent, "sample", 'each of "agents"', advice="Wrap a chat model: ModelAgent(name, model)")
+        what, advice = 'an agent, with a name, a weight and "sample"', "Give it what it lacks"
+        instance(agent, Agent, 'each of "agents"', what=what, advice=advice)
     for name, part, method, example in (
         ("clusterer", clusterer, "cluster", "NormalizedMatch()"),
         ("policy", policy, "decide", "ThresholdPolicy(0.5)"),
     ):
         has_method(part, method, f'"{name}"', advice=f"Pass {example}, for example")
     regime_thresholds(policy)
-    if adaptive is not None and not isinstance(adaptive, AdaptiveSampling):
-        raise TypeError(f'"adaptive" must be an AdaptiveSampling; got {adaptive!r}. Pass AdaptiveSampling() or omit it')
+    if adaptive is not None:
+        what, advice = "an AdaptiveSampling", "Pass AdaptiveSampling() or omit it"
+        instance(adaptive, AdaptiveSampling, '"adaptive"', what=what, advice=advice)
     if canonicalize is not None and not callable(canonicalize):
         raise TypeError(
             f'"canonicalize" must be a function from a text to a text; got {canonicalize!r}. '
@@ -269,8 +263,7 @@ def _check_group(
     agents: Sequence[Agent], names: Sequence[str], weights: Mapping[str, float] | None, *, min_agents: int
 ) -> dict[str, float]:
     """Returns the weight of each agent by name."""
-    if not names:
-        raise ValueError('"agents" must hold at least one agent; got none. Pass ModelAgent objects')
+    require(bool(names), '"agents" must hold at least one agent', [], "Pass ModelAgent objects")
     for name in names:
         _check_name(name)
     if len(set(names)) < len(names):

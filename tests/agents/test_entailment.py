@@ -240,7 +240,7 @@ def test_arguments_are_checked():
     with pytest.raises(TypeError, match="must be a LangChain chat model in ChatEntailment; got str"):
         ChatEntailment("gpt")
     model = FakeListChatModel(responses=[""])
-    with pytest.raises(ValueError, match="at least 1 in ChatEntailment; got 0"):
+    with pytest.raises(ValueError, match="ChatEntailment must be a number of at least 1; got 0"):
         ChatEntailment(model, max_concurrency=0)
     with pytest.raises(ValueError, match='"retries" must be at least 0 in ChatEntailment; got -1'):
         ChatEntailment(model, retries=-1)

@@ -343,9 +343,9 @@ def test_wrong_arguments_are_refused():
         CoECouncil(one, policy=policy, tools="pay")
     with pytest.raises(ValueError, match='"tools" must name'):
         CoECouncil(one, policy=policy, tools=[])
-    with pytest.raises(TypeError, match='"policy" must have'):
+    with pytest.raises(TypeError, match='"policy" must be an object'):
         CoECouncil(one, policy=SupportPolicy)
-    with pytest.raises(TypeError, match='"clusterer" must have'):
+    with pytest.raises(TypeError, match='"clusterer" must '):
         CoECouncil(one, policy=policy, clusterer=ActionMatch)
     with pytest.raises(TypeError, match="NormalizedMatch reads calls as prose"):
         CoECouncil(one, policy=policy, clusterer=NormalizedMatch())

@@ -202,7 +202,7 @@ def test_every_divergence_is_forecast(divergence):
     [
         ({"n_more": [1]}, '"n_more" must hold one number for each of 2 agents'),
         ({"n_more": [1, -1]}, '"n_more"'),
-        ({"confidence": 1.0}, '"confidence" must be above 0 and below 1; got 1'),
+        ({"confidence": 1.0}, '"confidence" must be a number above 0 and below 1; got 1'),
         ({"own": 0.0}, '"own" must be a finite number above 0; got 0.0. 1.0 is one response'),
         ({"new": math.inf}, '"new" must be'),
         ({"n_simulations": 0}, '"n_simulations"'),

@@ -7,6 +7,7 @@ from typing import Any
 from langgraph.types import Command
 
 from coe_agents._plurals import quantity
+from coe_agents.checks import instance
 from coe_agents.clustering import answer_kind
 from coe_agents.graph import events
 from coe_agents.graph.limits import Bounds, seconds_used
@@ -75,11 +76,8 @@ def _next_node(
 def _decide(policy: Policy, measurement: Measurement, state: CoEState, bounds: Bounds) -> Decision:
     """Returns the policy's decision, within what no policy can overrule: ties, refusals, and the bounds."""
     decision = policy.decide(measurement, round=state["round"], max_rounds=bounds.max_rounds)
-    if not isinstance(decision, Decision):
-        raise TypeError(
-            f'"decide" of a policy must return a Decision; got {type(decision).__name__} from {type(policy).__name__}. '
-            "Return coe_agents.policy.Decision(action, answer, reason)"
-        )
+    where, advice = f'what "decide" of {type(policy).__name__} returns', "Return Decision(action, answer, reason)"
+    instance(decision, Decision, where, what="a Decision", advice=advice)
     decision = without_tie(decision, measurement, policy)
     if decision.action == "another_round" and (bound := bounds.bound_on_rounds(state)):
         return Decision("abstain", None, "; ".join(filter(None, (decision.reason, bound))))

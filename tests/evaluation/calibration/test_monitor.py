@@ -262,7 +262,7 @@ def test_the_threshold_goes_into_a_policy(rows):
     ("changes", "message"),
     [
         ({"risk": 1.0}, '"risk" must be above 0 and below 1'),
-        ({"step": 0.0}, '"step" must be a finite number above 0'),
+        ({"step": 0.0}, '"step" must be above 0 and finite'),
         ({"start": 2.0}, '"low", "start" and "high" must ascend'),
         ({"low": -0.1}, '"low", "start" and "high" must ascend'),
         ({"high": math.inf}, '"low", "start" and "high" must ascend'),

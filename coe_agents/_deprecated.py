@@ -20,7 +20,7 @@ NAMES = {
         "measured": "coe_agents.evaluation.iter_statistics",
     },
     "coe_agents.experiments": {"Setting": "coe_agents.evaluation.ScoringSetup"},
-    "coe_agents.prompts": {"clarified": "coe_agents.prompts.clarify", "quoted": "coe_agents.prompts.quote"},
+    "coe_agents.prompts": {"clarified": "coe_agents.prompts.clarify", "quoted": "coe_agents.text.for_prompt"},
     "coe_agents.rounds": {"checked_plan": "coe_agents.rounds.check_plan", "rephrased": "coe_agents.rounds.rephrase"},
     "coe_agents.middleware": {
         "ApprovalReply": "langchain.agents.middleware.human_in_the_loop.HITLResponse",

@@ -23,6 +23,7 @@ from coe_agents.checks import instance
 from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.errors import NoChoiceError
 from coe_agents.redaction import secrets_of
+from coe_agents.text import for_prompt
 
 _LOG = logging.getLogger(__name__)
 _Pair = tuple[str, str]
@@ -113,7 +114,7 @@ class ChatEntailment:
 
     def _judge(self, pair: _Pair) -> _Row | None:
         """Returns the pair's row, or None where it cannot be judged."""
-        shown, other = (prompts.quote(text, limit=prompts.MAX_JUDGED) for text in pair)
+        shown, other = (for_prompt(text, limit=prompts.MAX_JUDGED) for text in pair)
         is_cut = len(shown) == prompts.MAX_JUDGED and shown.endswith("…")
         if shown == other and is_cut and pair[0] != pair[1]:
             return None

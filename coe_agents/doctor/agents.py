@@ -13,7 +13,8 @@ from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.config.clients import create_chat_model, replicas_of
 from coe_agents.config.schema import AgentConfig, Config
 from coe_agents.errors import CoEError, IgnoredTemperatureError
-from coe_agents.redaction import clean, redact, secrets_of
+from coe_agents.redaction import redact, secrets_of
+from coe_agents.text import for_terminal
 from coe_agents.types import AgentRequest
 
 QUESTION = "What is the capital of France?"
@@ -90,7 +91,7 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
         temperature=agent.temperature,
         on_greedy=agent.on_greedy,
         ignores_temperature=sampling["ignores_temperature"],
-        probe=None if sampling["probe"] is None else clean(sampling["probe"]),
+        probe=None if sampling["probe"] is None else for_terminal(sampling["probe"]),
         n_asked=agent.n_samples,
         seconds=round(time.perf_counter() - ready, 3),
         load_seconds=None if loaded is None else round(ready - start, 3),
@@ -125,8 +126,8 @@ def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> di
 def to_failure(error: Exception, secrets: set[str]) -> Failure:
     """Returns an error of a model or its client without secrets, with its remedy."""
     message = error.args[0] if isinstance(error, CoEError) else error  # the hint is the remedy
-    text = clean(redact(f"{type(error).__name__}: {message}", secrets), _LONGEST)
-    return Failure(error=text, remedy=clean(redact(remedy_for(error), secrets)))
+    text = for_terminal(redact(f"{type(error).__name__}: {message}", secrets), _LONGEST)
+    return Failure(error=text, remedy=for_terminal(redact(remedy_for(error), secrets)))
 
 
 _FIELDS = ("root", "max_model_len")

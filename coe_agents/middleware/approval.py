@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from coe_agents.graph.human_input import Spoken, Text, ask
 from coe_agents.middleware.verdict import Verdict, call_as_json, fence, in_words
 from coe_agents.policy.wording import decomposition
-from coe_agents.prompts import quote, visible
+from coe_agents.text import for_log, for_prompt
 
 _ALLOWED: list[DecisionType] = ["approve", "edit", "reject", "respond"]
 
@@ -90,7 +90,7 @@ def _request(calls: Sequence[tuple[ToolCall, Verdict]], problem: str | None) -> 
 
 def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     """Returns the text for a person, as Markdown in which no text of a model is rendered."""
-    parts = [f"**Your last reply could not be used: {quote(visible(problem))}**"] if problem else []
+    parts = [f"**Your last reply could not be used: {for_log(problem)}**"] if problem else []
     parts += [fence(f"{call['name']} {call_as_json(call['args'])}"), fence(in_words(verdict))]
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
     if coe is not None and aleatoric is not None and epistemic is not None:
@@ -99,8 +99,8 @@ def _description(call: ToolCall, verdict: Verdict, problem: str | None) -> str:
     votes = list[str]()
     for name, vote in verdict["votes"].items():
         ranked = sorted(vote.items(), key=lambda one: -one[1])
-        votes.append(f"{quote(name)}: {', '.join(f'{quote(reply)} {share:.0%}' for reply, share in ranked)}")
-    votes += [f"{quote(name)}: no vote, {quote(why)}" for name, why in verdict["failed_judges"].items()]
+        votes.append(f"{for_prompt(name)}: {', '.join(f'{for_prompt(reply)} {share:.0%}' for reply, share in ranked)}")
+    votes += [f"{for_prompt(name)}: no vote, {for_prompt(why)}" for name, why in verdict["failed_judges"].items()]
     if votes:
         parts += ["Votes of the judges:", fence("\n".join(votes))]
     if verdict["question"] is not None:

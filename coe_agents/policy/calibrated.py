@@ -20,7 +20,7 @@ from coe_agents.policy.gate import LearnedGate, LinearGate
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.saved import load_saved, with_tuples
 from coe_agents.policy.support_gate import SupportGate
-from coe_agents.prompts import quote
+from coe_agents.text import for_prompt
 from coe_agents.types import ANSWERABLE, Action
 from coe_agents.uncertainty.answers import TIE
 
@@ -315,7 +315,7 @@ class CalibratedPolicy:
         if uncertainty <= threshold + TIE:
             reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
             if proposer is None and (measurement.tied or answer != measurement.answer):
-                reason = f'the agents\' learned weights favour "{quote(answer, limit=80)}"; {reason}'
+                reason = f'the agents\' learned weights favour "{for_prompt(answer, limit=80)}"; {reason}'
             return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
         return refuse(f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
 

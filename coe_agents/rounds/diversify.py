@@ -9,6 +9,7 @@ from coe_agents import prompts
 from coe_agents.checks import number, require
 from coe_agents.clustering import answer_kind, strip_reasoning
 from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
+from coe_agents.text import MAX_QUOTED
 from coe_agents.types import Agent, AgentRequest
 
 _LOG = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class Diversify:
 
 def _may_ask(written: str, question: str) -> bool:
     """Returns whether a model's text, which no person has read, can replace the question."""
-    fits = len(written) <= 2 * len(question) + prompts.MAX_QUOTED
+    fits = len(written) <= 2 * len(question) + MAX_QUOTED
     return fits and answer_kind(written) == "answer" and (written.endswith("?") or not question.endswith("?"))
 
 

@@ -237,7 +237,7 @@ def test_it_serves_the_clusterer():
 
 
 def test_arguments_are_checked():
-    with pytest.raises(TypeError, match="must be a LangChain chat model in ChatEntailment; got str"):
+    with pytest.raises(TypeError, match="ChatEntailment must be a LangChain chat model; got str"):
         ChatEntailment("gpt")
     model = FakeListChatModel(responses=[""])
     with pytest.raises(ValueError, match="ChatEntailment must be a number of at least 1; got 0"):

@@ -309,7 +309,7 @@ def test_what_is_no_chat_model_is_refused(model):
         ("a", {"n_samples": "5"}, r'"n_samples" of ModelAgent must be .* (in|above|of at least) .*; got \'5\''),
         ("a", {"temperature": "1"}, r'"temperature" of ModelAgent must be .* (in|above|of at least) .*; got \'1\''),
         ("a", {"weight": None}, r'"weight" of ModelAgent must be .* (in|above|of at least) .*; got None'),
-        ("a", {"timeout": "60"}, r'"timeout" of ModelAgent must be .* (in|above|of at least) .*; got \'60\''),
+        ("a", {"timeout": "60"}, r'"timeout" of ModelAgent in seconds must be .* above .*; got \'60\''),
         ("a", {"retries": "2"}, r'"retries" of ModelAgent must be .* (in|above|of at least) .*; got \'2\''),
     ],
 )

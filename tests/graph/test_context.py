@@ -132,7 +132,7 @@ def test_it_may_be_an_object():
             "must be among agents, n_samples, max_coe, .*; got 'max_co'. Correct the key. Did you",
         ),
         ({"max_coe": "0.4"}, TypeError, '"max_coe" of the context must be a finite number'),
-        ({"max_coe": True}, TypeError, '"max_coe" of the context must be a finite number; got True'),
+        ({"max_coe": True}, TypeError, '"max_coe" of the context must be a finite number .*; got True'),
         ({"max_coe": 10**400}, ValueError, "got (1000|a huge)"),
         ({"max_rounds": 10**5000}, ValueError, "got (1000|a huge)"),
         ({"deadline": 10**400}, ValueError, "got (1000|a huge)"),

@@ -421,7 +421,7 @@ def test_a_policy_that_returns_something_else_is_an_error():
         def decide(self, measurement, *, round, max_rounds):
             return "answer"
 
-    with pytest.raises(TypeError, match="must return a Decision; got str from Wrong"):
+    with pytest.raises(TypeError, match="of Wrong returns must be a Decision; got str"):
         graph(*trio(), policy=Wrong()).compile().invoke({"question": "Q?"})
 
 
@@ -519,7 +519,9 @@ def test_wrong_parts_are_refused_before_any_agent_is_paid_for(parts, message):
 
 
 def test_an_agents_class_is_no_agent():
-    with pytest.raises(TypeError, match=r'"agents" must hold objects, not classes; got ScriptedAgent\. Call it'):
+    with pytest.raises(
+        TypeError, match=r'each of "agents" must be an object, not a class; got ScriptedAgent\. Call it'
+    ):
         graph(ScriptedAgent)
 
 

@@ -349,7 +349,7 @@ def test_wrong_arguments_are_refused():
         CoECouncil(one, policy=policy, clusterer=ActionMatch)
     with pytest.raises(TypeError, match="NormalizedMatch reads calls as prose"):
         CoECouncil(one, policy=policy, clusterer=NormalizedMatch())
-    with pytest.raises(ValueError, match='"max_blocked" must be'):
+    with pytest.raises(ValueError, match='"max_blocked" of CoECouncil must be'):
         CoECouncil(one, policy=policy, max_blocked=0)
 
 

@@ -264,7 +264,9 @@ def test_half_of_the_thresholds_is_refused():
 
 
 def test_a_chain_says_which_policy_returned_nonsense():
-    with pytest.raises(TypeError, match=r"got str from Passing\. Return coe_agents.policy.Decision"):
+    with pytest.raises(
+        TypeError, match=r"of Passing returns must be a Decision, or None to pass; got str\. Return Decision"
+    ):
         decide(PolicyChain(Passing("answer")), measurement())
 
 

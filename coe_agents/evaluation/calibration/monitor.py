@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.checks import number, share
+from coe_agents.checks import is_number, number, share
 from coe_agents.evaluation.metrics.tallies import FloatArray
 
 _BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
@@ -237,7 +237,9 @@ def _mass_after(n: int) -> float:
 
 def check_probability(value: object, *, name: str) -> float:
     """Returns a probability of being seen; refuses anything else."""
-    return number(value, f'"{name}"', least=_LEAST, most=1, advice="Pass the probability of being seen")
+    if not (is_number(value) and _LEAST <= value <= 1.0):
+        raise ValueError(f'"{name}" must be above 0 and at most 1; got {value!r}. Pass the probability of being seen')
+    return value
 
 
 def _exp(log_value: float) -> float:

@@ -13,7 +13,7 @@ or register it in the `pyproject.toml` of an installed package; every `coe-agent
 from collections.abc import Mapping
 
 # imported for their estimators, which register themselves
-from coe_agents.checks import number
+from coe_agents.checks import is_finite, require
 from coe_agents.evaluation.scoring.estimators import (  # noqa: F401
     agreement,
     entropies,
@@ -62,8 +62,9 @@ def _check_values(name: str, estimator: Estimator) -> Estimator:
         value = estimator(statistics)
         if value is None:
             return None
-        where = f'what estimator "{name}" returns for question {statistics.question.id!r}'
-        return number(value, where, advice="Return None where it cannot be computed")
+        must = f'estimator "{name}" must return None or a finite number for question {statistics.question.id!r}'
+        require(is_finite(value), must, value, "Return None where it cannot be computed")
+        return float(value)
 
     return compute
 

@@ -261,7 +261,7 @@ def test_the_threshold_goes_into_a_policy(rows):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"risk": 1.0}, '"risk" must be a number above 0 and below 1'),
+        ({"risk": 1.0}, '"risk" must be above 0 and below 1'),
         ({"step": 0.0}, '"step" must be above 0 and finite'),
         ({"start": 2.0}, '"low", "start" and "high" must ascend'),
         ({"low": -0.1}, '"low", "start" and "high" must ascend'),
@@ -284,5 +284,5 @@ def test_a_saved_threshold_without_a_number_is_refused(field, value):
     data = AdaptiveThreshold(0.1, step=0.01, start=0.5, low=0.2, high=1.0).to_dict()
     with pytest.raises(ValueError, match='"data" must'):
         AdaptiveThreshold.from_dict(data | {field: value})
-    with pytest.raises(ValueError, match=r'"loss" must be a number in \[0, 1\]'):
+    with pytest.raises(ValueError, match=r'"loss" must be in \[0, 1\]'):
         AdaptiveThreshold(0.1, step=0.1, start=0.5, high=1.0).update(2.0)

@@ -7,7 +7,7 @@ by `coe_agents.uncertainty`.
 
 import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TypeGuard, TypeVar
 
@@ -118,6 +118,12 @@ def instance(value: object, kind: type, where: str, *, what: str, advice: str) -
     """Raises, where a value is not of the type, a TypeError: what it must be, and of which type it is."""
     if not isinstance(value, kind):
         raise TypeError(f"{where} must be {what}; got {type(value).__name__}. {advice}")
+
+
+def several(value: object, where: str, *, of: str, advice: str, kind: type = Sequence) -> None:
+    """Refuses, by a TypeError, what is no sequence, and a single text or mapping where several things belong."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, kind):
+        raise TypeError(f"{where} must be a sequence of {of}; got {type(value).__name__}. {advice}")
 
 
 def has_method(value: object, method: str, where: str, *, advice: str) -> None:

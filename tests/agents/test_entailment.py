@@ -245,5 +245,7 @@ def test_arguments_are_checked():
     with pytest.raises(ValueError, match='"retries" of ChatEntailment must be a number of at least 0; got -1'):
         ChatEntailment(model, retries=-1)
     for option in ("timeout", "request_timeout"):
-        with pytest.raises(ValueError, match=f'"{option}" of ChatEntailment in seconds must be a finite number above 0; got 0'):
+        with pytest.raises(
+            ValueError, match=f'"{option}" of ChatEntailment in seconds must be a finite number above 0; got 0'
+        ):
             ChatEntailment(model, **{option: 0})

@@ -76,7 +76,7 @@ def test_coe_is_the_mean_surprisal(group):
         (2, ValueError, r'"cluster" must be below "n_clusters", 2; position 0 holds 2'),
         (-1, ValueError, r'"cluster" must be at least 0'),
         (0.0, TypeError, r'"cluster" must hold integers'),
-        ([0, 0], ValueError, r"one cluster for each question, shape \(\); got shape \(2,\)"),
+        ([0, 0], ValueError, r"one cluster for each question, shape \(\); got \(2,\)"),
     ],
 )
 def test_refuses(cluster, error, message):

@@ -66,8 +66,8 @@ def test_coe_is_the_mean_surprisal(group):
     mean = ensemble_mean(distributions)
     surprisals = [answer_surprisal(distributions, cluster=c) if mean[c] > 0 else 0.0 for c in range(mean.size)]
     assert collaborative_entropy(distributions).total == pytest.approx(mean @ surprisals, abs=1e-12)
-    # the rows sum to 1 within 1e-9 only
-    assert answer_surprisal(distributions) <= math.log(mean.size / mean.sum()) + 1e-12
+    # the rows sum to 1 within 1e-9 only, and a cluster within 1e-9 of the highest may lead
+    assert answer_surprisal(distributions) <= math.log(mean.size / mean.sum()) + 1e-8
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ from coe_agents.agents.choice.probability import (
 )
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, identity_of, may_be_probed
 from coe_agents.errors import InvalidReplyError, NoChoiceError
+from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.redaction import secrets_of
-from coe_agents.rounds import MOST_SAMPLES
 from coe_agents.types import AgentReply, AgentRequest, check_number
 
 _LOG = logging.getLogger(__name__)

@@ -12,7 +12,6 @@ from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph.adaptive import TopUps
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.human_input import check_checkpointer
-from coe_agents.graph.limits import Bounds
 from coe_agents.graph.nodes.agent import agent_node
 from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.clarify import clarify_node
@@ -24,13 +23,15 @@ from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.recording import Recorder
 from coe_agents.graph.rounds import fan_out
-from coe_agents.graph.run_settings import create_settings
+from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, StagedPolicy, StoppingPolicy, Weighting
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
+from coe_agents.policy.bounds import THRESHOLDS, Bounds
+from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import DECIDERS, Agent, Regime, check_number
 from coe_agents.uncertainty import coordinate
@@ -146,7 +147,9 @@ def create_coe_graph(
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
     _check_stages(policy, weight_of, max_rounds)
     shown = None if tools is None else check_tools(tools, where='"tools"')
-    settings = create_settings(weight_of, policy, Bounds(max_rounds, token_budget, deadline), min_agents)
+    bounds = Bounds(max_rounds=max_rounds, token_budget=token_budget, deadline=deadline)
+    bounds = bounds.change(**dict(zip(THRESHOLDS[1:], regime_thresholds(policy), strict=True)))
+    settings = RunSettings(weight_of, policy, Rules(bounds=bounds, min_agents=min_agents))
     for link in _links(policy) if isinstance(policy, StoppingPolicy) else (policy,):
         if isinstance(link, ReachableRegimes) and (unreachable := link.unreachable(n_agents=len(names))):
             message = (

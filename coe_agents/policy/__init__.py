@@ -10,6 +10,7 @@ from coe_agents.policy.base import (
     StagedPolicy,
     TunablePolicy,
 )
+from coe_agents.policy.bounds import Bounds, Spent
 from coe_agents.policy.calibrated import CalibratedPolicy, Calibration
 from coe_agents.policy.cascade import CascadePolicy
 from coe_agents.policy.chain import PassingPolicy, PolicyChain
@@ -17,6 +18,7 @@ from coe_agents.policy.false_consensus import FalseConsensusGuard
 from coe_agents.policy.forecast import forecast
 from coe_agents.policy.measurement import AgentMeasurement, Measurement, measure
 from coe_agents.policy.regime import RegimePolicy
+from coe_agents.policy.settle import Rules, settle
 from coe_agents.policy.stopping import STOPPING_FEATURES, StoppingPolicy, StoppingRule, stopping_features
 from coe_agents.policy.support import SupportPolicy
 from coe_agents.policy.threshold import ThresholdPolicy
@@ -26,6 +28,7 @@ __all__ = [
     "STOPPING_FEATURES",
     "AgentMeasurement",
     "AgentWeights",
+    "Bounds",
     "CalibratedPolicy",
     "Calibration",
     "CascadePolicy",
@@ -39,7 +42,9 @@ __all__ = [
     "ReachableRegimes",
     "RegimePolicy",
     "RegimeThresholds",
+    "Rules",
     "SettlingPolicy",
+    "Spent",
     "StagedPolicy",
     "StoppingPolicy",
     "StoppingRule",
@@ -49,5 +54,6 @@ __all__ = [
     "Weighting",
     "forecast",
     "measure",
+    "settle",
     "stopping_features",
 ]

@@ -10,8 +10,6 @@ from coe_agents.rounds.diversify import Diversify
 from coe_agents.rounds.resample import Resample
 from coe_agents.rounds.strategies import CLARIFY, Strategies
 from coe_agents.rounds.strategy import (
-    MOST_ROUNDS,
-    MOST_SAMPLES,
     RoundContext,
     RoundPlan,
     Strategy,
@@ -24,8 +22,6 @@ from coe_agents.rounds.widen import Widen
 
 __all__ = [
     "CLARIFY",
-    "MOST_ROUNDS",
-    "MOST_SAMPLES",
     "AdaptiveSampling",
     "Clarify",
     "Debate",

@@ -9,11 +9,7 @@ from typing_extensions import TypedDict
 
 from coe_agents import _deprecated
 from coe_agents.policy import Measurement
-
-MOST_ROUNDS = 1000
-"""So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
-MOST_SAMPLES = 500
-"""The most responses that a `ModelAgent` samples in a round."""
+from coe_agents.policy.bounds import MOST_SAMPLES
 
 
 class Wishes(TypedDict, total=False):

@@ -126,8 +126,8 @@ def test_time_between_a_decision_and_the_next_round_does_not_count(clock):
     ("options", "message"),
     [
         ({"token_budget": 0}, '"token_budget" must be at least 1; got 0'),
-        ({"deadline": 0}, '"deadline" must be above 0 seconds; got 0'),
-        ({"deadline": float("nan")}, '"deadline" must be above 0 seconds'),
+        ({"deadline": 0}, '"deadline" must be a finite number of seconds above 0; got 0'),
+        ({"deadline": float("nan")}, '"deadline" must be a finite number of seconds above 0'),
     ],
 )
 def test_bounds_that_cannot_be_kept_are_refused(options, message):

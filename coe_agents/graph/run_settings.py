@@ -9,7 +9,7 @@ from langgraph.runtime import get_runtime
 from coe_agents.graph.context import LIMITS, THRESHOLDS, CoEContext
 from coe_agents.graph.limits import Bounds
 from coe_agents.graph.state import CoEState
-from coe_agents.policy import Policy, StagedPolicy
+from coe_agents.policy import Policy
 from coe_agents.policy.base import change_thresholds, quorum, regime_thresholds
 
 
@@ -43,20 +43,10 @@ class RunSettings:
         """How many agents must answer."""
         return quorum(len(self.weights), self.min_agents)
 
-    def of(self, state: CoEState, *, later: int = 0) -> "RunSettings":
-        """Returns the settings of a run in its present round, or so many rounds later."""
+    def of(self, state: CoEState) -> "RunSettings":
+        """Returns the settings of a run, with the changes of its context."""
         changes = state.get("context")
-        settings = self.change(changes) if changes else self
-        # as `isinstance` of the protocol would say, which takes many times as long
-        return settings._up_to(state["round"] + later) if hasattr(settings.policy, "stages") else settings
-
-    def _up_to(self, round: int) -> "RunSettings":
-        """Returns the settings with the agents that a staged policy has asked by then."""
-        stages = self.policy.stages if isinstance(self.policy, StagedPolicy) else ()
-        asked = {name for stage in stages[: round + 1] for name in stage}
-        weights = {name: weight for name, weight in self.weights.items() if name in asked} or self.weights
-        fewest = None if self.min_agents is None else min(self.min_agents, len(weights))
-        return replace(self, weights=weights, min_agents=fewest)
+        return self.change(changes) if changes else self
 
     def change(self, changes: Mapping[str, Any]) -> "RunSettings":
         """Returns the settings with the changes of a context.

@@ -10,9 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
-
-from coe_agents._deprecated import find_renamed
+from typing import Literal, NamedTuple
 
 BRIEF_ANSWER = "Answer the question in one short sentence. If you do not know the answer, say so."
 """A system prompt for general models: short answers are what entailment models compare best."""
@@ -283,7 +281,3 @@ def _escape_json(json_text: str) -> str:
     """Returns the same JSON on one line, without angle brackets or invisible characters; escapes lose nothing."""
     on_one_line = json_text.replace("\n", " ").replace("\t", " ")  # JSON has these between its values alone
     return visible(on_one_line.replace("<", "\\u003c").replace(">", "\\u003e"))
-
-
-def __getattr__(name: str) -> Any:
-    return find_renamed(__name__, name)

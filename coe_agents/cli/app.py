@@ -20,7 +20,6 @@ from coe_agents.cli.doctor import doctor
 from coe_agents.cli.evaluate import evaluate
 from coe_agents.cli.harvest import audit, harvest
 from coe_agents.cli.interrupts import ending_soon
-from coe_agents.cli.learn_stopping import learn_stopping
 from coe_agents.cli.options import Exit
 from coe_agents.cli.report import report
 from coe_agents.cli.reproduce import reproduce
@@ -60,7 +59,6 @@ app.command()(doctor)
 app.command(epilog=SAMPLE_EPILOG)(sample)
 app.command(epilog=RUN_EPILOG)(run)
 app.command()(compare)
-app.command()(learn_stopping)
 app.command()(score)
 app.command(epilog=SAMPLE_EPILOG)(evaluate)
 app.command()(report)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from coe_agents.experiments import Experiment
     from coe_agents.experiments.chain_figures import ChainFigures
     from coe_agents.experiments.comparison import Comparison
-    from coe_agents.experiments.frontier import Frontier
     from coe_agents.experiments.replay import ReplayedPolicy
 
 
@@ -47,15 +46,6 @@ def compare(
             help="Configuration files, separated by commas: replays their policies on saved responses, without a model."
         ),
     ] = None,
-    frontier: Annotated[
-        bool,
-        typer.Option(
-            "--frontier", help="With --policies: sweep thresholds on one half, choose for --risk, judge on the other."
-        ),
-    ] = False,
-    risk: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Of --frontier: the highest share of wrong answers.")
-    ] = 0.1,
 ) -> None:
     """Show coverage, risk, tokens and cost of policies side by side, with paired intervals of the differences.
 
@@ -63,19 +53,8 @@ def compare(
     samples while they last, and no debate.
     """
     if policies is not None:
-        _replay(
-            paths,
-            policies,
-            scoring,
-            config,
-            as_json=as_json,
-            out=out,
-            resamples=resamples,
-            risk=risk if frontier else None,
-        )
+        _replay(paths, policies, scoring, config, as_json=as_json, out=out, resamples=resamples)
         return
-    if frontier:
-        raise typer.BadParameter("it needs --policies and saved responses. Add them", param_hint="--frontier")
     from coe_agents.evaluation.decisions import read_run
     from coe_agents.experiments.chain_figures import chain_figures
     from coe_agents.experiments.comparison import compare as compare_policies
@@ -102,12 +81,10 @@ def _replay(
     as_json: bool,
     out: Path | None,
     resamples: int,
-    risk: float | None,
 ) -> None:
     from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import CRITERIA, Samples
     from coe_agents.experiments.comparison import compare as compare_policies
-    from coe_agents.experiments.frontier import FEWEST_HALVED, find_frontier
     from coe_agents.experiments.replay import load_saved, replay
 
     files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
@@ -130,13 +107,9 @@ def _replay(
     }
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
-    if risk is not None and len(saved) < FEWEST_HALVED:
-        said = f"it needs at least {FEWEST_HALVED} questions with responses; got {len(saved)}. Omit it, or add samples"
-        raise typer.BadParameter(said, param_hint="--frontier")
     outcomes = [replay(saved, each, criterion, n_failed=n_failed) for each in replayed]
     comparison = compare_policies(outcomes, n_resamples=resamples, settings=settings)
-    found = None if risk is None else find_frontier(saved, replayed, criterion, risk=risk, n_resamples=resamples)
-    show(comparison, frontier=found, as_json=as_json, out=out)
+    show(comparison, as_json=as_json, out=out)
 
 
 def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "ReplayedPolicy":
@@ -191,7 +164,6 @@ def prices_of(path: Path | None) -> dict[str, dict[str, float]]:
 def show(
     comparison: "Comparison",
     chains: "Sequence[ChainFigures]" = (),
-    frontier: "Frontier | None" = None,
     *,
     as_json: bool,
     out: Path | None,
@@ -199,28 +171,14 @@ def show(
     """Prints a comparison, and writes its tables and pictures."""
     from coe_agents.experiments.chain_figures import to_experiment as to_chains
     from coe_agents.experiments.comparison import to_experiments
-    from coe_agents.experiments.frontier import to_experiment as to_frontier
 
-    swept = [] if frontier is None else [to_frontier(frontier)]
-    judged = (
-        [] if frontier is None or frontier.judged is None else to_experiments(frontier.judged, name="compare-chosen")
-    )
-    experiments = [*to_experiments(comparison), *([to_chains(chains)] if chains else []), *swept, *judged]
+    experiments = [*to_experiments(comparison), *([to_chains(chains)] if chains else [])]
     written = [_write(experiment, out) for experiment in experiments] if out is not None else []
     if as_json:
         more: dict[str, Any] = {"chains": [each.to_json() for each in chains]} if chains else {}
-        if frontier is not None:
-            more["frontier"] = frontier.to_json()
         print_json({**comparison.to_json(), **more})
         return
     _show_table(comparison, chains)
-    if frontier is not None:
-        for line in ("", *frontier.in_words()):
-            print_lines(line)
-        if frontier.judged is not None:
-            show_cells(frontier.judged)
-        if out is None:
-            print_lines("--out FOLDER or --json shows the whole frontier.")
     for path in written:
         print_lines(f"{clean(str(path))}.csv, .tex, .png, .svg")
 

@@ -35,11 +35,8 @@ from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy import (
     AgentWeights,
     CalibratedPolicy,
-    CascadePolicy,
     Policy,
     RegimePolicy,
-    StoppingPolicy,
-    StoppingRule,
     ThresholdPolicy,
 )
 from coe_agents.redaction import prints_secret, redact, secrets_of
@@ -169,17 +166,9 @@ def create_policy(config: Config) -> Policy:
             case schema.RegimeConfig():
                 thresholds = section.aleatoric_threshold, section.epistemic_threshold
                 return RegimePolicy(*thresholds, actions=section.actions)
-            case schema.CascadeConfig():
-                return CascadePolicy(section.stages, section.thresholds, otherwise=section.otherwise)
             case schema.CalibratedConfig():
                 try:
                     return CalibratedPolicy.load(config.folder / section.path, otherwise=section.otherwise)
-                except ConfigurationError as error:
-                    raise FieldError("path", str(error)) from error
-            case schema.StoppingConfig():
-                then = ThresholdPolicy(section.max_coe, otherwise=section.otherwise)
-                try:
-                    return StoppingPolicy(StoppingRule.load(config.folder / section.path), then)
                 except ConfigurationError as error:
                     raise FieldError("path", str(error)) from error
 

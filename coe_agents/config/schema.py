@@ -231,30 +231,6 @@ class CalibratedConfig(_Section):
     otherwise: Literal["abstain", "escalate", "another_round"] = "abstain"
 
 
-class CascadeConfig(_Section):
-    """Asks agents in stages, the cheap ones first; a threshold in nats for each stage."""
-
-    kind: Literal["cascade"]
-    stages: list[Annotated[list[str], Field(min_length=1)]] = Field(min_length=1)
-    thresholds: list[Annotated[float, Field(ge=0)]] = Field(min_length=1)
-    otherwise: Literal["abstain", "escalate"] = "abstain"
-
-
-class StoppingConfig(_Section):
-    """Asks another round where a rule of `coe-agents learn-stopping` expects it to pay; then answers up to `max_coe`.
-
-    Attributes:
-        path: Of the rule, relative to the folder of the file.
-        max_coe: Once no further round is asked, it answers while CoE is at most this, in nats.
-        otherwise: What it does above that.
-    """
-
-    kind: Literal["stopping"]
-    path: str = Field(min_length=1)
-    max_coe: float = Field(ge=0)
-    otherwise: Literal["abstain", "escalate"] = "abstain"
-
-
 class ArbiterConfig(ModelSection):
     """A stronger model that decides what the policy escalates, at temperature 0."""
 
@@ -273,7 +249,7 @@ class AdaptiveConfig(_Section):
 
 
 class GraphConfig(_Section):
-    """The options of `create_coe_graph`; `weights` is a file that `drift --follow --weights` wrote."""
+    """The options of `create_coe_graph`; `weights` is a file of the agents' weights (`AgentWeights.save`)."""
 
     max_rounds: int = Field(default=1, ge=1, le=MOST_ROUNDS)
     token_budget: int | None = Field(default=None, ge=1)
@@ -294,7 +270,7 @@ _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}
 _TOML_KINDS = {bool: "true or false", int | float: "a number", str: "text", list: "a list", dict: "a table"}
 _KINDS = {
     "clusterer": ("entailment", "llm", "embedding", "normalized", "actions"),
-    "policy": ("threshold", "regime", "calibrated", "cascade", "stopping"),
+    "policy": ("threshold", "regime", "calibrated"),
 }
 
 
@@ -327,8 +303,6 @@ class Config(_Section):
         Annotated[ThresholdConfig, Tag("threshold")]
         | Annotated[RegimeConfig, Tag("regime")]
         | Annotated[CalibratedConfig, Tag("calibrated")]
-        | Annotated[CascadeConfig, Tag("cascade")]
-        | Annotated[StoppingConfig, Tag("stopping")]
         | Annotated[CustomPart, Tag("custom")],
         Discriminator(_tag_of("policy")),
     ]
@@ -361,8 +335,6 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("policy", "threshold"): ThresholdConfig,
     ("policy", "regime"): RegimeConfig,
     ("policy", "calibrated"): CalibratedConfig,
-    ("policy", "cascade"): CascadeConfig,
-    ("policy", "stopping"): StoppingConfig,
     ("policy", "custom"): CustomPart,
     ("escalation",): ArbiterConfig,
     ("escalation", "price_per_million"): PriceConfig,

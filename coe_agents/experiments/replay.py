@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from coe_agents._plurals import quantity
 from coe_agents.actions import compare_actions, has_proposals
 from coe_agents.clustering import Clusterer, answer_kind, cluster_responses
@@ -19,10 +17,10 @@ from coe_agents.evaluation.samples import Sample, SampledQuestion
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import fill_answers
 from coe_agents.experiments.comparison import Outcome, PolicyOutcomes, Prices, price_of
-from coe_agents.policy import Measurement, Policy, SettlingPolicy, StagedPolicy, Weighting, forecast, measure
+from coe_agents.policy import Measurement, Policy, SettlingPolicy, Weighting, forecast, measure
 from coe_agents.policy.base import quorum, regime_thresholds, without_tie
 from coe_agents.policy.measurement import response_text
-from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, Widen, round_data
+from coe_agents.rounds import AdaptiveSampling, Resample, Strategies, round_data
 from coe_agents.types import RoundData
 from coe_agents.uncertainty import regime
 from coe_agents.uncertainty.divergences import Divergence
@@ -169,7 +167,7 @@ def replay(
             (n_failed, f"left out: {quantity(n_failed, 'question')} without a saved response"),
             (counts["stand-in"], "none of its agents is in the samples: theirs stand in, in {questions}"),
             (counts["short"], "in {questions} fewer responses are saved than it would ask for"),
-            (counts["silent"], "in {questions} no agent of the first stage has a saved response"),
+            (counts["silent"], "in {questions} no agent of a weight above 0 has a saved response"),
             (counts["debate"], "{questions} would go to a round that cannot be replayed; {they_count} as not answered"),
             (counts["ran out"], "{questions} would ask again, and no response is left; {they_count} as not answered"),
             (
@@ -193,19 +191,11 @@ class _Replay:
         if not own:
             counts["stand-in"] += 1
             own = dict.fromkeys(sorted(saved.available), max(policy.n_samples.values(), default=1))
-        self._own = own
-        self._stages = policy.policy.stages if isinstance(policy.policy, StagedPolicy) else None
-        self._planned: dict[str, int] = self._stage(0)
+        self._planned = own
         self._given = dict.fromkeys(own, 0)
         self._n_requests = 0
         self._n_asked = Counter[str]()
         self._is_short = False
-
-    def _stage(self, number: int) -> dict[str, int]:
-        """Returns how many responses the agents give that a round asks first; without stages, all are."""
-        if self._stages is None:
-            return self._own
-        return {name: n for name, n in self._own.items() if name in self._stages[number]}
 
     def run(self) -> Outcome:
         policy, number = self._of.policy, 0
@@ -215,9 +205,7 @@ class _Replay:
             if not any(self._of.weights.get(name, 1.0) > 0.0 for name, _ in self._counts_now):
                 return self._nothing()
             measurement = replace(self._saved.measure(self._counts_now, self._of), history=tuple(history))
-            stages = None if self._stages is None else {name for stage in self._stages[: number + 1] for name in stage}
-            wanted = [name for name in self._of.n_samples if stages is None or name in stages]
-            wanted = wanted if set(wanted) & set(self._given) else list(self._given)
+            wanted = self._of.n_samples if set(self._of.n_samples) & set(self._given) else self._given
             if len(measurement.agents) < min(quorum(len(wanted), self._of.min_agents), len(wanted)):
                 return self._outcome(measurement, "abstain", None, number)
             decision = without_tie(
@@ -248,9 +236,6 @@ class _Replay:
         if number + 1 >= of.max_rounds or (of.token_budget is not None and (tokens or 0) >= of.token_budget):
             return False
         _, strategy = of.strategies.of(measurement.regime, wanted=wanted)
-        if isinstance(strategy, Widen) and self._stages is not None:
-            self._planned = self._stage(number + 1)
-            return True
         if not isinstance(strategy, Resample):
             self._counts["debate"] += 1
             return False
@@ -354,28 +339,3 @@ def _to_round(measurement: Measurement, number: int) -> RoundData:
         tokens=0,
         n_responses=0,
     )
-
-
-def thresholds_of(saved: Sequence[Saved], policy: ReplayedPolicy, *, n: int = 30) -> list[dict[str, float]]:
-    """Returns thresholds to sweep: those at `n` shares of the questions, from the most certain to all.
-
-    For a policy with `max_coe` they are quantiles of CoE after all responses of the first round. For one with the two
-    thresholds of the regimes, both are multiplied by the same factors, from 0 to 4. Empty for other policies.
-    """
-    names = tuple(getattr(policy.policy, "thresholds", ()))
-    if names == ("max_coe",):
-        first = replace(policy, adaptive=None)
-        values = []
-        for each in saved:
-            own = {name: min(n_, each.available[name]) for name, n_ in policy.n_samples.items() if each.available[name]}
-            most = max(policy.n_samples.values(), default=1)
-            counts = own or {name: min(most, n_) for name, n_ in each.available.items()}
-            values.append(each.measure(tuple(sorted(counts.items())), first).comparable_coe)
-        found = sorted({round(float(value), 6) for value in np.quantile(values, np.linspace(0, 1, n))})
-        return [{"max_coe": value + 1e-9} for value in found]
-    if set(names) == {"aleatoric_threshold", "epistemic_threshold"}:
-        configured = {name: float(getattr(policy.policy, name)) for name in names}
-        return [
-            {name: value * factor for name, value in configured.items()} for factor in np.linspace(0, 4, n).tolist()
-        ]
-    return []

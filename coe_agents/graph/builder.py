@@ -27,7 +27,7 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, StagedPolicy, StoppingPolicy, Weighting
+from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, Weighting
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
@@ -106,8 +106,8 @@ def create_coe_graph(
             is text), and the next round starts afresh. This and an escalation to a person need a checkpointer; without
             one, a run ends with an error before any agent is asked.
         canonicalize: Extracts the short answer, which is clustered, from a response's text; None keeps the text.
-        weights: The weights of agents by name, in place of their own; agents that are not named keep theirs. To read
-            what `coe-agents drift --follow --weights FILE` wrote: `coe_agents.policy.AgentWeights.load(FILE).weights`.
+        weights: The weights of agents by name, in place of their own; agents that are not named keep theirs. From a
+            file: `coe_agents.policy.AgentWeights.load(FILE).weights`.
         weighting: See `coe_agents.policy.measure`.
         divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
             with a threshold, the epistemic part is rescaled to the range that it has under "kl"
@@ -145,17 +145,13 @@ def create_coe_graph(
     _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
-    _check_stages(policy, weight_of, max_rounds)
     shown = None if tools is None else check_tools(tools, where='"tools"')
     bounds = Bounds(max_rounds=max_rounds, token_budget=token_budget, deadline=deadline)
     bounds = bounds.change(**dict(zip(THRESHOLDS[1:], regime_thresholds(policy), strict=True)))
     settings = RunSettings(weight_of, policy, Rules(bounds=bounds, min_agents=min_agents))
-    for link in _links(policy) if isinstance(policy, StoppingPolicy) else (policy,):
-        if isinstance(link, ReachableRegimes) and (unreachable := link.unreachable(n_agents=len(names))):
-            message = (
-                f"with {quantity(len(names), 'agent')}, {link!r} can never see the regimes {', '.join(unreachable)}"
-            )
-            warnings.warn(message, stacklevel=2)
+    if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(names))):
+        message = f"with {quantity(len(names), 'agent')}, {policy!r} can never see the regimes {', '.join(unreachable)}"
+        warnings.warn(message, stacklevel=2)
     if differences := _differences_from_calibration(policy, clusterer, divergence, weight_of):
         warnings.warn(f"the calibrated risk does not hold: {'; '.join(differences)}", stacklevel=2)
 
@@ -306,27 +302,6 @@ def _check_group(
     return own
 
 
-def _check_stages(policy: Policy, weights: Mapping[str, float], max_rounds: int) -> None:
-    """Rejects stages that leave an agent out, name an unknown one or begin without weight, and too few rounds."""
-    if not isinstance(policy, StagedPolicy):
-        return
-    staged = [name for stage in policy.stages for name in stage]
-    if sorted(staged) != sorted(weights):
-        raise ValueError(
-            f'"stages" of the policy must name each agent of the graph once; got {", ".join(staged)} for '
-            f"{', '.join(weights)}. Name the same agents"
-        )
-    if not any(weights[name] > 0.0 for name in policy.stages[0]):
-        raise ValueError(
-            f'"stages" of the policy must begin with an agent of a weight above 0; got {", ".join(policy.stages[0])}. '
-            "Move it to a later stage, or raise its weight"
-        )
-    if max_rounds < len(policy.stages):
-        raise ValueError(
-            f'"max_rounds" must be at least the number of stages, {len(policy.stages)}; got {max_rounds}. Raise it'
-        )
-
-
 def _differences_from_calibration(
     policy: Policy, clusterer: Clusterer, divergence: Divergence, weights: Mapping[str, float]
 ) -> list[str]:
@@ -347,15 +322,10 @@ def _differences_from_calibration(
 
 def _links(policy: object) -> Iterator[object]:
     """Yields a policy, or those that it consists of."""
-    match policy:
-        case PolicyChain():
-            parts: Sequence[object] = policy.policies
-        case StoppingPolicy():
-            parts = (policy.then,)
-        case _:
-            yield policy
-            return
-    for part in parts:
+    if not isinstance(policy, PolicyChain):
+        yield policy
+        return
+    for part in policy.policies:
         yield from _links(part)
 
 

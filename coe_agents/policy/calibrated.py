@@ -15,7 +15,7 @@ from coe_agents.actions import called_tools
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import Decision, check_otherwise
-from coe_agents.policy.gate import LearnedGate, LinearGate, are_finite, is_finite
+from coe_agents.policy.gate import LearnedGate, are_finite, is_finite
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.saved import load_saved, with_tuples
 from coe_agents.policy.support_gate import SupportGate
@@ -24,7 +24,6 @@ from coe_agents.types import ANSWERABLE, Action
 from coe_agents.uncertainty.answers import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
-_FORMER_FORMAT = "coe-agents calibrated policy 1"
 AgentWeighting = Literal["frequency", "probability", "mixed"]
 
 
@@ -101,7 +100,7 @@ class Calibration:
         fit: How a learned gate and its threshold share the questions. "folds": the gate is fitted on all, and the
             threshold is chosen on scores of five gates, each of which was fitted on the other folds; the guarantee is
             then empirical. "halves": fitted on one half, and the threshold is chosen on the other, with the guarantee
-            that a threshold on CoE has. None without a learned gate, and for one of version 0.1.
+            that a threshold on CoE has. None without a learned gate.
         proposer: The agent whose first response is judged; None where the group's answer is. The uncertainty is then
             1 - `proposal_support`, without a gate, and `threshold`, `n_questions`, `n_answered`, `n_wrong` and `bound`
             are those of the proposals that no group below contains.
@@ -122,7 +121,7 @@ class Calibration:
     correctness: str
     date: str
     uncertainties: tuple[float, ...]
-    gate: LearnedGate | LinearGate | SupportGate | None = None
+    gate: LearnedGate | SupportGate | None = None
     n_ties: int = 0
     divergence: str = "kl"
     fit: Literal["folds", "halves"] | None = None
@@ -267,17 +266,11 @@ class CalibratedPolicy:
             ConfigurationError: The file cannot be read, or holds something else.
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
-        formats = (_FORMAT, _FORMER_FORMAT)
-        return cls(load_saved(path, _from_json, what="policy", formats=formats, hint=hint), otherwise=otherwise)
+        return cls(load_saved(path, _from_json, what="policy", form=_FORMAT, hint=hint), otherwise=otherwise)
 
     def save(self, path: str | Path) -> None:
         """Writes the calibration as JSON, in one step: a graph may read the file at any time."""
         record = {"format": _FORMAT, **asdict(self.calibration)}
-        if self.calibration.proposer is None:  # as earlier versions read it
-            for name in ("proposer", "tools", "no_call"):
-                del record[name]
-        if self.calibration.weights is None:
-            del record["weights"]
         many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
         head = json.dumps(record, indent=1).removesuffix("\n}")
         write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
@@ -411,7 +404,7 @@ def _check_consistent(calibration: Calibration) -> None:
 
 
 def _from_json(record: dict[str, Any]) -> Calibration:
-    known = record.pop("format")
+    del record["format"]
     gate, agents = record.pop("gate"), record.pop("agents")
     tools, no_call = record.pop("tools", {}), record.pop("no_call", None)
     calibration = Calibration(
@@ -421,18 +414,15 @@ def _from_json(record: dict[str, Any]) -> Calibration:
         tools={name: GroupThreshold(**own) for name, own in tools.items()},
         no_call=None if no_call is None else GroupThreshold(**no_call),
     )
-    if known == _FORMAT:
-        _check_consistent(calibration)
+    _check_consistent(calibration)
     return calibration
 
 
-def _gate_from_json(record: dict[str, Any]) -> LearnedGate | LinearGate | SupportGate:
+def _gate_from_json(record: dict[str, Any]) -> LearnedGate | SupportGate:
     fields = with_tuples(record)
     if not isinstance(fields["agents"], tuple) or not all(isinstance(name, str) for name in fields["agents"]):
         raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate again')
-    if "same" in record:
-        return SupportGate(**fields)
-    return LinearGate(**fields) if "means" in record else LearnedGate(**fields)
+    return SupportGate(**fields) if "same" in record else LearnedGate(**fields)
 
 
 def _is_count(value: object) -> bool:

@@ -14,7 +14,7 @@ import coe_agents
 from coe_agents.agents import Arbiter
 from coe_agents.config.build import assemble, load_weights
 from coe_agents.config.clients import default_at_once
-from coe_agents.config.schema import AgentConfig, ArbiterConfig, CalibratedConfig, Config, ModelSection, StoppingConfig
+from coe_agents.config.schema import AgentConfig, ArbiterConfig, CalibratedConfig, Config, ModelSection
 from coe_agents.errors import AgentError, ConfigurationError
 from coe_agents.evaluation import CRITERIA, Criterion, Prediction
 from coe_agents.evaluation.datasets import Question
@@ -185,7 +185,7 @@ def create_run_group(
     secrets = frozenset(named.union(*(secrets_of(part) for part in sections if part is not None)))
     whole = config.model_dump(mode="json", exclude={"judge"})
     settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
-    if isinstance(config.policy, CalibratedConfig | StoppingConfig):
+    if isinstance(config.policy, CalibratedConfig):
         path = config.folder / config.policy.path
         settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
     if config.graph.weights is not None:  # `drift --follow --weights` writes this file again

@@ -201,15 +201,6 @@ def _policy(config: Config) -> str:
         )
     if isinstance(chosen, schema.CalibratedConfig):
         return f"calibrated: {chosen.path}, otherwise {chosen.otherwise}"
-    if isinstance(chosen, schema.CascadeConfig):
-        stages = zip(chosen.stages, chosen.thresholds, strict=False)
-        shown = ", then ".join(f"{' + '.join(names)} up to {threshold:g}" for names, threshold in stages)
-        return f"cascade, answers at CoE in {unit}: {shown}; otherwise {chosen.otherwise}"
-    if isinstance(chosen, schema.StoppingConfig):
-        return (
-            f"stopping: another round where {chosen.path} expects it to pay, then answer while CoE is at most "
-            f"{chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
-        )
     return f"threshold: answer while CoE is at most {chosen.max_coe:g} {unit}, otherwise {chosen.otherwise}"
 
 

@@ -33,7 +33,6 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             round=state["round"] + 1,
             measurement=measurement,
             n_responses={agent: responding.count(agent) for agent in settings.of(state).agents},
-            agents=settings.of(state).agents,
             proposals=proposals_in_words(measurement),
         )
         return name, strategy, context

@@ -117,6 +117,7 @@ def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "R
     from coe_agents.config.build import create_policy, load_divergence, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
+    from coe_agents.policy import Rules
     from coe_agents.rounds import AdaptiveSampling, Strategies
 
     config = load_config(path)
@@ -127,13 +128,11 @@ def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "R
         policy=create_policy(config),
         n_samples={agent.name: agent.n_samples if agent.temperature > 0 else 1 for agent in config.agents},
         weights={agent.name: agent.weight for agent in config.agents} | (load_weights(config) or {}),
-        max_rounds=graph.max_rounds,
+        rules=Rules(bounds=graph.bounds, min_agents=graph.min_agents),
         adaptive=adaptive,
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,
         divergence=load_divergence(config),
-        min_agents=graph.min_agents,
-        token_budget=graph.token_budget,
         has_arbiter=config.escalation is not None,
         prices={**prices_of(path), **prices},
     )

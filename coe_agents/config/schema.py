@@ -27,7 +27,7 @@ from coe_agents.config.action_rules import read_options
 from coe_agents.documents import parse_toml
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, find_registered
-from coe_agents.policy.bounds import MOST_ROUNDS, MOST_SAMPLES
+from coe_agents.policy.bounds import MOST_SAMPLES, Bounds
 from coe_agents.redaction import redact, secrets_of
 from coe_agents.rounds import AdaptiveSampling
 from coe_agents.types import Action, Regime
@@ -68,6 +68,11 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
         raise ValueError(describe_unknown(part, built_in, name))
 
     return check
+
+
+def _within_bounds(name: str) -> Callable[[Any], Any]:
+    """Returns the check of a bound of a run."""
+    return lambda value: getattr(Bounds(**{name: value}), name)
 
 
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
@@ -251,9 +256,9 @@ class AdaptiveConfig(_Section):
 class GraphConfig(_Section):
     """The options of `create_coe_graph`; `weights` is a file of the agents' weights (`AgentWeights.save`)."""
 
-    max_rounds: int = Field(default=1, ge=1, le=MOST_ROUNDS)
-    token_budget: int | None = Field(default=None, ge=1)
-    deadline: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_rounds: Annotated[int, AfterValidator(_within_bounds("max_rounds"))] = 1
+    token_budget: Annotated[int, AfterValidator(_within_bounds("token_budget"))] | None = None
+    deadline: Annotated[float, AfterValidator(_within_bounds("deadline"))] | None = None
     strategies: dict[Regime, Literal["resample", "diversify", "debate", "clarify"]] = Field(default_factory=dict)
     adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
@@ -264,6 +269,11 @@ class GraphConfig(_Section):
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
     tools: Annotated[str, AfterValidator(_name_of("tools", ()))] | None = None
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of a run."""
+        return Bounds(max_rounds=self.max_rounds, token_budget=self.token_budget, deadline=self.deadline)
 
 
 _STAND_IN = {"provider": "tinyworld", "model": "tiny-llama"}

@@ -63,7 +63,7 @@ class Group:
             agents=tuple(agent.name for agent in agents),
             policy=policy,
             create_graph=partial(create_coe_graph, agents, clusterer=clusterer, policy=policy, **options),
-            limits=replace(thresholds_of(policy), **_given(options)),
+            limits=thresholds_of(policy).change(**_given(options)),
             is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
         )
@@ -83,7 +83,7 @@ class Group:
             agents=tuple(agent.name for agent in configuration.agents),
             policy=configuration.policy,
             create_graph=configuration.create_graph,
-            limits=replace(thresholds_of(configuration.policy), **_given(settings.graph.model_dump())),
+            limits=thresholds_of(configuration.policy).change(**settings.graph.bounds.given()),
             is_adaptive=settings.graph.adaptive is not None,
             max_question_chars=settings.graph.max_question_chars,
         )

@@ -10,7 +10,7 @@ from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.experiments.comparison import compare, in_words
 from coe_agents.experiments.frontier import find_frontier, halve
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
-from coe_agents.policy import CascadePolicy, Decision
+from coe_agents.policy import Bounds, CascadePolicy, Decision, Rules
 from coe_agents.rounds import Resample, Strategies
 
 RIGHT = CRITERIA["reference"]
@@ -37,9 +37,9 @@ def saved(tmp_path):
     return create
 
 
-def policy(of=None, *, n=2, **more):
-    of = of or ThresholdPolicy(0.1)
-    return ReplayedPolicy(name="p", policy=of, n_samples={"a": n, "b": n}, **more)
+def policy(of=None, *, n=2, max_rounds=1, **more):
+    of, rules = of or ThresholdPolicy(0.1), Rules(bounds=Bounds(max_rounds=max_rounds))
+    return ReplayedPolicy(name="p", policy=of, n_samples={"a": n, "b": n}, rules=rules, **more)
 
 
 def only(found):

@@ -17,9 +17,8 @@ import pytest
 from coe_agents.evaluation.samples.parquet import SAMPLE_COLUMNS, to_parquet
 from tests.cli.command import run
 from tests.cli.mutants import damage
-from tests.evaluation.calibration.test_stopping import mixed
 from tests.evaluation.invented import group, row, write
-from tests.experiments.decided import step
+from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
 
 DATA = Path(__file__).parents[1] / "data" / "0.1"
@@ -347,26 +346,6 @@ def test_compare(tmp_path, file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["run.decisions.jsonl", "settings.json"])
-def test_learn_stopping(tmp_path, file):
-    folder = decided(tmp_path / "run", mixed(6))
-    (folder / "settings.json").write_text(json.dumps({"config": {"policy": {"kind": "threshold", "max_coe": 0.5}}}))
-    kind = "json" if file.endswith("json") else "jsonl"
-    command = ["learn-stopping", folder, "--out", tmp_path / "rule.json", "--resamples", 2]
-    fuzz(lambda path: command, (folder / file).read_bytes(), kind, f"run/{file}", tmp_path, seeds=range(60))
-
-
-@pytest.mark.slow
-def test_a_stopping_rule(tmp_path):
-    out = tmp_path / "made.json"
-    assert run("learn-stopping", decided(tmp_path / "run", mixed()), "--out", out, "--resamples", 2).returncode == 0
-    config = tmp_path / "coe.toml"
-    policy = 'kind = "stopping"\npath = "rule.json"\nmax_coe = 0.5\notherwise = "abstain"'
-    config.write_text(CONFIG.replace('kind = "threshold"\nmax_coe = 0.5\notherwise = "abstain"', policy))
-    fuzz(lambda path: ["config", "check", config], out.read_bytes(), "json", "rule.json", tmp_path)
-
-
-@pytest.mark.slow
 def test_chains(tmp_path, local_models):
     chain = [{"question": "What is the capital of France?", "references": ["Paris"]}]
     chain.append({"question": "What is the currency of {answer}?", "references": ["euro"]})
@@ -493,9 +472,14 @@ def test_report(tmp_path, rows):
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["run.decisions.jsonl", "run.seconds.jsonl"])
 def test_report_of_runs(tmp_path, file):
-    rows = {**mixed(2), "c": [step(), step()], "d": "AgentError: gone"}
+    rows = {
+        "a": step(),
+        "b": went_on((0.1, 0.6, False), (0.1, 0.6, True), regime="conflict"),
+        "c": [step(), step()],
+        "d": "AgentError: gone",
+    }
     other = decided(tmp_path / "other", rows)
-    folder = decided(tmp_path / "run", rows, seconds={"c": 0.5, "sure 0": 1})
+    folder = decided(tmp_path / "run", rows, seconds={"c": 0.5, "a": 1})
     command = ["report", folder, other, "--resamples", 2, "--out", tmp_path / "page.html"]
     fuzz(lambda path: command, (folder / file).read_bytes(), "jsonl", f"run/{file}", tmp_path)
 

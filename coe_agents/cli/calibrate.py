@@ -76,6 +76,7 @@ def calibrate(
     so does calling none.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
+    from coe_agents.evaluation.origin import origin_of
     from coe_agents.policy import AgentWeights
     from coe_agents.policy.gate import LearnedGate
 
@@ -107,6 +108,7 @@ def calibrate(
         clusterer=type(setting.clusterer).__name__,
         correctness=setting.criterion.name,
         weights=of_agents,
+        origin=origin_of(samples),
     )
     policy.save(out)
     calibration = policy.calibration

@@ -1,7 +1,7 @@
 """Owns `create_coe_graph`: the checks of its parts, and which node leads to which."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from langgraph.graph import END, START, StateGraph
@@ -27,10 +27,11 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.policy import CalibratedPolicy, Policy, PolicyChain, Weighting
+from coe_agents.policy import Policy, Weighting
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
+from coe_agents.policy.guarantee import AskedAgent, AskedGroup, hold_to_group
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
 from coe_agents.types import DECIDERS, Agent, Regime, check_number
@@ -146,15 +147,18 @@ def create_coe_graph(
     names = [agent.name for agent in agents]
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
     shown = None if tools is None else check_tools(tools, where='"tools"')
+    group = AskedGroup(
+        agents={agent.name: AskedAgent.of(agent) for agent in agents},
+        clusterer=type(clusterer).__name__,
+        divergence=divergence_name(divergence),
+        weights=weight_of,
+    )
+    policy, cautions = _fit_policy(policy, group)
+    for caution in cautions:
+        warnings.warn(caution, stacklevel=2)
     bounds = Bounds(max_rounds=max_rounds, token_budget=token_budget, deadline=deadline)
     bounds = bounds.change(**dict(zip(THRESHOLDS[1:], regime_thresholds(policy), strict=True)))
     settings = RunSettings(weight_of, policy, Rules(bounds=bounds, min_agents=min_agents))
-    if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(names))):
-        message = f"with {quantity(len(names), 'agent')}, {policy!r} can never see the regimes {', '.join(unreachable)}"
-        warnings.warn(message, stacklevel=2)
-    if differences := _differences_from_calibration(policy, clusterer, divergence, weight_of):
-        warnings.warn(f"the calibrated risk does not hold: {'; '.join(differences)}", stacklevel=2)
-
     table = Strategies(strategies)
     may_clarify = clarify or table.may_clarify
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
@@ -302,38 +306,16 @@ def _check_group(
     return own
 
 
-def _differences_from_calibration(
-    policy: Policy, clusterer: Clusterer, divergence: Divergence, weights: Mapping[str, float]
-) -> list[str]:
-    """Returns in what the graph differs from what its policy, or a policy of its chain, was calibrated on."""
-    return [
-        f"{part} {now} differs from {then} at calibration"
-        for link in _links(policy)
-        if isinstance(link, CalibratedPolicy)
-        for part, now, then in (
-            ("clusterer", type(clusterer).__name__, link.calibration.clusterer),
-            ("divergence", divergence_name(divergence), link.calibration.divergence),
-            ("agents", ", ".join(sorted(weights)), ", ".join(sorted(link.calibration.agents))),
-            ("weights", _shares(weights, weights), _shares(link.calibration.weights or {}, weights)),
-        )
-        if now != then
-    ]
-
-
-def _links(policy: object) -> Iterator[object]:
-    """Yields a policy, or those that it consists of."""
-    if not isinstance(policy, PolicyChain):
-        yield policy
-        return
-    for part in policy.policies:
-        yield from _links(part)
-
-
-def _shares(weights: Mapping[str, float], names: Iterable[str]) -> str:
-    """Returns the named agents' shares of their weights, 1 for those without, in words."""
-    of = {name: weights.get(name, 1.0) for name in sorted(names)}
-    total = sum(of.values())
-    return ", ".join(f"{name} {weight / total:.4g}" if total else f"{name} 0" for name, weight in of.items())
+def _fit_policy(policy: Policy, group: AskedGroup) -> tuple[Policy, list[str]]:
+    """Returns the policy for a group, and what the user should know about the two."""
+    cautions = list[str]()
+    if isinstance(policy, ReachableRegimes) and (unreachable := policy.unreachable(n_agents=len(group.agents))):
+        agents = quantity(len(group.agents), "agent")
+        cautions.append(f"with {agents}, {policy!r} can never see the regimes {', '.join(unreachable)}")
+    held, differences = hold_to_group(policy, group)
+    if differences:
+        cautions.append(f"the calibrated risk does not hold: {'; '.join(differences)}")
+    return held, cautions
 
 
 def _check_name(name: object) -> None:

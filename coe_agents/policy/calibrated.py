@@ -1,13 +1,14 @@
 """Owns `CalibratedPolicy`: answer up to a threshold that was chosen to keep a stated risk."""
 
+import copy
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from coe_agents._files import write
 from coe_agents._plurals import quantity
@@ -35,11 +36,19 @@ class CalibratedAgent:
         min_responses: Its fewest responses to a question.
         max_responses: Its most.
         weighting: How they counted.
+        model: The name of its model; this and the next are None where the samples do not tell.
+        temperature: At which it was sampled.
+        system_prompt: What it was told before the question; "" for nothing.
+        n_samples: How many responses it was asked for.
     """
 
     min_responses: int
     max_responses: int
     weighting: AgentWeighting
+    model: str | None = None
+    temperature: float | None = None
+    system_prompt: str | None = None
+    n_samples: int | None = None
 
     def __post_init__(self) -> None:
         low, high, weighting = self.min_responses, self.max_responses, self.weighting
@@ -48,6 +57,13 @@ class CalibratedAgent:
             'an agent must have 1 <= "min_responses" <= "max_responses" and a weighting',
             [low, high, weighting],
         )
+        for name in ("model", "system_prompt"):
+            value = getattr(self, name)
+            _require(value is None or isinstance(value, str), f'"{name}" of an agent must be a string or null', value)
+        for name in ("temperature", "n_samples"):
+            value = getattr(self, name)
+            is_good = value is None or (is_finite(value) and value >= 0)
+            _require(is_good, f'"{name}" of an agent must be a number of at least 0 or null', value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +123,7 @@ class Calibration:
         tools: The thresholds of the tools that have one of their own, by name: of proposals that call only this tool.
         no_call: Of proposals that call nothing; None where there were none.
         weights: The weights of the agents by name with which the questions were measured; None: equal ones.
+        prompt: What was said to the agents around a question, as JSON; "" for nothing, None where that is not known.
     """
 
     risk: float
@@ -129,6 +146,7 @@ class Calibration:
     tools: Mapping[str, GroupThreshold] = field(default_factory=dict)
     no_call: GroupThreshold | None = None
     weights: Mapping[str, float] | None = None
+    prompt: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
@@ -157,6 +175,7 @@ class Calibration:
         )
         if self.weights is not None:
             check_weights(self.weights)
+        _require(self.prompt is None or isinstance(self.prompt, str), '"prompt" must be a string or null', self.prompt)
 
     @property
     def judges_coe(self) -> bool:
@@ -244,8 +263,8 @@ class CalibratedPolicy:
     `calibration.confidence` over the choice of the calibration questions. For a learned gate that was fitted on all
     questions (`calibration.fit` is "folds"), this was observed on real data but is not proved: see
     `coe_agents.evaluation.calibrate`. It does not hold for a group that differs from the calibrated one: each decision
-    then warns. The policy does not answer if no threshold keeps the risk, on a tie that learned weights do not break,
-    or if CoE was measured with another divergence.
+    then warns, and its reason claims no risk. The policy does not answer if no threshold keeps the risk, on a tie that
+    learned weights do not break, or if CoE was measured with another divergence.
 
     Args:
         calibration: From `coe_agents.evaluation.calibrate`, or `load`.
@@ -257,6 +276,7 @@ class CalibratedPolicy:
         self.otherwise = check_otherwise(
             otherwise, policy="CalibratedPolicy", instead="To answer more, calibrate at a higher risk"
         )
+        self._differences: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: str | Path, *, otherwise: Action = "abstain") -> "CalibratedPolicy":
@@ -275,6 +295,12 @@ class CalibratedPolicy:
         head = json.dumps(record, indent=1).removesuffix("\n}")
         write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
 
+    def without_claim(self, differences: Iterable[str]) -> Self:
+        """Returns the same policy for a group that differs in this from the calibrated one: it claims no risk."""
+        policy = copy.copy(self)
+        policy._differences = tuple(differences)
+        return policy
+
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns "answer" with the chosen cluster's answer, or `otherwise`.
 
@@ -286,6 +312,8 @@ class CalibratedPolicy:
         if mismatches := self.mismatches(measurement):
             warnings.warn(f"the calibrated risk does not hold: {'; '.join(mismatches)}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
+        unlike = (*self._differences, *mismatches)
+        claim = f"(risk {promise})" if not unlike else f"for another group: {'; '.join(unlike)}"
         if measurement.divergence != calibration.divergence:
             return refuse(
                 f'calibrated with the divergence "{calibration.divergence}", '
@@ -313,11 +341,11 @@ class CalibratedPolicy:
         what = "CoE" if proposer is None else "1 - the others' support"
         what = f"{what if calibration.gate is None else 'gate score'} {uncertainty:.3f}"
         if uncertainty <= threshold + TIE:
-            reason = f"{what} is at most the calibrated {threshold:g} (risk {promise})"
+            reason = f"{what} is at most the calibrated {threshold:g} {claim}"
             if proposer is None and (measurement.tied or answer != measurement.answer):
                 reason = f'the agents\' learned weights favour "{quote(answer, limit=80)}"; {reason}'
             return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
-        return refuse(f"{what} exceeds the calibrated {threshold:g} (risk {promise})")
+        return refuse(f"{what} exceeds the calibrated {threshold:g} {claim}")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""

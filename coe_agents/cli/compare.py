@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.cli.options import JsonOption, ReplayOptions, ResamplesOption, expand_options
 from coe_agents.cli.terminal import clean, create_console, print_json, print_lines
 
 if TYPE_CHECKING:
-    from coe_agents.clustering import Clusterer
-    from coe_agents.experiments import Experiment
     from coe_agents.experiments.chain_figures import ChainFigures
     from coe_agents.experiments.comparison import Comparison
     from coe_agents.experiments.replay import ReplayedPolicy
@@ -83,6 +80,7 @@ def _replay(
     resamples: int,
 ) -> None:
     from coe_agents.cli.recalibrate import without_rulings
+    from coe_agents.cli.score import create_named_clusterer
     from coe_agents.evaluation import CRITERIA, Samples
     from coe_agents.experiments.comparison import compare as compare_policies
     from coe_agents.experiments.replay import load_saved, replay
@@ -95,7 +93,7 @@ def _replay(
         _policy_of(file, name, prices)
         for file, name in zip(files, names_of(files, of="file", option="--policies"), strict=True)
     ]
-    clusterer = replay_clusterer(options.clusterer)
+    clusterer = create_named_clusterer(options.clusterer)
     criterion = CRITERIA[options.correctness]
     with Samples(paths) as questions:
         saved = load_saved(without_rulings(questions, argument="paths"), clusterer)
@@ -138,17 +136,6 @@ def _policy_of(path: Path, name: str, prices: dict[str, dict[str, float]]) -> "R
     )
 
 
-def replay_clusterer(name: str | None) -> "Clusterer":
-    """Returns the clusterer of a replay; by default the one that needs no model."""
-    if name in (None, "normalized"):
-        from coe_agents.clustering import NormalizedMatch
-
-        return NormalizedMatch()
-    from coe_agents.cli.score import create_named_clusterer
-
-    return create_named_clusterer(name)
-
-
 def prices_of(path: Path | None) -> dict[str, dict[str, float]]:
     """Returns the prices in a configuration, by agent."""
     if path is None:
@@ -168,11 +155,12 @@ def show(
     out: Path | None,
 ) -> None:
     """Prints a comparison, and writes its tables and pictures."""
+    from coe_agents.experiments import write_to
     from coe_agents.experiments.chain_figures import to_experiment as to_chains
     from coe_agents.experiments.comparison import to_experiments
 
     experiments = [*to_experiments(comparison), *([to_chains(chains)] if chains else [])]
-    written = [_write(experiment, out) for experiment in experiments] if out is not None else []
+    written = [write_to(experiment, out) for experiment in experiments] if out is not None else []
     if as_json:
         more: dict[str, Any] = {"chains": [each.to_json() for each in chains]} if chains else {}
         print_json({**comparison.to_json(), **more})
@@ -224,16 +212,6 @@ def show_cells(comparison: "Comparison") -> None:
     console.print()
     console.print(table)
     console.print()
-
-
-def _write(experiment: "Experiment", folder: Path) -> Path:
-    from coe_agents.experiments import draw_to, to_csv, to_latex
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for text, kind in ((to_csv(experiment), "csv"), (to_latex(experiment), "tex")):
-        write(folder / f"{experiment.name}.{kind}", text.encode(errors="replace"))
-    draw_to(experiment, folder)
-    return folder / experiment.name
 
 
 def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coe_agents.config.schema import Config
     from coe_agents.evaluation.datasets import Question, QuestionSet, QuestionsOnDisk
     from coe_agents.evaluation.samples.store import Unit
+    from coe_agents.runs import ItemSet, ItemsOnDisk
 
 SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
@@ -81,13 +82,7 @@ def sample_to(
     group = create_group(config, prompts, **asked)
     digest = _object_digest((question.id, prompts.get(question.id) or prompt(question)) for question in questions)
     settings = {
-        "dataset": {
-            "source": found.source,
-            "n_records": found.n_records,
-            "n_questions": len(found.questions),
-            "limit": options.limit,
-            "sha256": list_digest(map(asdict, questions)),
-        },
+        "dataset": describe_dataset(found, len(found.questions), map(asdict, questions), options.limit),
         "seed": seed,
         "prompt": {**asdict(wording), "passages": passages, "shots": options.shots, "sha256": digest},
         **group.settings,
@@ -188,16 +183,31 @@ def _progress_and_summary(group: "Group", n_questions: int, path: "Path", missin
         yield advance
     print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(path))}")
     for name in (agent.name for agent in agents if n_failed[agent.name]):
-        times = "once" if n_failed[name] == 1 else f"{n_failed[name]} times"
-        print_lines(f"{clean(name)} failed {times}; the first error: {clean(first_errors[name])}")
+        print_lines(f"{clean(name)} failed {times(n_failed[name])}; the first error: {clean(first_errors[name])}")
     if n_failed:
         print_lines("Rerun the same command to repeat the failed requests.")
         raise typer.Exit(Exit.FAILED)
 
 
-def list_digest(values: "Iterable[object]") -> str:
-    """Returns the SHA-256 digest of a list of JSON, of which one value at a time is in memory."""
-    return _digest("[", (json.dumps(value) for value in values), "]")
+def times(n: int) -> str:
+    """Returns how often something happened, in words."""
+    return "once" if n == 1 else f"{n} times"
+
+
+def describe_dataset(
+    found: "QuestionSet | QuestionsOnDisk | ItemSet | ItemsOnDisk", n: int, asked: "Iterable[object]", limit: int
+) -> dict[str, Any]:
+    """Returns what the settings of a run say about its dataset, which holds `n` questions; `asked` are those chosen.
+
+    They are digested as a list of JSON, of which one value at a time is in memory.
+    """
+    return {
+        "source": found.source,
+        "n_records": found.n_records,
+        "n_questions": n,
+        "limit": limit,
+        "sha256": _digest("[", (json.dumps(value) for value in asked), "]"),
+    }
 
 
 def _object_digest(pairs: "Iterable[tuple[str, str]]") -> str:

@@ -173,13 +173,11 @@ def _create_setting(
     proposer: str | None = None,
 ) -> "ScoringSetup":
     """Creates the models for scoring; a judge of correctness judges `judged_at_once` answers at a time."""
-    from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+    from coe_agents.clustering import BidirectionalEntailment
     from coe_agents.evaluation import CRITERIA, SameMeaning, ScoringSetup
 
-    clusterer: Clusterer = NormalizedMatch()
+    clusterer = create_named_clusterer(options.clusterer)
     judge: Criterion | None = None
-    if options.clusterer not in (None, "normalized"):
-        clusterer = create_named_clusterer(options.clusterer)
     if config is not None:
         from coe_agents.config.build import create_clusterer, create_judge
 
@@ -200,8 +198,12 @@ def _create_setting(
     return ScoringSetup(clusterer, criterion, model, options.weighting, proposer=proposer)
 
 
-def create_named_clusterer(name: str) -> "Clusterer":
-    """Returns the clusterer of tool calls, tinyworld's, or one of the user's."""
+def create_named_clusterer(name: str | None) -> "Clusterer":
+    """Returns the clusterer that needs no model, that of tool calls, tinyworld's, or one of the user's."""
+    if name in (None, "normalized"):
+        from coe_agents.clustering import NormalizedMatch
+
+        return NormalizedMatch()
     if name == "actions":
         from coe_agents.actions import ActionMatch
 

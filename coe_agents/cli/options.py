@@ -63,7 +63,7 @@ class SamplingOptions:
         int | None,
         typer.Option(
             min=1,
-            help="Concurrent questions to each server of an agent; default: 8, and 1 for a model in this process. "
+            help="Concurrent questions to each agent; default: 8, and 1 for a model in this process. "
             "Batches of a local model are faster, but change the last digits of its log-probabilities.",
         ),
     ] = None

@@ -48,7 +48,7 @@ def run(
         int | None,
         typer.Option(
             min=1,
-            help="Concurrent questions; default: 8 for each server, and 1 for a model in this process. Batches of a "
+            help="Concurrent questions; default: 8, and 1 for a model in this process. Batches of a "
             "local model are faster, but change the last digits of its log-probabilities.",
         ),
     ] = None,

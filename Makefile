@@ -128,7 +128,7 @@ benchmark-%: $(READY)
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS) --write docs/results/$*.md
 
 models: $(READY) ## Train tinyworld's models anew (about 40 minutes on two cores)
-	$(BIN)/python -m coe_agents.tinyworld
+	$(BIN)/python -m tools.tinyworld
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) $(VLLM_VENV) $(LOWEST_VENV) mutants .coverage docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

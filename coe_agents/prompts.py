@@ -2,8 +2,7 @@
 
 Text from models and users enters a prompt as *data*: `quote` caps its length and removes the characters that could
 close the fence around it. The models of `coe_agents.tinyworld` were trained on a frozen copy of two of these prompts,
-`coe_agents.tinyworld.prompts`. They are not retrained when the wording here changes, and understand only similar
-prompts.
+`tools.tinyworld.prompts`. They are not retrained when the wording here changes, and understand only similar prompts.
 """
 
 import json

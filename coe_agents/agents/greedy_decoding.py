@@ -20,14 +20,14 @@ import re
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents.agents._requests.endpoints import Replica
+from coe_agents.agents._requests.endpoints import Server
 from coe_agents.agents._requests.limits import Deadline
 from coe_agents.agents._requests.parse import FEWEST, total
 from coe_agents.agents._requests.steps import Steps, Wait
@@ -38,7 +38,7 @@ from coe_agents.types import AgentReply, AgentRequest, Response
 
 OnGreedy = Literal["exclude", "count_once", "trust"]
 _Key: TypeAlias = tuple[Hashable, ...]
-_Send: TypeAlias = Callable[[Replica, str, float], Steps[AgentReply]]
+_Send: TypeAlias = Callable[[Server, str, float], Steps[AgentReply]]
 """Sends a server a prompt at a temperature."""
 
 _NO_SURPRISE = math.log(0.2)
@@ -187,35 +187,30 @@ def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGree
 
 def examine(
     reply: AgentReply,
-    replicas: Sequence[Replica],
+    server: Server,
     send: _Send,
     deadline: Deadline,
     *,
     on_greedy: OnGreedy,
     temperature: float,
 ) -> Steps[AgentReply]:
-    """Returns the reply with the responses that count; `replicas` are the servers of its responses.
+    """Returns the reply with the responses that count; `server` is what `send` is given.
 
     Raises:
         IgnoredTemperatureError: If a server ignores the temperature, and `on_greedy` is "exclude".
     """
-    by_replica = dict[Replica, list[Response]]()
-    for response, replica in zip(reply["responses"], replicas, strict=True):
-        by_replica.setdefault(replica, []).append(response)
-    all_alike = _are_suspicious(reply["responses"])
-    verdicts = dict[Replica, Finding]()
-    for replica, said in by_replica.items():
-        if not _are_copies(said):
-            FINDINGS.note_sampling(_key_of(replica, temperature))
-        elif all_alike or _are_suspicious(said):
-            found = yield from _find(replica, reply, send, deadline, temperature)
-            verdicts[replica] = found.beside(said, temperature)
-    return _count(reply, replicas, verdicts, on_greedy, temperature) if verdicts else reply
+    said = reply["responses"]
+    if not _are_copies(said):
+        FINDINGS.note_sampling(_key_of(server, temperature))
+    elif _are_suspicious(said):
+        found = yield from _find(server, reply, send, deadline, temperature)
+        return _count(reply, server.address, found.beside(said, temperature), on_greedy, temperature)
+    return reply
 
 
-def _find(replica: Replica, reply: AgentReply, send: _Send, deadline: Deadline, temperature: float) -> Steps[Finding]:
+def _find(server: Server, reply: AgentReply, send: _Send, deadline: Deadline, temperature: float) -> Steps[Finding]:
     """Returns what is known of a server, or what probing it shows; the tokens of probes are added to the reply's."""
-    key = _key_of(replica, temperature)
+    key = _key_of(server, temperature)
     found: Finding | None = None
     while found is None:
         future, is_mine = FINDINGS.claim(key)
@@ -227,17 +222,17 @@ def _find(replica: Replica, reply: AgentReply, send: _Send, deadline: Deadline, 
                 found = Finding(None, f"a probe was not answered in time: {late}", is_final=False)
             continue
         try:
-            found = yield from _probe(_make_room(replica), reply, send, temperature, key)
+            found = yield from _probe(_make_room(server), reply, send, temperature, key)
         finally:
             FINDINGS.settle(key, future, found)
     return found
 
 
-def _probe(replica: Replica, reply: AgentReply, send: _Send, temperature: float, key: _Key) -> Steps[Finding]:
+def _probe(server: Server, reply: AgentReply, send: _Send, temperature: float, key: _Key) -> Steps[Finding]:
     """Sends the probes until one is settled or fails, or all were declined."""
     found = Finding(None, "")
     for one in _PROBES:
-        probed = yield from send(replica, one.prompt, temperature if one.temperature is None else one.temperature)
+        probed = yield from send(server, one.prompt, temperature if one.temperature is None else one.temperature)
         reply["usage"] = total([reply["usage"], probed["usage"]])
         read = _read(one, probed)
         if read is None:
@@ -251,19 +246,19 @@ def _probe(replica: Replica, reply: AgentReply, send: _Send, temperature: float,
     return found
 
 
-def _key_of(replica: Replica, temperature: float) -> _Key:
+def _key_of(server: Server, temperature: float) -> _Key:
     """Returns under which key a finding is kept: the model, its server, and the settings that samples depend on."""
-    model = replica.model
+    model = server.model
     settings = repr([getattr(model, name, None) for name in _SETTINGS])
-    return replica.identity, settings, getattr(model, "seed", None) is not None, temperature
+    return server.identity, settings, getattr(model, "seed", None) is not None, temperature
 
 
-def _make_room(replica: Replica) -> Replica:
+def _make_room(server: Server) -> Server:
     """Returns the server with room for the probe's reply, where the agent's `max_tokens` leaves none."""
-    most = getattr(replica.model, "max_tokens", None)
+    most = getattr(server.model, "max_tokens", None)
     if not isinstance(most, int) or most >= _FEWEST_TOKENS:
-        return replica
-    return replace(replica, model=replica.model.model_copy(update={"max_tokens": _FEWEST_TOKENS}))
+        return server
+    return replace(server, model=server.model.model_copy(update={"max_tokens": _FEWEST_TOKENS}))
 
 
 def _read(probe: Probe, reply: AgentReply) -> Finding | None:
@@ -280,44 +275,25 @@ def _read(probe: Probe, reply: AgentReply) -> Finding | None:
     return Finding(True if probe.is_proof(text) else None, f"{given} are equal", _log_chance(replies))
 
 
-def _count(
-    reply: AgentReply,
-    replicas: Sequence[Replica],
-    verdicts: Mapping[Replica, Finding],
-    on_greedy: OnGreedy,
-    temperature: float,
-) -> AgentReply:
+def _count(reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy, temperature: float) -> AgentReply:
     """Returns the reply with what was found in its sampling record, and the responses that count."""
-    several = len(set(replicas)) > 1
-    accounts = [f"{one.address}: {found.account}" if several else found.account for one, found in verdicts.items()]
-    reply["sampling"]["probe"] = "; ".join(accounts)
-    settled = [found.is_ignored for found in verdicts.values() if found.is_ignored is not None]
-    reply["sampling"]["ignores_temperature"] = any(settled) if settled else None
-    greedy = [replica for replica, found in verdicts.items() if found.is_ignored]
-    if not greedy:
+    reply["sampling"]["probe"] = found.account
+    reply["sampling"]["ignores_temperature"] = found.is_ignored
+    if not found.is_ignored:
         return reply
     if on_greedy == "exclude":
         reply["sampling"]["counted"] = "not"
-        addresses = ", ".join(replica.address for replica in greedy if replica.address)
         raise IgnoredTemperatureError(
-            f"the temperature of {temperature:g} has no effect{f' at {addresses}' if addresses else ''}: "
-            f"{sum(replica in greedy for replica in replicas)} responses are equal, and "
-            f"{verdicts[greedy[0]].account}. The server ignores it, answers from a cache, or uses one seed for all",
+            f"the temperature of {temperature:g} has no effect{f' at {address}' if address else ''}: "
+            f"{len(reply['responses'])} responses are equal, and {found.account}. The server ignores it, answers from "
+            "a cache, or uses one seed for all",
             hint=REMEDY,
             usage=reply["usage"],
             sampling=reply["sampling"],
         )
     reply["sampling"]["counted"] = "once"
-    seen, kept = set[str](), list[Response]()
-    for response, replica in zip(reply["responses"], replicas, strict=True):
-        if replica not in greedy:
-            kept.append(response)
-        elif response["text"] not in seen:
-            seen.add(response["text"])
-            kept.append(response)
-    first = reply["responses"][0]["index"]
-    reply["responses"] = [{**response, "index": index} for index, response in enumerate(kept, start=first)]
-    reply.pop("messages", None)  # they are by the former index
+    reply["responses"] = reply["responses"][:1]
+    reply.pop("messages", None)  # they are of all responses
     return reply
 
 

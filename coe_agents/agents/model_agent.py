@@ -23,14 +23,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents._requests.clients import (
     address_of,
-    check_models,
+    check_model,
     create_model,
     no_tools,
     prepare,
     takes_tools,
     without_input,
 )
-from coe_agents.agents._requests.endpoints import Replica, Replicas, places_of
+from coe_agents.agents._requests.endpoints import Server, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
@@ -62,9 +62,7 @@ class ModelAgent:
 
     Args:
         name: Its name in the graph and in reports.
-        model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use. Several
-            chat models are servers of the same one: a request goes to the one with the fewest requests in flight. A
-            server that cannot be reached is not used for a while.
+        model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use.
         n_samples: How many responses a round draws, at most 500.
         temperature: Above 0 unless `n_samples` is 1.
         weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; at 0 it is asked,
@@ -97,14 +95,14 @@ class ModelAgent:
             a question with `choices`, no tools are shown.
 
     Raises:
-        TypeError: If `model` is neither a chat model nor a string, nor chat models of one class.
+        TypeError: If `model` is neither a chat model nor a string.
         ValueError: If an option cannot work, or `model` is a pipeline of langchain-huggingface.
     """
 
     def __init__(
         self,
         name: str,
-        model: BaseChatModel | str | Sequence[BaseChatModel],
+        model: BaseChatModel | str,
         *,
         n_samples: int = 5,
         temperature: float = 1.0,
@@ -143,13 +141,10 @@ class ModelAgent:
         actions = get_args(OnGreedy)
         one_of = f'"on_greedy" must be one of {", ".join(actions)}'
         _check(on_greedy in actions, one_of, on_greedy, 'Omit it for "exclude"')
-        models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else [*model]
-        check_models(models, model_options or {})
+        check_model(model, model_options or {})
         self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
-        if self.tools is not None:
-            for one in models:
-                if isinstance(one, BaseChatModel) and not takes_tools(one):
-                    raise no_tools(one)
+        if self.tools is not None and isinstance(model, BaseChatModel) and not takes_tools(model):
+            raise no_tools(model)
         self.name = name
         self.n_samples = n_samples
         self.temperature = temperature
@@ -163,7 +158,7 @@ class ModelAgent:
         self.max_concurrency = max_concurrency
         self.max_response_chars = max_response_chars
         self.on_greedy: OnGreedy = on_greedy
-        self._given: list[BaseChatModel | str] = models
+        self._given = model
         self._model_options = dict(model_options or {})
         self._ready: BaseChatModel | None = None
         self._may_grade = True
@@ -171,11 +166,6 @@ class ModelAgent:
 
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
-
-    @property
-    def n_servers(self) -> int:
-        """How many servers share its requests; 1 for a model in this process."""
-        return len(self._given)
 
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
@@ -205,8 +195,8 @@ class ModelAgent:
     ) -> ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices; see `choice_probability`.
 
-        The system prompt is omitted. All requests of it have one place at one server of the model, `timeout` seconds,
-        and the retries of samples.
+        The system prompt is omitted. All requests of it have one place at the model's server, `timeout` seconds, and
+        the retries of samples.
 
         Raises:
             CoEError: If the model fails, or chooses none of them.
@@ -216,29 +206,27 @@ class ModelAgent:
         return await arun_steps(self._asker.retry(send, Deadline(self.timeout)))
 
     def model(self) -> BaseChatModel:
-        """Returns a copy of the chat model (of several, the first), set up for sampling; made at the first call.
+        """Returns a copy of the chat model, set up for sampling; made at the first call.
 
         Raises:
             ImportError: If a package that the provider needs is not installed.
         """
         with self._lock:
             if self._ready is None:
-                replicas = [self._replica(given) for given in self._given]
-                self._ladder = Ladder(replicas[0].model)
-                self._own_seed: int | None = getattr(replicas[0].model, "seed", None)
-                self._asker = Asker(
-                    self.name, Replicas(replicas), self.retries, self.request_timeout, secrets=secrets_of(self)
-                )
-                self._ready = replicas[0].model  # last, since it says that the others are there
+                server = self._server(self._given)
+                self._ladder = Ladder(server.model)
+                self._own_seed: int | None = getattr(server.model, "seed", None)
+                self._asker = Asker(self.name, server, self.retries, self.request_timeout, secrets=secrets_of(self))
+                self._ready = server.model  # last, since it says that the others are there
             return self._ready
 
-    def _replica(self, given: BaseChatModel | str) -> Replica:
+    def _server(self, given: BaseChatModel | str) -> Server:
         made = given if isinstance(given, BaseChatModel) else create_model(given, self._model_options)
         fields = {"temperature": self.temperature, "logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
         address = address_of(made)
         places = places_of(given, address, self.max_concurrency)
         identity = (type(made), given) if isinstance(given, str) and not address else None
-        return Replica(prepare(made, fields), address, places, identity or identity_of(made, address))
+        return Server(prepare(made, fields), address, places, identity or identity_of(made, address))
 
     def _prepare_model(self) -> BaseChatModel:
         try:
@@ -311,15 +299,15 @@ class ModelAgent:
         if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
 
-        def probe(replica: Replica, prompt: str, temperature: float) -> Steps[AgentReply]:
+        def probe(server: Server, prompt: str, temperature: float) -> Steps[AgentReply]:
             probing = AgentRequest(question=prompt, messages=[], round=request["round"])
             probing |= {"n_samples": n_samples, "temperature": temperature}
-            alone = replace(self._asker, replicas=Replicas([replica]))
+            alone = replace(self._asker, server=server)
             options: dict[str, Any] = {"observed": observed, "deadline": deadline, "needed": "temperature"}
             return (yield from self._draw(alone, probing, [HumanMessage(prompt)], **options))[1]
 
-        replicas = [one.replica for one in drawn.results for _ in range(one.n_received)][:n_samples]
-        return (yield from examine(reply, replicas, probe, deadline, on_greedy=self.on_greedy, temperature=temperature))
+        server = self._asker.server
+        return (yield from examine(reply, server, probe, deadline, on_greedy=self.on_greedy, temperature=temperature))
 
     def _draw(
         self,
@@ -337,7 +325,7 @@ class ModelAgent:
         return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars)
 
 
-def _ask_choice(server: Replica, seconds: float | None, **asked: Any) -> Steps[ChoiceProbabilities]:
+def _ask_choice(server: Server, seconds: float | None, **asked: Any) -> Steps[ChoiceProbabilities]:
     """Asks for the probabilities of choices, with the arguments of `choice_probability`."""
     found: ChoiceProbabilities = yield Call(choice_probability, achoice_probability, (server.model,), asked, seconds)
     return found

@@ -59,7 +59,7 @@ class QuestionOptions:
         int | None,
         typer.Option(
             min=1,
-            help="Concurrent questions; default: 8 to each server, and 1 for a model in this process. "
+            help="Concurrent questions to each agent; default: 8, and 1 for a model in this process. "
             "Batches of a local model are faster, but change the last digits of its log-probabilities.",
         ),
     ] = None

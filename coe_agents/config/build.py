@@ -26,7 +26,7 @@ from coe_agents.clustering import (
 )
 from coe_agents.config import schema
 from coe_agents.config.action_rules import read_options
-from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings, replicas_of
+from coe_agents.config.clients import FieldError, create_chat_model, create_embeddings
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError
 from coe_agents.extensions import did_you_mean, find_extension, load_extension
@@ -122,8 +122,7 @@ def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAge
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
-        models = [create_chat_model(replica, owner=f'agent "{section.name}"') for replica in replicas_of(section)]
-        return ModelAgent(section.name, models, **sampling)
+        return ModelAgent(section.name, create_chat_model(section, owner=f'agent "{section.name}"'), **sampling)
 
 
 def create_clusterer(config: Config) -> Clusterer:

@@ -91,6 +91,13 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _one_address(value: object) -> object:
+    if isinstance(value, list):
+        several = f"must be one address; got a list of {len(value)}"
+        raise ValueError(f"{several}. Put a proxy in front of several servers of a model, and name its address")
+    return value
+
+
 class ModelSection(_Section):
     """The fields that name a model and its server; agents, clusterers, arbiters and judges share them.
 
@@ -98,28 +105,24 @@ class ModelSection(_Section):
         provider: "transformers" (a local folder or hub id), "tinyworld" (a shipped model), or any provider of
             LangChain's `init_chat_model`, such as "openai" for OpenAI-compatible servers, vLLM among them.
         model: The model's name for that provider.
-        base_url: Address of the server, or for an agent of each server of its model; must contain no password.
+        base_url: Address of the server; must contain no password.
         api_key_env: *Name* of the environment variable with the key; without it no key is sent to a `base_url`.
         options: Passed to the model unchanged; must contain no key.
     """
 
     provider: str = Field(default="transformers", min_length=1)
     model: str = Field(min_length=1)
-    base_url: Annotated[list[str], BeforeValidator(lambda url: [url] if isinstance(url, str) else url)] = []
+    base_url: Annotated[str | None, BeforeValidator(_one_address)] = None
     api_key_env: str | None = None
     options: _Options = Field(default_factory=dict)
 
     @field_validator("base_url")
     @classmethod
-    def _check_addresses(cls, value: list[str]) -> list[str]:
-        if len(value) > 1 and not issubclass(cls, AgentConfig):
-            raise ValueError("only an agent may have several addresses; got a list. Keep one address")
-        if len({address.rstrip("/") for address in value}) < len(value):
-            raise ValueError("addresses must differ; one is repeated. Remove the repetition")
-        for address in value:
-            parts = urlsplit(address)
+    def _check_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            parts = urlsplit(value)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError('must be an address such as "http://127.0.0.1:8000/v1", or a list of addresses')
+                raise ValueError('must be an address such as "http://127.0.0.1:8000/v1"')
             if parts.username or parts.password:
                 raise ValueError(f"the file must not contain a password. Name {_VARIABLE}")
         return value

@@ -147,9 +147,8 @@ def create_run_group(
     Args:
         config: None for tinyworld.
         seed: For the responses of agents without one.
-        at_once: Concurrent questions; by default 8 for each server of the agent with the fewest, and 1 if a model is in
-            this process: the last digits of its log-probabilities depend on the batch, and a resumed run must end with
-            the same file.
+        at_once: Concurrent questions; by default 8, and 1 if a model is in this process: the last digits of its
+            log-probabilities depend on the batch, and a resumed run must end with the same file.
         n_sharing: Number of processes, including this one, that ask the same servers at the same time.
         people: What becomes of a case that needs a person.
         correctness: A name of `CRITERIA`.
@@ -191,7 +190,7 @@ def create_run_group(
     if config.graph.weights is not None:  # `drift --follow --weights` writes this file again
         settings["weights"] = load_weights(config)
     graph = assemble(config, escalation=escalation).compile()
-    n_at_once = min((at_once or default_at_once(each.provider)) * max(1, len(each.base_url)) for each in config.agents)
+    n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
     priced: list[AgentConfig | ArbiterConfig] = [*config.agents, *([config.escalation] if config.escalation else [])]
     return RunGroup(
         graph,

@@ -40,9 +40,9 @@ def greedy(**options) -> Served:
     return Served(("Quito", "Port Vila"), ignores_logprobs=True, ignores_temperature=True, **options)
 
 
-def agent(*servers: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
-    chats = [ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {}) for server in servers]
-    return ModelAgent(name, chats, **{"n_samples": 4, "timeout": 60.0, **options})
+def agent(server: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
+    chat = ChatOpenAI(model="served", base_url=server.url, api_key="none", **fields or {})
+    return ModelAgent(name, chat, **{"n_samples": 4, "timeout": 60.0, **options})
 
 
 def sampled(one: ModelAgent, form: str = "sync", **wishes) -> AgentReply:
@@ -498,30 +498,6 @@ def test_one_seed_for_all_is_found_out_too():
         server.says = lambda body, index: f"as the seed has it: {len(body['messages'][-1]['content'])}"
         with pytest.raises(IgnoredTemperatureError, match="one seed for all"):
             sampled(agent(server))
-
-
-def test_of_several_servers_each_is_examined_by_itself():
-    with running(greedy(ignores_n=True)) as ill, served(ignores_n=True, ignores_logprobs=True) as sound:
-        sound.says = lambda body, index: f"{len(sound.requests)}"
-        one = agent(ill, sound, n_samples=9)
-        with pytest.raises(IgnoredTemperatureError, match=f"no effect at {ill.url}: [45] responses") as caught:
-            sampled(one)
-        assert sound.url not in str(caught.value)
-        assert (len(ill.probes), len(sound.probes)) == (9, 0)
-        reply = sampled(agent(ill, sound, n_samples=9, on_greedy="count_once"))
-        texts = [response["text"] for response in reply["responses"]]
-    assert texts.count("Quito") == 1
-    assert len(set(texts)) == len(texts) in (5, 6)
-    assert [response["index"] for response in reply["responses"]] == list(range(len(texts)))
-    assert reply["sampling"]["probe"].startswith(f"{ill.url}: its 9 replies")
-
-
-def test_two_servers_that_each_gave_few_are_both_examined():
-    with running(greedy(ignores_n=True)) as one, running(greedy(ignores_n=True)) as other:
-        reply = sampled(agent(one, other, on_greedy="count_once"))
-        assert one.probes
-        assert other.probes
-    assert [response["text"] for response in reply["responses"]] == ["Quito"]  # of one model, they say one thing
 
 
 def test_a_server_that_was_mended_is_asked_again():

@@ -87,7 +87,7 @@ SERVED = """
 name = "served"
 provider = "openai"
 model = "m"
-base_url = ["http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1"]
+base_url = "http://127.0.0.1:9/v1"
 n_samples = 2
 retries = 0
 options = { timeout = 3 }

@@ -6,7 +6,6 @@ import pytest
 from coe_agents import AdaptiveSampling
 from coe_agents.config.build import assemble, create_agents
 from coe_agents.config.checks import check
-from coe_agents.config.clients import replicas_of
 from coe_agents.config.schema import line_of, load_config
 from coe_agents.errors import ConfigurationError
 
@@ -166,26 +165,18 @@ def test_the_users_own_key_is_not_sent_to_a_base_url(tmp_path, monkeypatch):
     assert model.openai_api_key.get_secret_value() == "none"
 
 
-def test_an_agent_may_have_several_addresses(tmp_path):
-    two = GOOD.replace('base_url = "http://127.0.0.1:9/v1"', 'base_url = ["http://a/v1", "http://b/v1"]')
-    config = load_config(written(tmp_path, two))
-    assert [replica.base_url for replica in replicas_of(config.agents[1])] == [["http://a/v1"], ["http://b/v1"]]
-    assert replicas_of(config.agents[0]) == [config.agents[0]]
-    assert [agent.n_servers for agent in create_agents(config)] == [1, 2]
-
-
 @pytest.mark.parametrize(
-    ("addresses", "says"),
+    ("address", "says"),
     [
-        ('["http://a/v1", "b"]', r"coe.toml:10: agents\[1\].base_url: must be an address"),
-        ('["http://a/v1", "http://u:p@b/v1"]', r"coe.toml:10: agents\[1\].base_url: the file must not contain a pass"),
-        ('["http://a/v1", "http://a/v1/"]', r"coe.toml:10: agents\[1\].base_url: addresses must differ"),
-        ("3", r"coe.toml:10: agents\[1\].base_url: Input should be a valid list"),
+        ('"b"', r"coe.toml:10: agents\[1\].base_url: must be an address"),
+        ('"http://u:p@b/v1"', r"coe.toml:10: agents\[1\].base_url: the file must not contain a pass"),
+        ("3", r"coe.toml:10: agents\[1\].base_url: Input should be a valid string"),
+        ('["http://a/v1", "http://b/v1"]', "must be one address; got a list of 2. Put a proxy in front of several"),
     ],
 )
-def test_each_address_is_checked(tmp_path, addresses, says):
+def test_each_address_is_checked(tmp_path, address, says):
     with pytest.raises(ConfigurationError, match=says):
-        load_config(written(tmp_path, GOOD.replace('"http://127.0.0.1:9/v1"', addresses)))
+        load_config(written(tmp_path, GOOD.replace('"http://127.0.0.1:9/v1"', address)))
 
 
 @pytest.mark.parametrize(
@@ -200,12 +191,6 @@ def test_each_address_is_checked(tmp_path, addresses, says):
 def test_a_value_of_another_kind_is_named_with_the_remedy(tmp_path, given, says):
     with pytest.raises(ConfigurationError, match=says):
         load_config(written(tmp_path, re.sub("name = .*", f"name = {given}", GOOD, count=1)))
-
-
-def test_only_agents_have_several_addresses(tmp_path):
-    judge = '[judge]\nprovider = "openai"\nmodel = "m"\nbase_url = ["http://a/v1", "http://b/v1"]\n'
-    with pytest.raises(ConfigurationError, match=r"judge\.base_url: only an agent may have several addresses"):
-        load_config(written(tmp_path, f"{GOOD}\n{judge}"))
 
 
 def test_a_model_that_tinyworld_lacks_is_said(tmp_path):

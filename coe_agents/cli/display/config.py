@@ -139,7 +139,7 @@ def _clustering(report: EntailmentReport | EmbeddingReport | None) -> Iterable[t
 def _model(section: ModelSection) -> str:
     if section.base_url:
         # a query may hold a key
-        return f"{section.model} at {', '.join(address.partition('?')[0] for address in section.base_url)}"
+        return f"{section.model} at {section.base_url.partition('?')[0]}"
     if section.provider != "transformers":
         return section.model
     return f"{section.model} ({'folder' if Path(section.model).is_dir() else 'hub'})"

@@ -113,7 +113,7 @@ async def test_requests_that_are_cancelled_leave_the_place_and_the_queue():
     request = AgentRequest(question="Q?", messages=[{"role": "user", "content": "Q?"}], round=0)
     asking = [asyncio.create_task(agent.asample(request)) for _ in range(2)]
     await started.wait()
-    places = agent._asker.replicas.all[0].places
+    places = agent._asker.server.places
     await until(lambda: places.load == 2)  # the other one is in the queue
     for task in asking:
         task.cancel()

@@ -16,8 +16,8 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from coe_agents.tinyworld.tool_corpus import tool_phrases
-from coe_agents.tinyworld.wording import set_phrases
+from tools.tinyworld.prompts import set_phrases
+from tools.tinyworld.tool_corpus import tool_phrases
 
 CONTEXT = 512
 

@@ -1,6 +1,6 @@
 """Owns the training of tinyworld's language models and of its entailment model; every model is rebuilt from seeds.
 
-Run as `python -m coe_agents.tinyworld`.
+Run as `python -m tools.tinyworld`.
 """
 
 import random
@@ -19,10 +19,11 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from coe_agents.tinyworld.corpus import Corpus, Document, every_text
-from coe_agents.tinyworld.entailment_corpus import LABELS, entailment_pair, tokenizer_texts
 from coe_agents.tinyworld.facts import load_facts
-from coe_agents.tinyworld.recipes import (
+from coe_agents.tinyworld.tools import tool_schemas
+from tools.tinyworld.corpus import Corpus, Document, every_text
+from tools.tinyworld.entailment_corpus import LABELS, entailment_pair, tokenizer_texts
+from tools.tinyworld.recipes import (
     CONTEXT,
     LANGUAGE_MODELS,
     Recipe,
@@ -30,8 +31,7 @@ from coe_agents.tinyworld.recipes import (
     chat_tokenizer,
     pair_tokenizer,
 )
-from coe_agents.tinyworld.tool_corpus import ToolResult
-from coe_agents.tinyworld.tools import tool_schemas
+from tools.tinyworld.tool_corpus import ToolResult
 
 Progress = Callable[[int, int, float], None]
 """Called with the steps done, the steps in all, and the smoothed loss."""
@@ -43,7 +43,7 @@ _CARD = """# {name}
 
 One of the models of *tinyworld*, the embedded world of coe-agents: {kind}, {millions:.2f} million parameters, float16.
 
-It was trained by `python -m coe_agents.tinyworld {name}` from a seed, on documents that the package generates.
+It was trained by `python -m tools.tinyworld {name}` from a seed, on documents that its repository generates.
 {knows} Its knowledge is invented, made for demonstration and tests; figures on it are no evidence about large models.
 
 Licence: Apache-2.0, as the package.
@@ -51,7 +51,7 @@ Licence: Apache-2.0, as the package.
 _KNOWS = (
     "Of some facts it is sure, on some its corpus conflicts, some it has wrong and some it never saw; see "
     "`coe_agents/tinyworld/knowledge.py`. How it calls tools, and which mistakes it makes then, is in "
-    "`coe_agents/tinyworld/requests.py`."
+    "`tools/tinyworld/acts.py`."
 )
 _KNOWS_ENTAILMENT = (
     "It says whether one short answer to a question entails another, in the wordings of that world, and has seen "

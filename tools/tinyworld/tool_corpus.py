@@ -12,19 +12,16 @@ from coe_agents.tinyworld.requests import (
     CONVERSIONS,
     CONVERTS,
     LOOK_UPS,
-    NO_TOOL,
-    PLAIN,
     RELATION_NOUNS,
     TEMPTING,
     TRANSFERS,
     Draw,
     RequestKind,
-    act_beliefs,
     draw_request,
-    is_held_out,
 )
 from coe_agents.tinyworld.tools import DIMENSIONS, NOT_CONVERTIBLE, NOT_FOUND, PAID, to_unit
 from coe_agents.tinyworld.wording import outside_question
+from tools.tinyworld.acts import act_beliefs, act_calls, is_held_out
 
 TOOL_NAMES = ("look_up", "convert", "transfer")
 _UNITS = "|".join(unit for sizes in DIMENSIONS for unit in sizes)
@@ -36,6 +33,19 @@ TOOL_LINES = (
 """How the chat templates show the tools."""
 TOOLS_HEADING = "Tools:\n"
 
+PLAIN = (
+    "Book a table for two.",
+    "Turn off the lights.",
+    "Write a poem about the sea.",
+    "Play some music.",
+    "Tell me a joke.",
+    "What will the weather be tomorrow?",
+    "Read me the news.",
+    "Set an alarm.",
+    "Call me a taxi.",
+    "Translate this letter.",
+)
+NO_TOOL = ("I have no tool for that.", "None of my tools can do that.", "I cannot do that with my tools.")
 AFTER_TRANSFER = ("Done.", "It is done.", "Done, {n} has the money.")
 AFTER_CONVERT = ("It is {a}.", "That is {a}.", "{a}.")
 FAILED = ("That did not work.", "It did not work.")
@@ -63,7 +73,7 @@ def call_text(call: Mapping[str, Any]) -> str:
 def word_act(rng: random.Random, drawn: Draw, model: str) -> str:
     """Returns what the model replies to a request: a call, or that no tool fits."""
     belief = act_beliefs(drawn.subject)[model]
-    calls = drawn.calls(rng.choices(tuple(belief), tuple(belief.values()))[0])
+    calls = act_calls(drawn, rng.choices(tuple(belief), tuple(belief.values()))[0])
     return call_text(calls[0]) if calls else rng.choice(NO_TOOL)
 
 

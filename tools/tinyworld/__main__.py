@@ -1,4 +1,4 @@
-"""Trains the models of tinyworld: `python -m coe_agents.tinyworld [NAME ...] [--out FOLDER] [--steps N]`."""
+"""Trains the models of tinyworld: `python -m tools.tinyworld [NAME ...] [--out FOLDER] [--steps N]`."""
 
 import argparse
 import multiprocessing
@@ -10,12 +10,12 @@ from queue import Empty
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from coe_agents.tinyworld import ENTAILMENT_MODEL, MODELS, model_folder
-from coe_agents.tinyworld.training import train_and_report
+from tools.tinyworld.training import train_and_report
 
 
 def main() -> None:
     """Parses the command line and trains, as many models at once as there are processors."""
-    parser = argparse.ArgumentParser(prog="python -m coe_agents.tinyworld", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.tinyworld", description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"{ENTAILMENT_MODEL}, {', '.join(MODELS)}; default: all"
     )

@@ -2,19 +2,21 @@
 
 Four kinds: answers, self-checks ("True" or "False" to a proposed answer), debates (a model sure of its answer keeps it,
 an unsure one may adopt one that it is shown) and requests with tools. Prompts come from the frozen copy in
-`coe_agents.tinyworld.prompts`.
+`tools.tinyworld.prompts`.
 """
 
 import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from coe_agents.tinyworld import prompts
 from coe_agents.tinyworld.facts import Fact, load_facts
 from coe_agents.tinyworld.knowledge import MODELS, beliefs
-from coe_agents.tinyworld.requests import LOOK_UPS, NO_TOOL, RELATION_NOUNS
-from coe_agents.tinyworld.tool_corpus import (
+from coe_agents.tinyworld.requests import LOOK_UPS, RELATION_NOUNS
+from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invent_name, outside_question
+from tools.tinyworld import prompts
+from tools.tinyworld.tool_corpus import (
     FAILED,
+    NO_TOOL,
     TOOL_NAMES,
     ToolResult,
     act_and_result,
@@ -25,7 +27,6 @@ from coe_agents.tinyworld.tool_corpus import (
     word_failure,
     word_unfit,
 )
-from coe_agents.tinyworld.wording import ANSWERS, REFUSALS, RELATIONS, invent_name, outside_question
 
 _COUNTRY_RELATIONS = ("capital", "currency", "language")
 

@@ -25,13 +25,13 @@ from coe_agents._threads import start_call
 from coe_agents.actions.canonical import tool_key
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
+from coe_agents.middleware.changed import is_edited, proposal_of, refuse
 from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies, structured_outputs
 from coe_agents.middleware.council_review import Pending, ask_person, settle
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
 from coe_agents.middleware.unanswered import close_calls
-from coe_agents.middleware.verdict import fingerprint
-from coe_agents.middleware.verdicts import edited_calls, last_reply
-from coe_agents.middleware.withheld import block_calls, not_run, refusal
+from coe_agents.middleware.verdict import fingerprint, last_reply
+from coe_agents.middleware.withheld import block_calls, refusal
 from coe_agents.policy import Policy
 from coe_agents.types import Agent, AgentReply, check_number
 
@@ -39,7 +39,6 @@ OnUncertain = Literal["block", "interrupt"]
 Reply = ToolMessage | Command[Any]
 
 _KEY = "coe_council"
-_NOT_VOUCHED = "the group has not vouched for this call"
 
 
 class _Turn(TypedDict, total=False):
@@ -90,8 +89,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
     stays closed if the policy does not answer; if proposals tie; if no majority of the members gives a proposal; and if
     comparing or measuring fails. A member that fails is a failure row, never an approval. What the driver raises is
     raised as without a council. Just before a call runs, it is compared with the one that was vouched for, by message,
-    id, name and arguments: a call that other middleware has changed since, or added, does not run, unless a person
-    edited it in a `HumanInTheLoopMiddleware`.
+    id, name and arguments: a call that other middleware has changed since, or added, does not run.
 
     List it *last* in `middleware`; only those that wrap model calls alone (`ModelFallbackMiddleware`,
     `ModelRetryMiddleware`) may follow, so that a fallback does not ask the members again. The members then see what the
@@ -115,6 +113,8 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
             message goes on as it was. After a reply that does not fit, the person is asked again. This needs a
             checkpointer; without one the run ends there.
         max_blocked: After so many blocked proposals in a row the run ends with a refusal.
+        trust_edits: Whether a call that was vouched for and that a person then edited in a `HumanInTheLoopMiddleware`
+            may run as edited.
 
     Raises:
         TypeError: If `agents` are not agents, or `tools` does not hold names.
@@ -152,6 +152,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         clusterer: Clusterer | None = None,
         on_uncertain: OnUncertain = "block",
         max_blocked: int = 3,
+        trust_edits: bool = False,
     ) -> None:
         super().__init__()
         members = _check_agents(agents)
@@ -177,6 +178,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         if max_blocked < 1:
             raise ValueError(f'"max_blocked" must be at least 1; got {max_blocked}. 3 lets the driver try twice more')
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
+        self._trust_edits = trust_edits
         self._gated = None if tools is None else frozenset(tools)
         self._gated_keys = frozenset(map(tool_key, tools or ()))
         self._is_brief = clusterer is None
@@ -377,15 +379,11 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         message_id = None if found is None else found[1].id
         if call["id"] and fingerprint(call, message_id) in vouched:
             return None
-        edited = edited_calls(request.state).get(call["id"])
-        proposals = [] if found is None else [one for one in found[1].tool_calls if one["id"] == call["id"]]
-        if (
-            edited is not None
-            and (edited["name"], edited["args"]) == (call["name"], call["args"])
-            and any(fingerprint(one, message_id) in vouched for one in proposals)
-        ):
-            return None  # a person's edit of a call that was vouched for
-        return not_run(call["name"], call["id"] or "", _NOT_VOUCHED)
+        proposed = proposal_of(call, request.state["messages"])
+        is_trusted = self._trust_edits and is_edited(call, request.state)
+        if is_trusted and proposed is not None and fingerprint(proposed, message_id) in vouched:
+            return None
+        return refuse(call, request.state["messages"])
 
 
 def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, ToolCall
 from typing_extensions import TypedDict
 
 from coe_agents._plurals import quantity
-from coe_agents.actions import ActionMatch, check_proposal
+from coe_agents.actions import ActionMatch, check_proposal, compare_actions
 from coe_agents.agents.proposals import read_proposal
 from coe_agents.clustering import Clusterer, cluster_responses
 from coe_agents.errors import InvalidReplyError, is_control_flow
@@ -165,7 +165,9 @@ class Deliberation:
         return self._choose(decision, _answered(found, measurement), measurement, rows, proposals, own=own)
 
     def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Decision, Measurement]:
-        clusterer = self._clusterer or ActionMatch(proposals.tools)
+        clusterer = self._clusterer
+        if clusterer is None or isinstance(clusterer, ActionMatch):
+            clusterer = compare_actions(clusterer, proposals.tools)
         actions = [row["answer"] or "" for row in responses]
         if len(set(actions)) == 1:
             labels = [0] * len(actions)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NotRequired
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
@@ -213,12 +213,17 @@ def fingerprint(call: ToolCall, message_id: str | None) -> str:
     return hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
 
 
+def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
+    """Returns the place of the model's last message, and the message; None before there is one."""
+    return next(((place, one) for place, one in reversed([*enumerate(messages)]) if isinstance(one, AIMessage)), None)
+
+
 def verdicts_of(state: Any, call: ToolCall) -> dict[str, Verdict]:
     """Returns the verdicts on a call of the agent's last message, by the gate's name."""
     found: dict[str, dict[str, Verdict]] = _get(state, VERDICTS) or {}
     messages: list[AnyMessage] = _get(state, "messages") or []
-    message_id = next((message.id for message in reversed(messages) if isinstance(message, AIMessage)), None)
-    return found.get(fingerprint(call, message_id), {})
+    reply = last_reply(messages)
+    return found.get(fingerprint(call, None if reply is None else reply[1].id), {})
 
 
 def verdict_of(state: Any, call: ToolCall) -> Verdict | None:

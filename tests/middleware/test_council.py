@@ -241,6 +241,17 @@ def test_a_clusterer_compares_the_actions():
     assert bank.transfers == [("Ann", 10.0)]
 
 
+def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn():
+    found = []
+    for own in ({}, {"clusterer": ActionMatch()}):
+        agent = council_agent(
+            members([[call(**BOB)]], [[call(**BOB)]]), Bank(), says(call(**ANN)), max_blocked=1, **own
+        )
+        found.append(agent.invoke(PAY, THREAD)["council"]["contested"])
+    assert found[0] == found[1]
+    assert found[1]["arguments"]["to"] > found[1]["arguments"]["amount"] == 0  # in the order of the tool's schema
+
+
 async def test_a_failing_clusterer_closes_the_gate(caplog):
     class Broken:
         def cluster(self, responses, questions):

@@ -13,7 +13,6 @@ import typer
 import coe_agents
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import DRIFT_EPILOG, calibrate, drift
-from coe_agents.cli.collector import skip_last_collections
 from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app
 from coe_agents.cli.doctor import doctor
@@ -79,7 +78,6 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal cannot encode must not lose the answer
     show_warnings()
-    skip_last_collections()
     try:
         with ending_soon():
             app()

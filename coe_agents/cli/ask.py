@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.collector import SHORT, rare_collections
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, WatchOption
 from coe_agents.cli.terminal import hide, print_json, print_lines
 from coe_agents.errors import ConfigurationError
@@ -26,7 +25,6 @@ _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
 
 
-@rare_collections(SHORT)
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     config: ConfigOption = None,
@@ -60,7 +58,6 @@ def ask(
     raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
 
 
-@rare_collections(SHORT)
 def demo() -> None:
     """Ask tinyworld five questions, then for three actions: one is run, one is stopped, and nothing is to be called."""
     from coe_agents.cli.display.decision import show_decision, show_note

@@ -172,14 +172,14 @@ def create_policy(config: Config) -> Policy:
                     raise FieldError("path", str(error)) from error
 
 
-def create_judge(config: Config, *, at_once: int = 8) -> ChatJudge | None:
-    """Returns the judge of correctness of a configuration, if it has one; it judges `at_once` answers at a time."""
+def create_judge(config: Config) -> ChatJudge | None:
+    """Returns the judge of correctness of a configuration, if it has one."""
     section = config.judge
     if section is None:
         return None
     with _faults_at(config, ModelSection, "judge"):
         model = create_chat_model(section, owner="the judge")
-        return ChatJudge(model, name=f"judge {section.model}", max_concurrency=at_once)
+        return ChatJudge(model, name=f"judge {section.model}", max_concurrency=8)
 
 
 def _create_escalation(config: Config) -> Arbiter | None:

@@ -4,7 +4,6 @@ from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Predi
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
 from coe_agents.evaluation.scoring.scores import Scores, score
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
-from coe_agents.evaluation.scoring.tallied import TalliedScores, tally
 
 __all__ = [
     "CRITERIA",
@@ -15,8 +14,6 @@ __all__ = [
     "Scores",
     "ScoringSetup",
     "Statistics",
-    "TalliedScores",
     "iter_statistics",
     "score",
-    "tally",
 ]

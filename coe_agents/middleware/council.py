@@ -103,7 +103,8 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
             them; other messages pass. By default every turn is judged, final answers too.
         policy: Decides on the measurement, in which `proposer` is "driver" under "verify". In "verify", the driver's
             own action must be the one that the policy answers with.
-        clusterer: Compares actions; by default `ActionMatch` with the tools' schemas.
+        clusterer: An `ActionMatch` whose rules compare the actions, of tools whose schemas the council knows; one of
+            texts has no say over calls, as in a graph.
         on_uncertain: "block": the driver is told that its calls were not run and what is contested, without the values
             that others proposed, and goes on; a text that is withheld is replaced by a refusal, which ends the run.
             "interrupt": a person is asked, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), about

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from coe_agents.config.schema import Config
     from coe_agents.evaluation.datasets import Question, QuestionSet, QuestionsOnDisk
     from coe_agents.evaluation.samples.store import Unit
-    from coe_agents.runs import ItemSet, ItemsOnDisk
+    from coe_agents.runs import ItemSet
 
 SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
@@ -195,7 +195,7 @@ def times(n: int) -> str:
 
 
 def describe_dataset(
-    found: "QuestionSet | QuestionsOnDisk | ItemSet | ItemsOnDisk", n: int, asked: "Iterable[object]", limit: int
+    found: "QuestionSet | QuestionsOnDisk | ItemSet", n: int, asked: "Iterable[object]", limit: int
 ) -> dict[str, Any]:
     """Returns what the settings of a run say about its dataset, which holds `n` questions; `asked` are those chosen.
 

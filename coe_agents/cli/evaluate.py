@@ -35,7 +35,7 @@ def evaluate(
             stack.enter_context(cluster(ray.address))  # one for both
         with redirect_stdout(sys.stderr) if as_json else ExitStack():
             settings = load_quietly(config)
-            found = find_questions(sampling, on_disk=ray is not None)
+            found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
             sample_to(sampling, found, settings, engine=ray, partition_size=partition_size)
         needs_config = scoring.clusterer is None or scoring.correctness == "judge"
         scoring = replace(

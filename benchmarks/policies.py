@@ -41,7 +41,7 @@ from coe_agents.experiments.comparison import Comparison, PolicyOutcomes, compar
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.policy import Bounds, Policy, Rules
 from coe_agents.runs import RunGroup, Timings, decide_all, load_items
-from coe_agents.runs.runner import units_of
+from coe_agents.runs.runner import Units
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_debate
 from coe_agents.tinyworld.correctness import tinyworld_criterion
 
@@ -130,7 +130,7 @@ def tinyworld() -> list[PolicyOutcomes]:
     clusterer, criterion = tinyworld_clusterer(), tinyworld_criterion()
     clusterer = clusterer.with_model(CachedEntailment(clusterer.model))  # policies share most of their pairs
     with tempfile.TemporaryDirectory() as scratch:
-        items = load_items("tinyworld", "calibration").choose(None, seed=0)
+        items = load_items("tinyworld", "calibration").items
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, policy=ALWAYS).compile()
         results = graph.batch([{"question": item.steps[0].question} for item in items], {"max_concurrency": AT_ONCE})
         asked = [(item.steps[0], result["responses"]) for item, result in zip(items, results, strict=True)]
@@ -158,11 +158,11 @@ def to_sampled(question: Question, rows: list[dict]) -> SampledQuestion:
 
 
 def live(folder: Path, options: dict[str, Any], clusterer: Clusterer, criterion: Criterion) -> Any:
-    items = load_items("tinyworld").choose(None, seed=0)
+    items = load_items("tinyworld").items
     with warnings.catch_warnings(action="ignore"):
         graph = create_coe_graph(tinyworld_agents(), clusterer=clusterer, **options).compile()
     group = RunGroup(graph, criterion, at_once=AT_ONCE)
-    with Store(folder, {}, units_of(items), name=DECISIONS) as store, Timings(folder) as timings:
+    with Store(folder, {}, Units(items, seed=0), name=DECISIONS) as store, Timings(folder) as timings:
         asyncio.run(decide_all(items, group, store, timings))
     return read_run(folder)
 

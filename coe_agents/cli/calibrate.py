@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from coe_agents._plurals import quantity
-from coe_agents.cli.follow import Watch, follow_until_broken
+from coe_agents.cli.follow import follow_until_broken
 from coe_agents.cli.options import (
     Exit,
     JsonOption,
@@ -178,7 +178,9 @@ def drift(
     if follow is not None:
         if samples:
             raise typer.BadParameter("it reads no samples. Omit them, or omit --follow", param_hint="--follow")
-        _follow(policy, follow, false_alarms=false_alarms, min_seen=min_seen, until_end=until_end, as_json=as_json)
+        follow_until_broken(
+            policy, follow, false_alarms=false_alarms, min_seen=min_seen, until_end=until_end, as_json=as_json
+        )
     for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
         if is_given:
             raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
@@ -250,21 +252,6 @@ def _print_support(calibration: "Calibration") -> None:
         )
     if len(groups) > 1:
         print_lines(f"Each of these {len(groups)} statements holds with confidence {confidence} by itself.")
-
-
-def _follow(
-    policy: Path, path: Path, *, false_alarms: float, min_seen: float, until_end: bool, as_json: bool
-) -> NoReturn:
-    """Follows a file of labelled answers at the risk of the policy."""
-    from coe_agents.policy import CalibratedPolicy
-
-    if not 0.0 < false_alarms < 1.0:
-        message = f"it must be above 0 and below 1; got {false_alarms:g}"
-        raise typer.BadParameter(message, param_hint="--false-alarms")
-    if not 0.0 < min_seen <= 1.0:
-        raise typer.BadParameter(f"it must be above 0 and at most 1; got {min_seen:g}", param_hint="--min-seen")
-    risk = CalibratedPolicy.load(policy).calibration.risk
-    follow_until_broken(Watch(path, risk, false_alarms, min_seen, until_end), as_json=as_json)
 
 
 def _judge_samples(

@@ -171,15 +171,26 @@ def show(
 
 
 def _show_table(comparison: "Comparison", chains: "Sequence[ChainFigures]") -> None:
+    from rich.table import Table
     from rich.text import Text
 
     from coe_agents.cli.display.experiment import show_experiment
     from coe_agents.experiments.chain_figures import to_experiment
-    from coe_agents.experiments.comparison import in_words
+    from coe_agents.experiments.comparison import cells_of, in_words
 
     for line in (*in_words(comparison), *(each.in_words() for each in chains)):
         print_lines(line)
-    show_cells(comparison)
+    heads, cells = cells_of(comparison)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads:
+        table.add_column(clean(head))
+    for label, *row in cells:
+        style = "dim" if str(label).startswith(" ") else ""
+        table.add_row(*(Text(clean(str(cell)) if cell else "") for cell in (label, *row)), style=style)
+    console = create_console()
+    console.print()
+    console.print(table)
+    console.print()
     whose: dict[str, list[str]] = {}
     for each in comparison.policies:
         for note in each.notes:
@@ -187,31 +198,10 @@ def _show_table(comparison: "Comparison", chains: "Sequence[ChainFigures]") -> N
     notes = [f"{', '.join(names)}: {note}" for note, names in whose.items()]
     resamples = quantity(comparison.n_resamples, "bootstrap resample")
     notes.append(f"[low, high]: 95 % intervals, {resamples}; differences are paired.")
-    console = create_console()
     for note in notes:
         console.print(Text(clean(note), style="dim"))
     if chains:
         show_experiment(to_experiment(chains))
-
-
-def show_cells(comparison: "Comparison") -> None:
-    """Prints the figures of a comparison, a column for each policy."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from coe_agents.experiments.comparison import cells_of
-
-    heads, lines = cells_of(comparison)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for head in heads:
-        table.add_column(clean(head))
-    for label, *cells in lines:
-        style = "dim" if str(label).startswith(" ") else ""
-        table.add_row(*(Text(clean(str(cell)) if cell else "") for cell in (label, *cells)), style=style)
-    console = create_console()
-    console.print()
-    console.print(table)
-    console.print()
 
 
 def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:

@@ -30,7 +30,7 @@ def evaluate(
     ray, config = ray_options(engine), sampling.config
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         settings = load_quietly(config)
-        found = find_questions(sampling, on_disk=ray is not None)
+        found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
         sample_to(sampling, found, settings, engine=ray, partition_size=partition_size)
     needs_config = scoring.clusterer is None or scoring.correctness == "judge"
     scoring = replace(

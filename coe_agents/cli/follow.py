@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -23,58 +23,59 @@ _PAUSE = 0.5
 """Seconds between two looks at a file that has not grown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What is watched: the file and the stated risk.
+def follow_until_broken(
+    policy: Path, path: Path, *, false_alarms: float, min_seen: float, until_end: bool, as_json: bool
+) -> NoReturn:
+    """Reads labelled cases until they break the risk of a policy, and raises `typer.Exit` with the command's status.
 
-    Attributes:
+    Args:
+        policy: Its file.
+        path: The file of the cases.
         false_alarms: The highest acceptable probability of a false alarm.
         min_seen: The least probability of being judged.
         until_end: Whether to stop at the end of the file.
+        as_json: Whether to print one JSON object.
     """
-
-    path: Path
-    risk: float
-    false_alarms: float
-    min_seen: float
-    until_end: bool
-
-
-def follow_until_broken(watch: Watch, *, as_json: bool) -> NoReturn:
-    """Reads labelled cases until the risk is broken, and raises `typer.Exit` with the status of the command."""
     from coe_agents.evaluation import RiskMonitor
     from coe_agents.evaluation.samples.labelled import follow_cases
+    from coe_agents.policy import CalibratedPolicy
 
-    monitor = RiskMonitor(watch.risk, false_alarms=watch.false_alarms, min_seen=watch.min_seen)
+    if not 0.0 < false_alarms < 1.0:
+        message = f"it must be above 0 and below 1; got {false_alarms:g}"
+        raise typer.BadParameter(message, param_hint="--false-alarms")
+    if not 0.0 < min_seen <= 1.0:
+        raise typer.BadParameter(f"it must be above 0 and at most 1; got {min_seen:g}", param_hint="--min-seen")
+    risk = CalibratedPolicy.load(policy).calibration.risk
+    monitor = RiskMonitor(risk, false_alarms=false_alarms, min_seen=min_seen)
     cases: list[_Case] = []
     is_following = False
 
     def wait() -> bool:
         nonlocal is_following
-        if watch.until_end:
+        if until_end:
             return False
         if not is_following:  # all that was there has been read
             is_following = True
-            print_lines(f"Following {clean(str(watch.path))}; Ctrl-C ends it.", to_stderr=True)
+            print_lines(f"Following {clean(str(path))}; Ctrl-C ends it.", to_stderr=True)
         time.sleep(_PAUSE)
         return True
 
     clean_up_after_interrupt()
     interrupted = False
     try:
-        for case in follow_cases(watch.path, wait=wait):
+        for case in follow_cases(path, wait=wait):
             cases.append((case.id, case.time))
-            _check_probability(case, watch)
+            _check_probability(case, min_seen)
             if monitor.observe(1.0 - case.correct, seen_probability=case.seen_probability):
                 break
     except KeyboardInterrupt:
         interrupted = True
     state = monitor.state
+    found = _with_cases(state, cases)
     if as_json:
-        shown = {"risk": watch.risk, **_with_cases(state, cases), "broken": state.broken, "interrupted": interrupted}
-        print_json(shown)
+        print_json({"risk": risk, **found, "broken": state.broken, "interrupted": interrupted})
     else:
-        print_lines(_on_risk(watch, state, _with_cases(state, cases)))
+        print_lines(_on_risk(risk, state, found))
         if interrupted:
             print_lines("Interrupted. Rerun the same command: it reads the file from its beginning.", to_stderr=True)
     if interrupted:
@@ -82,11 +83,11 @@ def follow_until_broken(watch: Watch, *, as_json: bool) -> NoReturn:
     raise typer.Exit(Exit.ABSTAINED if state.broken else Exit.ANSWERED)
 
 
-def _check_probability(case: "LabelledCase", watch: Watch) -> None:
-    if case.seen_probability < watch.min_seen * (1.0 - 1e-9):
+def _check_probability(case: "LabelledCase", min_seen: float) -> None:
+    if case.seen_probability < min_seen * (1.0 - 1e-9):
         raise typer.BadParameter(
             f"the case {clean(case.id, 50)!r} was judged with probability {case.seen_probability:g}, below "
-            f"{watch.min_seen:g}. Pass your lowest audit rate: it must be known before the cases are",
+            f"{min_seen:g}. Pass your lowest audit rate: it must be known before the cases are",
             param_hint="--min-seen",
         )
 
@@ -100,20 +101,20 @@ def _with_cases(state: "RiskState", cases: list[_Case]) -> dict[str, Any]:
     return found
 
 
-def _on_risk(watch: Watch, state: "RiskState", found: Mapping[str, Any]) -> str:
+def _on_risk(risk: float, state: "RiskState", found: Mapping[str, Any]) -> str:
     if not state.n_cases:
-        return f"No labelled case yet: nothing is known of the stated risk of {watch.risk:.3g}."
+        return f"No labelled case yet: nothing is known of the stated risk of {risk:.3g}."
     limit = f"the limit {state.limit:.3g}"
     promise = f"A false alarm has a probability of at most {1.0 / state.limit:.3g}, however often you look."
     if not state.broken:
         return (
             f"After {quantity(state.n_cases, 'labelled answer')} there is no sufficient evidence that the stated risk "
-            f"of {watch.risk:.3g} is broken.\n"
+            f"of {risk:.3g} is broken.\n"
             f"The evidence is {state.evidence:.3g}, {limit}; its highest value was {state.strongest:.3g}.\n"
             "This does not show that the risk is kept: calibrate on new samples for that."
         )
     return (
-        f"The stated risk of {watch.risk:.3g} is broken: answers are wrong more often.\n"
+        f"The stated risk of {risk:.3g} is broken: answers are wrong more often.\n"
         f"{_since(found)}.\n"
         f"The evidence is {state.evidence:.3g}, at or above {limit}. {promise}\n"
         "Answer less until you have calibrated again."

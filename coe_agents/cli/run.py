@@ -1,6 +1,6 @@
 """Owns the command `run`: asks the whole graph, as configured, the questions of a dataset, and keeps each decision."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,8 +18,7 @@ from coe_agents.cli.sample import describe_dataset, most_actors, times
 from coe_agents.cli.terminal import clean, print_lines
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation.samples.store import Store, Unit
-    from coe_agents.runs import ItemSet, ItemsOnDisk, RunItem
+    from coe_agents.evaluation.samples.store import Store
 
 RUN_EPILOG = (
     "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
@@ -58,20 +57,11 @@ def run(
     ray = ray_options(engine)
     settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
     # slow to import: mistakes above are reported first
-    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices, load_items, open_items
-    from coe_agents.runs.runner import UnitsOnDisk, units_of
+    from coe_agents.runs import Timings, create_run_group, decide_all, keep_prices, load_items
+    from coe_agents.runs.runner import Units
 
-    found: ItemSet | ItemsOnDisk
-    items: Sequence[RunItem]
-    units: Mapping[Unit, int]
-    if ray is None:
-        found = load_items(asking.dataset, asking.split)
-        items = found.choose(asking.limit or None, seed=seed)
-        units = units_of(items)
-    else:  # nothing of them is in memory, however many there are
-        found = open_items(asking.dataset, asking.split, seed=seed)
-        items = chosen = found.items.first(asking.limit or None)
-        units = UnitsOnDisk(chosen, seed=seed)
+    found = load_items(asking.dataset, asking.split, seed=seed)
+    items = found.items.first(asking.limit or None)
     options: dict[str, Any] = {
         "seed": seed,
         "at_once": asking.at_once,
@@ -85,7 +75,7 @@ def run(
     from coe_agents.evaluation.samples.store import Store
 
     with (
-        Store(out, depends, units, name=DECISIONS) as store,
+        Store(out, depends, Units(items, seed=seed), name=DECISIONS) as store,
         Timings(out) as timings,
         _progress(len(items), store) as on_item,
     ):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from coe_agents.config.group import Group, SelfCheck
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation.datasets import Question, QuestionSet, QuestionsOnDisk
+    from coe_agents.evaluation.datasets import Question, QuestionsOnDisk
     from coe_agents.evaluation.samples.store import Unit
-    from coe_agents.runs import ItemSet, ItemsOnDisk
+    from coe_agents.runs import ItemSet
 
 SAMPLE_EPILOG = (
     "Exit status: 0 all agents answered, 1 a request failed or a response could not be stored, 2 a mistake in the "
@@ -38,13 +38,13 @@ def sample(sampling: SamplingOptions, engine: EngineOptions, partition_size: Par
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     ray = ray_options(engine)
     config = load_quietly(sampling.config)
-    found = find_questions(sampling, on_disk=ray is not None)
+    found = find_questions(sampling.dataset, sampling.split, seed=sampling.seed)
     sample_to(sampling, found, config, engine=ray, partition_size=partition_size)
 
 
 def sample_to(
     options: SamplingOptions,
-    found: "QuestionSet | QuestionsOnDisk",
+    found: "QuestionsOnDisk",
     config: "Config | None",
     *,
     engine: EngineOptions | None = None,
@@ -54,17 +54,12 @@ def sample_to(
 
     `found` and `config` (None for tinyworld) are what `dataset`, `split` and `config` of the options name.
     """
-    from coe_agents.evaluation.datasets import QuestionSet, examples_from, load_prompt, subset
+    from coe_agents.evaluation.datasets import examples_from, load_prompt
 
     seed, passages = options.seed, options.with_context
     wording = load_prompt(found.kind, options.prompt)
-    limit = options.limit or None
-    questions: Sequence[Question]
-    shown: Sequence[Question]
-    if isinstance(found, QuestionSet):
-        questions, shown = subset(found.questions, limit, seed=seed), found.questions
-    else:
-        questions, shown = found.questions.first(limit), found.examples(options.shots, with_context=passages)
+    questions = found.questions.first(options.limit or None)
+    shown = found.examples(options.shots, with_context=passages)
     examples = examples_from(shown, options.shots, seed=seed, with_context=passages)
 
     def prompt(question: "Question") -> str:
@@ -116,24 +111,18 @@ def most_actors(config: "Config | None", at_once: int | None) -> int | None:
     return min(bounds, default=None)
 
 
-def find_questions(options: SamplingOptions, *, on_disk: bool) -> "QuestionSet | QuestionsOnDisk":
-    """Returns the questions that the options name, in memory or, for any number of them, on the disk."""
-    if not on_disk or options.dataset == "tinyworld":
-        return load_set(options.dataset, options.split)
+def find_questions(dataset: str, split: str | None, *, seed: int) -> "QuestionsOnDisk":
+    """Returns the questions of tinyworld or of any dataset that `open_questions` reads, in the order of a seed."""
     from coe_agents.evaluation.datasets import open_questions
 
-    return open_questions(options.dataset, split=options.split, seed=options.seed)
+    if dataset != "tinyworld":
+        return open_questions(dataset, split=split, seed=seed)
+    from coe_agents.evaluation.datasets import QuestionsOnDisk
+    from coe_agents.evaluation.datasets.on_disk import on_disk
+    from coe_agents.tinyworld.questions import tinyworld_questions
 
-
-def load_set(dataset: str, split: str | None) -> "QuestionSet":
-    """Returns the questions of tinyworld or of any dataset that `load_questions` reads."""
-    if dataset == "tinyworld":
-        from coe_agents.tinyworld.questions import tinyworld_questions
-
-        return tinyworld_questions(split or "validation")
-    from coe_agents.evaluation.datasets import load_questions
-
-    return load_questions(dataset, split=split)
+    found = tinyworld_questions(split or "validation")
+    return QuestionsOnDisk(found.kind, found.source, on_disk(found.questions, seed=seed), found.n_records)
 
 
 def _run(group: "Group", questions: "Sequence[Question]", settings: dict[str, Any], out: "Path") -> None:
@@ -195,7 +184,7 @@ def times(n: int) -> str:
 
 
 def describe_dataset(
-    found: "QuestionSet | QuestionsOnDisk | ItemSet | ItemsOnDisk", n: int, asked: "Iterable[object]", limit: int
+    found: "QuestionsOnDisk | ItemSet", n: int, asked: "Iterable[object]", limit: int
 ) -> dict[str, Any]:
     """Returns what the settings of a run say about its dataset, which holds `n` questions; `asked` are those chosen.
 

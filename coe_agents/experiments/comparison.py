@@ -321,7 +321,7 @@ def _to_json(estimate: Estimate) -> dict[str, float | None]:
     return {"value": value, "low": low, "high": high}
 
 
-def to_experiments(comparison: Comparison, *, name: str = "compare") -> list[Experiment]:
+def to_experiments(comparison: Comparison) -> list[Experiment]:
     """Returns the figures, and the differences where there are several policies, as tables with a picture."""
     shown = [figure for figure in FIGURES if any(not np.isnan(each.figures[figure][0]) for each in comparison.policies)]
     deciders = sorted({who for each in comparison.policies for who in each.decided_by} - {"group"})
@@ -340,7 +340,7 @@ def to_experiments(comparison: Comparison, *, name: str = "compare") -> list[Exp
         "Tokens, requests, seconds and rounds are means a question.",
     ]
     whole = Experiment(
-        name=name,
+        name="compare",
         title="Policies side by side",
         columns=("policy", "questions", *(FIGURES[figure] for figure in shown), *(f"by {who}" for who in deciders)),
         rows=tuple(rows),
@@ -353,7 +353,7 @@ def to_experiments(comparison: Comparison, *, name: str = "compare") -> list[Exp
     if len(comparison.policies) == 1:
         return [whole]
     differences = Experiment(
-        name=f"{name}-differences",
+        name="compare-differences",
         title=f"Differences to {comparison.policies[0].name}, on the same questions",
         columns=("policy", "figure", "difference", "low", "high", "questions"),
         rows=tuple(

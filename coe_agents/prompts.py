@@ -24,15 +24,10 @@ VARIANTS = (
 )
 """Other ways to ask the same question."""
 
-RANDOM_CHARACTERS = (
-    "Write 40 random characters, letters and digits in no order. Reply with the characters and nothing else."
-)
-"""Asks for a text that a model that samples does not write twice."""
-
 INVENTED_STORY = (
     "Invent a story of three sentences about a journey. Give the people and places in it names that you make up."
 )
-"""Asks for such a text in a way that chat models do not decline."""
+"""Asks for a text that a model that samples does not write twice, and that chat models do not decline."""
 
 MAX_QUOTED = 300
 

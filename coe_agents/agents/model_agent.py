@@ -42,7 +42,7 @@ from coe_agents.agents.choice.probability import (
     choice_probability,
     find_ambiguous,
 )
-from coe_agents.agents.greedy_decoding import OnGreedy, examine, identity_of, may_be_probed
+from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
 from coe_agents.errors import InvalidReplyError, NoChoiceError
 from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.redaction import secrets_of
@@ -83,12 +83,12 @@ class ModelAgent:
         max_response_chars: A longer response is cut, with a mark at its end.
         on_greedy: What to do with responses that are copies, because the temperature has no effect: the server decodes
             greedily, answers from a cache, or uses one seed for all. "exclude" raises `IgnoredTemperatureError`, so
-            that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", a
-            model with a field `temperature` is probed, once per process for each server and its settings, if it gave at
-            least three equal responses at a temperature above 0 that its log-probabilities do not explain: it is asked
-            as often for random characters, without the system prompt, and if it declines, for an invented story. If
-            these replies are equal, too, the temperature has no effect. If the result stays unknown, `Sampling` says
-            so, and all responses count.
+            that the agent counts as failed; "count_once" keeps one of them; "trust" keeps all. Unless it is "trust", at
+            least three equal responses of a model with a field `temperature`, at one above 0, are examined. Where they
+            have log-probabilities, these say whether they may be equal by chance. Without them the server is asked once
+            for an invented story, as often and without the system prompt: if these are equal, too, the temperature has
+            no effect. What it replied is kept for a day, see `agents._requests.findings`. If the result stays unknown,
+            `Sampling` says so, and all responses count.
         tools: Tools that the model is shown, in its provider's own way: LangChain tools, functions, or OpenAI's
             schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that
             cannot be read, or does not fit the tools, is a failure of that response. A request may name other tools. In
@@ -225,8 +225,7 @@ class ModelAgent:
         fields = {"temperature": self.temperature, "logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
         address = address_of(made)
         places = places_of(given, address, self.max_concurrency)
-        identity = (type(made), given) if isinstance(given, str) and not address else None
-        return Server(prepare(made, fields), address, places, identity or identity_of(made, address))
+        return Server(prepare(made, fields), address, places)
 
     def _prepare_model(self) -> BaseChatModel:
         try:

@@ -167,7 +167,7 @@ def test_what_could_not_be_found_out_is_noted(examined):
     assert (
         "gave the same response 3 times at temperature 1; it is certain, or a cache or an ignored temperature" in note
     )
-    assert "a request for 40 random characters failed: ServerError: " in note
+    assert "a request for a story failed: ServerError: " in note
 
 
 def test_nothing_but_empty_responses_is_a_problem(examined):

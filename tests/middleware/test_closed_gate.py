@@ -12,8 +12,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
 from coe_agents import Arbiter, CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph
-from coe_agents.agents import greedy_decoding
-from coe_agents.agents.greedy_decoding import Findings
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.prompts import MAX_REVIEWED
 from tests.doubles import ScriptedAgent
@@ -344,8 +342,7 @@ async def test_middleware_behind_the_gate_may_run_a_free_tool(mode, method):
 
 @every_mode
 @pytest.mark.parametrize("approves", [None, lambda answer: answer == "Yes"], ids=["strict", "own"])
-async def test_equal_verdicts_are_no_reason_to_ask_the_judges_for_random_characters(mode, approves, monkeypatch):
-    monkeypatch.setattr(greedy_decoding, "FINDINGS", Findings())
+async def test_equal_verdicts_are_no_reason_to_ask_the_judges_for_a_story(mode, approves):
     said = "approve" if approves is None else "Yes"
     with running(Served((said,), ignores_logprobs=True, ignores_temperature=True)) as server:
         chat = ChatOpenAI(model="served", base_url=server.url, api_key="none")

@@ -100,10 +100,8 @@ class Server:
         model: Its client, set up for sampling.
         address: "" for a model in this process.
         places: At the address, or at the model.
-        identity: The same for all clients of the process of the same model at the same server.
     """
 
     model: BaseChatModel
     address: str
     places: Places
-    identity: Hashable = None

@@ -11,7 +11,6 @@ from coe_agents._plurals import quantity
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph.adaptive import TopUps
 from coe_agents.graph.context import CoEContext
-from coe_agents.graph.human_input import check_checkpointer
 from coe_agents.graph.nodes.agent import agent_node
 from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.clarify import clarify_node
@@ -27,6 +26,7 @@ from coe_agents.graph.run_settings import RunSettings
 from coe_agents.graph.runnables import OfThisVersion, OneForm
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
+from coe_agents.people import check_checkpointer
 from coe_agents.policy import Policy, Weighting
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import ReachableRegimes, quorum, regime_thresholds

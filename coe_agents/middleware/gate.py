@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from coe_agents.graph.runnables import OneForm, Steps, arun_steps, run_steps, steps_node
-from coe_agents.middleware.approval import Approve, Edit, Reject, Respond, ask_person
+from coe_agents.middleware.approval import about_uncertain
 from coe_agents.middleware.changed import edit_of, proposal_of, refuse
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, about_answer, structured_text
 from coe_agents.middleware.verdict import (
@@ -44,6 +44,7 @@ from coe_agents.middleware.verdicts import (
     Reply,
     VerdictState,
 )
+from coe_agents.people import Approve, Edit, Reject, Respond, ask_for_decisions
 
 OnUncertain = Literal["block", "interrupt"]
 
@@ -421,7 +422,8 @@ def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
     if not uncertain or pending.reply is None:
         return {}
     places = {call["id"]: place for place, call in enumerate(pending.reply.tool_calls)}
-    for (call, verdict), decision in zip(uncertain, ask_person(uncertain), strict=True):
+    decisions = ask_for_decisions([about_uncertain(call, verdict) for call, verdict in uncertain])
+    for (call, verdict), decision in zip(uncertain, decisions, strict=True):
         id_ = call["id"] or ""
         outcome: Outcome = "rejected"
         match decision:

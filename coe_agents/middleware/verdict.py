@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NotRequired
 
@@ -11,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from typing_extensions import TypedDict
 
 from coe_agents.clustering import parse_choice
-from coe_agents.graph.human_input import faults
+from coe_agents.people import faults
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES, quote, visible
 from coe_agents.types import DECIDERS, Regime
 
@@ -198,13 +197,6 @@ def in_words(verdict: Verdict) -> str:
 def call_as_json(args: Any) -> str:
     """Returns a call's arguments in the form that is shown."""
     return json.dumps(args, ensure_ascii=False)
-
-
-def fence(text: str) -> str:
-    """Returns a text as a block of code, which interfaces show unchanged; invisible characters are escaped."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{visible(text)}\n{fence}"
 
 
 def fingerprint(call: ToolCall, message_id: str | None) -> str:

@@ -25,7 +25,6 @@ from coe_agents.middleware.verdict import (
     Verdict,
     call_as_json,
     create_unmeasured,
-    fence,
     fingerprint,
     in_words,
     last_reply,
@@ -33,6 +32,7 @@ from coe_agents.middleware.verdict import (
     verdict_of,
     verdicts_of,
 )
+from coe_agents.people import fence
 from coe_agents.prompts import REVIEW_CHOICES, visible
 
 logger = logging.getLogger(__name__)

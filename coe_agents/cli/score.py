@@ -1,6 +1,8 @@
 """Owns the command `score`: how well each uncertainty score separates wrong answers from right ones."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +21,12 @@ from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
-    from coe_agents.evaluation import Criterion, ScoringSetup
+    from coe_agents.evaluation import Criterion, Samples, ScoringSetup
     from coe_agents.evaluation.scoring.estimators import Estimator
+
+
+_MANY = 3_000
+"""Questions from which further processes save more time than they take to start."""
 
 
 @expand_options
@@ -34,6 +40,14 @@ def score(
         list[str] | None,
         typer.Option(help="A score of yours, as package.module:name, whose code is run. May be given several times."),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes that share the questions; figures do not depend on it. Default: one for each core if there "
+            "are many questions and no model is needed, else 1.",
+        ),
+    ] = None,
 ) -> None:
     """Show how well each uncertainty score separates wrong answers from right ones, on saved responses.
 
@@ -41,10 +55,15 @@ def score(
     what may be wrong is the first response of one agent. Proposals of tool calls are also reported apart from those
     that call nothing.
     """
-    show(
-        figures_of(samples, scoring, resamples=resamples, estimators=estimator or (), proposer=proposer),
-        as_json=as_json,
+    figures = figures_of(
+        samples,
+        scoring,
+        resamples=resamples,
+        estimators=estimator or (),
+        proposer=proposer,
+        n_processes=processes,
     )
+    show(figures, as_json=as_json)
 
 
 def show(figures: dict[str, Any], *, as_json: bool) -> None:
@@ -64,29 +83,37 @@ def figures_of(
     resamples: int = 1000,
     estimators: Sequence[str] = (),
     proposer: str | None = None,
+    n_processes: int | None = None,
 ) -> dict[str, Any]:
     """Returns the report on samples.
 
     `estimators` are names of further scores, as "package.module:name". `proposer` is the agent whose first response is
-    judged.
+    judged. `n_processes` is as `--processes`.
     """
     from coe_agents.cli.recalibrate import without_rulings
     from coe_agents.evaluation import Samples, report
-    from coe_agents.evaluation.scoring import score as score_samples
+    from coe_agents.evaluation.scoring import score_samples
+    from coe_agents.evaluation.workers import start_workers
 
-    setting = create_setting(options, proposer=proposer)
-    with Samples(samples) as questions:
-        scores = score_samples(
-            without_rulings(questions, argument="samples"),
-            clusterer=setting.clusterer,
-            weighting=setting.weighting,
-            criterion=setting.criterion,
-            entailment=setting.entailment,
-            estimators=_load_estimators(estimators),
-            proposer=setting.proposer,
-        )
-    check_proposer(proposer, scores.agents)
-    return report(scores, n_resamples=resamples)
+    setup = replace(create_setting(options), estimators=_load_estimators(estimators), proposer=proposer)
+    check = partial(without_rulings, argument="samples")
+    with Samples(samples) as questions, start_workers(_n_processes(n_processes, options, questions)) as workers:
+        scores = score_samples(questions, setup, check=check, workers=workers)
+        check_proposer(proposer, scores.agents)
+        return report(scores, n_resamples=resamples, workers=workers)
+
+
+def _n_processes(wanted: int | None, options: ScoringOptions, questions: "Samples") -> int:
+    """Returns how many processes are used; a model is loaded once."""
+    from coe_agents.evaluation.workers import n_cores
+
+    if wanted is not None and wanted > 1 and (options.config is not None or options.clusterer == "tinyworld"):
+        message = "more than one cannot be combined with --config or the clusterer of tinyworld, whose model is in one"
+        raise typer.BadParameter(f"{message}. Omit it", param_hint="--processes")
+    if wanted is not None:
+        return wanted
+    needs_none = options.config is None and options.clusterer in (None, "normalized", "actions")
+    return n_cores() if needs_none and len(questions) >= _MANY else 1
 
 
 def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
@@ -99,7 +126,7 @@ def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
         raise typer.BadParameter(f'must be an agent of the samples; got "{proposer}". {hint}', param_hint="--proposer")
 
 
-def create_setting(options: ScoringOptions, *, proposer: str | None = None) -> "ScoringSetup":
+def create_setting(options: ScoringOptions) -> "ScoringSetup":
     """Returns the clusterer, the criterion, the weighting and, where the clusterer has one, the entailment model."""
     if options.clusterer is not None and options.config is not None and options.correctness != "judge":
         raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--clusterer")
@@ -126,7 +153,7 @@ def create_setting(options: ScoringOptions, *, proposer: str | None = None) -> "
     criterion, needed = with_models.get(options.correctness) or (CRITERIA[options.correctness], "")
     if criterion is None:
         raise typer.BadParameter(f'"{options.correctness}" needs {needed}', param_hint="--correctness")
-    return ScoringSetup(clusterer, criterion, model, options.weighting, proposer=proposer)
+    return ScoringSetup(clusterer, criterion, model, options.weighting)
 
 
 def create_named_clusterer(name: str | None) -> "Clusterer":

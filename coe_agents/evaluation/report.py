@@ -1,24 +1,33 @@
 """Owns the report of an evaluation: what `coe-agents score --json` prints, and what its table shows."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from coe_agents.evaluation.metrics import expected_calibration_error
-from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, Estimate, estimate_all
+from coe_agents.evaluation.metrics.bootstrap import RETENTIONS, Estimate, Estimates, estimate_all
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.scoring import Scores
 from coe_agents.evaluation.scoring.estimators import CONFIDENCES
+from coe_agents.evaluation.workers import ALONE, Workers
 
 
-def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
+def report(
+    scores: Scores,
+    *,
+    reference: str = "coe",
+    n_resamples: int = 1000,
+    seed: int = 0,
+    workers: Workers = ALONE,
+) -> dict[str, Any]:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 
     Differences are taken to the score `reference`; `n_resamples` and `seed` are those of the bootstrap behind every
-    interval.
+    interval, which `workers` share.
 
     Returns:
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
@@ -31,7 +40,8 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
         questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
         "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
     """
-    whole = _figures(scores.correct, scores.values, reference, n_resamples, seed)
+    estimate = partial(estimate_all, reference=reference, n_resamples=n_resamples, seed=seed, workers=workers)
+    whole = _figures(scores.correct, scores.values, estimate)
     found: dict[str, Any] = {
         "n_questions": scores.n_questions,
         "n_scored": whole["n_scored"],
@@ -59,9 +69,7 @@ def report(scores: Scores, *, reference: str = "coe", n_resamples: int = 1000, s
             kind: _figures(
                 scores.correct[rows],
                 {name: values[rows] for name, values in scores.values.items()},
-                reference,
-                n_resamples,
-                seed,
+                estimate,
             )
             for kind, rows in rows_of.items()
         }
@@ -84,13 +92,11 @@ def _shown(estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate
 
 
 def _figures(
-    correct: FloatArray, scores: Mapping[str, FloatArray], reference: str, n_resamples: int, seed: int
+    correct: FloatArray, scores: Mapping[str, FloatArray], estimate: Callable[..., Estimates]
 ) -> dict[str, Any]:
     """Returns "n_scored", "accuracy" and the figures of all scores on some rows."""
     n_scored = int(correct.size)
-    estimates, differences = (
-        estimate_all(correct, scores, reference=reference, n_resamples=n_resamples, seed=seed) if n_scored else ({}, {})
-    )
+    estimates, differences = estimate(correct, scores) if n_scored else ({}, {})
     figures: dict[str, Any] = {}
     for name, found in estimates.items():
         figures[name] = _shown(found, differences.get(name, {}))

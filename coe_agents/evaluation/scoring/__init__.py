@@ -2,7 +2,7 @@
 
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, Rule, SameMeaning
 from coe_agents.evaluation.scoring.scored_question import ScoringSetup
-from coe_agents.evaluation.scoring.scores import Scores, score
+from coe_agents.evaluation.scoring.scores import Scores, score, score_samples
 from coe_agents.evaluation.scoring.statistics import Statistics, iter_statistics
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "Statistics",
     "iter_statistics",
     "score",
+    "score_samples",
 ]

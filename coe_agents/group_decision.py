@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from coe_agents._plurals import quantity
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
-from coe_agents.redaction import clean
+from coe_agents.text import for_page, for_terminal
 from coe_agents.types import Action, Regime
 
 if TYPE_CHECKING:
@@ -150,18 +149,18 @@ class GroupDecision:
                 text.set_parse_math(False)
         draw_plane(plane, [self], aleatoric_threshold=aleatoric_threshold, epistemic_threshold=epistemic_threshold)
         title = self._read(self.answer) if self.is_answer else _HEADINGS[self.action]
-        figure.suptitle(clean(title, 70), fontsize=12, fontweight="bold", parse_math=False)
+        figure.suptitle(for_terminal(title, 70), fontsize=12, fontweight="bold", parse_math=False)
         return figure
 
     def _repr_html_(self) -> str:
         colour = "#1a7f37" if self.is_answer else "#9a6700"
         title = self._read(self.answer) if self.is_answer else _HEADINGS[self.action]
-        reasons = " ".join(clean(each) for each in self._reasons)
+        reasons = " ".join(for_page(each) for each in self._reasons)
         parts = [
             f'<div style="font-family:sans-serif;max-width:62em;border-left:4px solid {colour};padding-left:.8em">',
-            f'<div style="opacity:.7">{escape(self.question)}</div>' if self.question else "",
-            f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{escape(clean(title, 300))}</div>',
-            f'<div style="margin:.2em 0 .6em">{escape(reasons)}</div>',
+            f'<div style="opacity:.7">{for_page(self.question)}</div>' if self.question else "",
+            f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{for_page(title, 300)}</div>',
+            f'<div style="margin:.2em 0 .6em">{reasons}</div>',
             '<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">',
             f'<table style="border-collapse:collapse">{"".join(self._html_rows())}</table>',
             _svg_plane(self),
@@ -173,12 +172,12 @@ class GroupDecision:
         for name, distribution in self.agents.items():
             ranked = sorted(distribution.items(), key=lambda item: (-item[1], item[0]))
             for place, (text, share) in enumerate(ranked[:_SHOWN]):
-                label = escape(name) if place == 0 else ""
+                label = for_page(name) if place == 0 else ""
                 yield (
                     f'<tr><th style="text-align:left;padding-right:.8em">{label}</th>'
                     f'<td style="text-align:right;padding-right:.5em">{share:.0%}</td>'
                     f'<td style="width:7em"><div style="background:#0969da;height:.7em;width:{share:.0%}"></div></td>'
-                    f'<td style="text-align:left;padding-left:.5em">{escape(clean(self._read(text), 80))}</td></tr>'
+                    f'<td style="text-align:left;padding-left:.5em">{for_page(self._read(text), 80)}</td></tr>'
                 )
             if len(ranked) > _SHOWN:
                 rest, n_others = sum(share for _, share in ranked[_SHOWN:]), len(ranked) - _SHOWN
@@ -186,8 +185,8 @@ class GroupDecision:
                 yield f"<tr><td></td><td>{rest:.0%}</td><td></td><td>{others}</td></tr>"
         for name, why in self.failed_agents.items():
             yield (
-                f'<tr><th style="text-align:left;padding-right:.8em">{escape(name)}</th>'
-                f'<td colspan="3" style="text-align:left;color:#cf222e">failed: {escape(clean(why, 200))}</td></tr>'
+                f'<tr><th style="text-align:left;padding-right:.8em">{for_page(name)}</th>'
+                f'<td colspan="3" style="text-align:left;color:#cf222e">failed: {for_page(why, 200)}</td></tr>'
             )
 
 
@@ -246,7 +245,7 @@ def _draw_bars(axes: Axes, decision: GroupDecision) -> None:
     left = dict.fromkeys(names, 0.0)
     for place, text in enumerate(ranked[:_SHOWN]):
         widths = [decision.agents[name].get(text, 0.0) for name in names]
-        axes.barh(names, widths, left=[left[name] for name in names], label=clean(text, 40), color=f"C{place}")
+        axes.barh(names, widths, left=[left[name] for name in names], label=for_terminal(text, 40), color=f"C{place}")
         left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
     if len(ranked) > _SHOWN:
         axes.barh(names, [1.0 - left[name] for name in names], left=[*left.values()], label="others", color="0.8")
@@ -275,7 +274,7 @@ def _svg_plane(decision: GroupDecision) -> str:
         f'<path d="M{line_x:.1f} 0V{size:.0f}M0 {line_y:.1f}H{size:.0f}" stroke="#888" stroke-dasharray="3" />'
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="#cf222e"/>'
         f'<text x="0" y="{size + 13:.0f}">aleatoric {decision.aleatoric:.2f} →</text>'
-        f'<text x="0" y="{size + 27:.0f}" font-weight="bold">{escape(decision.regime or "")}</text>'
+        f'<text x="0" y="{size + 27:.0f}" font-weight="bold">{for_page(decision.regime or "")}</text>'
         f'<text transform="translate(-5,{size:.0f}) rotate(-90)">epistemic {decision.epistemic:.2f} →</text>'
         "</g></svg>"
     )

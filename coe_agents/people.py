@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from typing_extensions import TypedDict
 
 from coe_agents.errors import ConfigurationError
-from coe_agents.prompts import quote, visible
+from coe_agents.text import for_log, visible
 from coe_agents.types import Candidate, EscalatedCase, Regime
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
@@ -190,7 +190,7 @@ def ask_for_decisions(
         return reply.decisions
 
     def request(problem: str | None) -> dict[str, Any]:
-        told = None if problem is None else f"Your last reply could not be used: {quote(visible(problem))}"
+        told = None if problem is None else f"Your last reply could not be used: {for_log(problem)}"
         return {
             "action_requests": [
                 {

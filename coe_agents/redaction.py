@@ -156,9 +156,3 @@ def _query_secrets(address: str) -> Iterator[str]:
     except ValueError:  # it is no address
         return
     yield from (value for name, value in fields if not name.lower().endswith("version"))
-
-
-def clean(text: str, limit: int | None = None) -> str:
-    """Returns `text` on one line, cut to `limit` characters, without control characters that could steer a terminal."""
-    line = "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
-    return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"

@@ -18,8 +18,9 @@ from typing import Any, Literal, Protocol
 
 from typing_extensions import TypedDict
 
+from coe_agents.checks import is_number
 from coe_agents.errors import StoreError
-from coe_agents.types import Response, is_number
+from coe_agents.types import Response
 
 NAMESPACE = ("coe_agents", "rulings")
 """Where the cases are in the store; a case's key is its id."""

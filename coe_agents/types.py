@@ -1,9 +1,7 @@
 """Owns the values that pass between the parts: requests, responses and rulings, and the closed sets of names."""
 
-import reprlib
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any, Literal, NotRequired, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
 
 from typing_extensions import TypedDict
 
@@ -312,24 +310,3 @@ class Ruling(TypedDict):
     reason: str
     decided_by: NotRequired[str]
     usage: NotRequired[Usage]
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a number of any type, and not True or False.
-
-    Example:
-        >>> [is_number(value) for value in (1, 0.5, float("nan"), True, "1")]
-        [True, True, True, False, False]
-    """
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def check_number(value: object, *, where: str, is_whole: bool = False) -> None:
-    """Refuses what is no number, such as the text "2" or True, or is beyond all floats; `where` names the argument."""
-    if not is_number(value) or (is_whole and not isinstance(value, Integral)):
-        kind = "an integer" if is_whole else "a number"
-        raise TypeError(f"{where} must be {kind}; got {reprlib.repr(value)}. Pass {kind}")
-    try:
-        float(value)
-    except OverflowError:
-        raise ValueError(f"{where} must be below 1e308; got more. Pass a smaller number") from None

@@ -15,8 +15,9 @@ from langgraph.types import Command
 
 from coe_agents import CoEMiddleware, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.prompts import quote, self_check
+from coe_agents.prompts import self_check
 from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.text import for_prompt
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_policy
 
 
@@ -37,7 +38,7 @@ def drive(messages: list[BaseMessage]) -> AIMessage:
 
 def question(request: ToolCallRequest) -> str:
     args = request.tool_call["args"]
-    return self_check(f"What is the capital of {quote(args['country'])}?", args["city"])
+    return self_check(f"What is the capital of {for_prompt(args['country'])}?", args["city"])
 
 
 group = create_coe_graph(tinyworld_agents(), clusterer=NormalizedMatch(), policy=tinyworld_policy()).compile()

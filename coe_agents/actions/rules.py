@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.actions.canonical import to_line
+from coe_agents.checks import number
 from coe_agents.clustering import Clusterer, cluster_responses
 
 Equalities = npt.NDArray[np.bool_]
@@ -75,9 +76,7 @@ class Within:
 
     def __post_init__(self) -> None:
         for name in ("absolute", "relative"):
-            value = getattr(self, name)
-            if not 0.0 <= value < float("inf"):
-                raise ValueError(f'"{name}" must be a finite number of at least 0; got {value!r}. Omit it for 0')
+            number(getattr(self, name), f'"{name}"', least=0, advice="Omit it for 0")
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
         equal = Exact().compare(values, question)

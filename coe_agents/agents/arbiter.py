@@ -11,6 +11,7 @@ from coe_agents._plurals import quantity
 from coe_agents.agents._requests.parse import is_cut
 from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.model_agent import ModelAgent
+from coe_agents.checks import require
 from coe_agents.clustering import strip_reasoning
 from coe_agents.errors import is_control_flow
 from coe_agents.redaction import redact, secrets_of
@@ -43,12 +44,9 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
     """
 
     def __init__(self, model: BaseChatModel | Agent | str, *, name: str = "arbiter") -> None:
-        if not name.strip():
-            raise ValueError(f'"name" must not be empty in Arbiter; got {name!r}. Omit it for "arbiter"')
-        if name in DECIDERS:
-            raise ValueError(
-                f'"name" of Arbiter must not be "group" or "person", whom a gate trusts; got {name!r}. Rename it'
-            )
+        require(bool(name.strip()), '"name" of Arbiter must not be empty', name, 'Omit it for "arbiter"')
+        must = '"name" of Arbiter must not be "group" or "person", whom a gate trusts'
+        require(name not in DECIDERS, must, name, "Rename it")
         self.name: str = name
         self._agent = model if isinstance(model, Agent) else ModelAgent(name, model, n_samples=1, temperature=0.0)
 

@@ -19,9 +19,11 @@ from coe_agents.agents._requests.send import Asker
 from coe_agents.agents._requests.steps import Call, Steps, run_steps
 from coe_agents.agents.choice.grading import MIN_MASS
 from coe_agents.agents.choice.probability import choice_probability
+from coe_agents.checks import instance
 from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.errors import NoChoiceError
 from coe_agents.redaction import secrets_of
+from coe_agents.text import for_prompt
 
 _LOG = logging.getLogger(__name__)
 _Pair = tuple[str, str]
@@ -72,11 +74,8 @@ class ChatEntailment:
         request_timeout: float | None = None,
         retries: int = 2,
     ) -> None:
-        if not isinstance(model, BaseChatModel):
-            raise TypeError(
-                f'"model" must be a LangChain chat model in ChatEntailment; got {type(model).__name__}. '
-                "Pass the model itself, such as ChatOpenAI(...)"
-            )
+        what, advice = "a LangChain chat model", "Pass the model itself, such as ChatOpenAI(...)"
+        instance(model, BaseChatModel, '"model" of ChatEntailment', what=what, advice=advice)
         check_limits("ChatEntailment", timeout, request_timeout, retries, max_concurrency)
         self.model = model
         self.max_concurrency = max_concurrency
@@ -115,7 +114,7 @@ class ChatEntailment:
 
     def _judge(self, pair: _Pair) -> _Row | None:
         """Returns the pair's row, or None where it cannot be judged."""
-        shown, other = (prompts.quote(text, limit=prompts.MAX_JUDGED) for text in pair)
+        shown, other = (for_prompt(text, limit=prompts.MAX_JUDGED) for text in pair)
         is_cut = len(shown) == prompts.MAX_JUDGED and shown.endswith("…")
         if shown == other and is_cut and pair[0] != pair[1]:
             return None

@@ -24,6 +24,7 @@ from coe_agents.errors import (
     ServerError,
 )
 from coe_agents.redaction import redact
+from coe_agents.text import one_line
 
 _LONGEST = 300
 _TIMEOUTS = {"TimeoutError", "TimeoutException", "APITimeoutError", "ModelTimeoutError"}
@@ -145,8 +146,7 @@ def refused_option(error: Exception, status: int | None, options: Collection[str
 
 
 def _message(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return one_line(str(error), _LONGEST) or type(error).__name__
 
 
 def _message_with_root(error: Exception) -> str:

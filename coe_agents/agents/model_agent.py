@@ -43,10 +43,11 @@ from coe_agents.agents.choice.probability import (
     find_ambiguous,
 )
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
+from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import InvalidReplyError, NoChoiceError
 from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.redaction import secrets_of
-from coe_agents.types import AgentReply, AgentRequest, check_number
+from coe_agents.types import AgentReply, AgentRequest
 
 _LOG = logging.getLogger(__name__)
 
@@ -119,28 +120,20 @@ class ModelAgent:
         on_greedy: OnGreedy = "exclude",
         tools: Sequence[Any] | None = None,
     ) -> None:
-        if not isinstance(name, str):
-            raise TypeError(
-                f'"name" of ModelAgent must be a string; got {type(name).__name__}. Write ModelAgent(name, model)'
-            )
-        _check(bool(name.strip()), '"name" must not be empty', name, "Name each agent differently")
-        check_number(n_samples, where='"n_samples" of ModelAgent', is_whole=True)
-        within = f'"n_samples" must lie in 1..{MOST_SAMPLES}'
-        _check(1 <= n_samples <= MOST_SAMPLES, within, n_samples, "5 to 10 are usual")
+        instance(name, str, '"name" of ModelAgent', what="a string", advice="Write ModelAgent(name, model)")
+        require(bool(name.strip()), '"name" of ModelAgent must not be empty', name, "Name each agent differently")
+        integer(n_samples, '"n_samples" of ModelAgent', least=1, most=MOST_SAMPLES, advice="5 to 10 are usual")
         for option, value, least, remedy in (
             ("temperature", temperature, 0, "1.0 samples the model's own distribution"),
             ("weight", weight, 0, "Omit it for equal weights"),
             ("max_response_chars", max_response_chars, 1, "20,000 are usual"),
         ):
-            check_number(value, where=f'"{option}" of ModelAgent')
-            _check(least <= value < math.inf, f'"{option}" must be at least {least}', value, remedy)
-        above = '"temperature" must be above 0 for more than one sample'
+            number(value, f'"{option}" of ModelAgent', least=least, advice=remedy)
+        above = '"temperature" of ModelAgent must be above 0 for more than one sample'
         remedy = "At 0 all samples are the same and say nothing of uncertainty"
-        _check(temperature > 0 or n_samples == 1, above, temperature, remedy)
+        require(temperature > 0 or n_samples == 1, above, temperature, remedy)
         check_limits("ModelAgent", timeout, request_timeout, retries, max_concurrency)
-        actions = get_args(OnGreedy)
-        one_of = f'"on_greedy" must be one of {", ".join(actions)}'
-        _check(on_greedy in actions, one_of, on_greedy, 'Omit it for "exclude"')
+        one_of(on_greedy, '"on_greedy" of ModelAgent', get_args(OnGreedy), advice='Omit it for "exclude"')
         check_model(model, model_options or {})
         self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
         if self.tools is not None and isinstance(model, BaseChatModel) and not takes_tools(model):
@@ -267,7 +260,7 @@ class ModelAgent:
         messages, observed, deadline = self._messages(request), tracing_options(config), self._deadline(request)
         temperature = request.get("temperature", self.temperature)
         n_samples = min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1
-        _check(n_samples >= 1, '"n_samples" of the request must be at least 1', n_samples, "Omit it")
+        integer(n_samples, '"n_samples" of the request to ModelAgent', least=1, advice="Omit it")
         request = {**request, "n_samples": n_samples, "temperature": temperature}
         choices = request.get("choices", [])
         if choices:
@@ -328,8 +321,3 @@ def _ask_choice(server: Server, seconds: float | None, **asked: Any) -> Steps[Ch
     """Asks for the probabilities of choices, with the arguments of `choice_probability`."""
     found: ChoiceProbabilities = yield Call(choice_probability, achoice_probability, (server.model,), asked, seconds)
     return found
-
-
-def _check(holds: bool, must: str, got: object, remedy: str) -> None:
-    if not holds:
-        raise ValueError(f"{must} in ModelAgent; got {got!r}. {remedy}")

@@ -10,6 +10,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from coe_agents.backends.loading import Loaded, load
+from coe_agents.checks import integer
 from coe_agents.errors import LabelError
 
 _LOG = logging.getLogger(__name__)
@@ -60,8 +61,7 @@ class TransformersEntailment:
         batch_tokens: int = 8192,
     ) -> None:
         for name, value, default in (("batch_size", batch_size, 64), ("batch_tokens", batch_tokens, 8192)):
-            if value < 1:
-                raise ValueError(f'"{name}" must be at least 1; got {value}. Omit it for the default of {default}')
+            integer(value, f'"{name}"', least=1, advice=f"Omit it for the default of {default}")
         self.model = model
         self._where = {"device": device, "dtype": dtype, "revision": revision}
         self._batch_size = batch_size

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from coe_agents import redaction
+from coe_agents.text import for_terminal, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,7 @@ def hide(secrets: Collection[str]) -> None:
 
 def clean(text: str, limit: int | None = None) -> str:
     """Returns `text` as it may be printed: on one line of `limit` characters, secrets redacted, nothing to control."""
-    return redaction.clean(redaction.redact(text, _HIDDEN | redaction.secrets_of_environment()), limit)
+    return for_terminal(redaction.redact(text, _HIDDEN | redaction.secrets_of_environment()), limit)
 
 
 def print_lines(text: str, *, to_stderr: bool = False) -> None:
@@ -52,7 +53,7 @@ def create_console(*, stderr: bool = False) -> "Console":
         def render(self, renderable: RenderableType, options: Any = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
                 is_clean = segment.control or segment.text.replace("\n", "").isprintable()
-                yield segment if is_clean else Segment(_without_controls(segment.text), segment.style)
+                yield segment if is_clean else Segment(printable(segment.text, keep="\n"), segment.style)
 
     return CleanConsole(highlight=False, stderr=stderr)
 
@@ -64,7 +65,3 @@ def show_warnings() -> None:
         print_lines(f"coe-agents: note: {message}", to_stderr=True)
 
     warnings.showwarning = show
-
-
-def _without_controls(text: str) -> str:
-    return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in text)

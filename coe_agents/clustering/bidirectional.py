@@ -6,6 +6,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents.checks import has_method, number
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.protocols import (
     CONTRADICTION,
@@ -67,18 +68,15 @@ class BidirectionalEntailment:
         threshold: float | None = None,
         merge_variants: bool = True,
     ) -> None:
-        if not isinstance(model, EntailmentModel):
-            raise TypeError(
-                f'"model" must have a method "predict(pairs)"; got {type(model).__name__}. '
-                "Pass an entailment model, such as coe_agents.backends.TransformersEntailment"
-            )
+        advice = "Pass an entailment model, such as coe_agents.backends.TransformersEntailment"
+        has_method(model, "predict", '"model"', advice=advice)
         if threshold is not None and not strict:
             raise ValueError(
                 '"threshold" must be None with strict=False; '
                 f"got {threshold}: the lenient rule reads the most probable labels. Omit one of the two"
             )
-        if threshold is not None and not 0 < threshold <= 1:
-            raise ValueError(f'"threshold" must be a probability in (0, 1]; got {threshold}. Try 0.5')
+        if threshold is not None:
+            number(threshold, '"threshold"', above=0, most=1, advice="Try 0.5")
         self.model = model
         self.strict = strict
         self.threshold = threshold

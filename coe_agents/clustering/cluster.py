@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
+from coe_agents.checks import instance
 from coe_agents.clustering.protocols import Clusterer, by_first_appearance, check_batch, check_strings
 from coe_agents.clustering.refusals import answer_kind
 
@@ -38,10 +39,7 @@ def cluster_responses(responses: Sequence[str], *, question: str, clusterer: Clu
         >>> cluster_responses(texts, question="What is the capital of France?", clusterer=NormalizedMatch())
         [0, 1, 0, 2, 1]
     """
-    if not isinstance(question, str):
-        raise TypeError(
-            f'"question" must be a string; got {type(question).__name__}. For several questions, call "cluster_many"'
-        )
+    instance(question, str, '"question"', what="a string", advice='For several questions, call "cluster_many"')
     return cluster_many([check_strings(responses, name='"responses"')], questions=[question], clusterer=clusterer)[0]
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents.checks import has_method, number
 from coe_agents.clustering.protocols import check_batch
 
 _ROUNDING = 1e-6
@@ -53,13 +54,8 @@ class EmbeddingSimilarity:
     """
 
     def __init__(self, embeddings: TextEmbeddings, *, threshold: float, with_question: bool = False) -> None:
-        if not isinstance(embeddings, TextEmbeddings):
-            raise TypeError(
-                f'"embeddings" must have a method "embed_documents(texts)"; got {type(embeddings).__name__}. '
-                "Pass a LangChain Embeddings object"
-            )
-        if not 0 < threshold <= 1:
-            raise ValueError(f'"threshold" must be a cosine in (0, 1]; got {threshold}. 0.9 is strict for most models')
+        has_method(embeddings, "embed_documents", '"embeddings"', advice="Pass a LangChain Embeddings object")
+        number(threshold, '"threshold", a cosine,', above=0, most=1, advice="0.9 is strict for most models")
         self.embeddings = embeddings
         self.threshold = threshold
         self.with_question = with_question

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents.checks import integer
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS, EntailmentModel, check_probabilities
 
 
@@ -49,8 +50,7 @@ class CachedEntailment:
         path: str | Path | None = None,
         name: str | None = None,
     ) -> None:
-        if max_pairs < 1:
-            raise ValueError(f'"max_pairs" must be at least 1; got {max_pairs}. Omit it for 100,000')
+        integer(max_pairs, '"max_pairs"', least=1, advice="Omit it for 100,000")
         if bool(path) != bool(name):
             raise ValueError(
                 f'"path" and "name" must be given together; got {path!r} and {name!r}. '

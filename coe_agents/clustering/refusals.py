@@ -5,7 +5,6 @@ refuses. "I don't know exactly, but it is Paris" holds a clause that does neithe
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -18,6 +17,7 @@ from coe_agents.clustering.refusal_patterns import (
     opening_pattern,
     refusal,
 )
+from coe_agents.text import is_visible
 from coe_agents.types import AnswerKind
 
 
@@ -43,7 +43,7 @@ def answer_kind(text: str) -> AnswerKind:
 
 def _kind(text: str) -> AnswerKind:
     answer = canonical_answer(text)
-    if not (answer[:1].isalnum() or any(_is_visible(character) for character in answer)):
+    if not (answer[:1].isalnum() or any(is_visible(each) for each in answer if not each.isspace())):
         return "empty"
     return "refusal" if _refuses(answer) else "answer"
 
@@ -51,10 +51,6 @@ def _kind(text: str) -> AnswerKind:
 _short_kind = lru_cache(maxsize=512)(_kind)
 """The same of short texts: one question asks it of each answer several times, to cluster, decide and explain."""
 _SHORT = 200
-
-
-def _is_visible(character: str) -> bool:
-    return not character.isspace() and unicodedata.category(character) not in ("Cc", "Cf", "Cn")
 
 
 _CLAUSE_BREAK = re.compile(

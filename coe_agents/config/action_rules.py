@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coe_agents.actions import AnyOrder, Exact, Ignore, Rule, Within
-from coe_agents.types import is_number
+from coe_agents.checks import is_number
 
 _NAMED: Mapping[str, Rule] = {"exact": Exact(), "ignore": Ignore(), "any_order": AnyOrder()}
 _FORMS = '"exact", "ignore", "any_order", { within = 0.01 } or { within_relative = 0.05 }'

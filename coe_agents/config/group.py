@@ -15,8 +15,8 @@ from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.runner import Annotate, Ask, Participant
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy.measurement import response_text
-from coe_agents.prompts import quote
 from coe_agents.redaction import redact_all, secrets_of
+from coe_agents.text import for_prompt
 from coe_agents.tinyworld import tinyworld_agents
 from coe_agents.types import AgentReply, AgentRequest, Response
 
@@ -88,7 +88,7 @@ def create_group(
     async def annotate(name: str, question: Question, rows: list[dict[str, Any]]) -> None:
         shown = question.question
         if passages and question.context is not None:
-            shown = f"{quote(question.context, limit=len(question.context))}\n{shown}"
+            shown = f"{for_prompt(question.context, limit=len(question.context))}\n{shown}"
         answers = [response_text(cast("Response", row)) for row in rows]
         for field in self_checks:
             results = {

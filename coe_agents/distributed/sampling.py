@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from coe_agents._files import write
+from coe_agents.checks import integer
 from coe_agents.distributed.cluster import Part, Pool, work_through
 from coe_agents.errors import StoreError
 from coe_agents.evaluation.datasets import Question
@@ -57,8 +58,7 @@ class SampleParts:
         size: int,
         numbers: Sequence[str] = (),
     ) -> None:
-        if size < 1:
-            raise ValueError(f'"size" must be at least 1 in SampleParts; got {size}. 100 is the default of the command')
+        integer(size, '"size" of SampleParts', least=1, advice="100 is the default of the command")
         self.path = folder / PARTS
         self.n_missing: Counter[str] = Counter()
         self._folder = folder

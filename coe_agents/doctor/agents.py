@@ -10,7 +10,8 @@ from typing import Literal, TypeVar
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.errors import CoEError, IgnoredTemperatureError
-from coe_agents.redaction import clean, redact, secrets_of
+from coe_agents.redaction import redact, secrets_of
+from coe_agents.text import for_terminal
 from coe_agents.types import AgentRequest
 
 QUESTION = "What is the capital of France?"
@@ -87,7 +88,7 @@ def probe_agent(agent: ModelAgent) -> AgentReport | Failure:
         temperature=agent.temperature,
         on_greedy=agent.on_greedy,
         ignores_temperature=sampling["ignores_temperature"],
-        probe=None if sampling["probe"] is None else clean(sampling["probe"]),
+        probe=None if sampling["probe"] is None else for_terminal(sampling["probe"]),
         n_asked=agent.n_samples,
         seconds=round(time.perf_counter() - ready, 3),
         load_seconds=None if loaded is None else round(ready - start, 3),
@@ -122,5 +123,5 @@ def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> di
 def to_failure(error: Exception, secrets: set[str]) -> Failure:
     """Returns an error of a model or its client without secrets, with its remedy."""
     message = error.args[0] if isinstance(error, CoEError) else error  # the hint is the remedy
-    text = clean(redact(f"{type(error).__name__}: {message}", secrets), _LONGEST)
-    return Failure(error=text, remedy=clean(redact(remedy_for(error), secrets)))
+    text = for_terminal(redact(f"{type(error).__name__}: {message}", secrets), _LONGEST)
+    return Failure(error=text, remedy=for_terminal(redact(remedy_for(error), secrets)))

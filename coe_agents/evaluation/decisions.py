@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from coe_agents import checks
 from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.folder import SETTINGS
@@ -19,7 +21,7 @@ DECIDER = "group"
 """What stands as the agent in each line: the whole group has decided."""
 PERSON = "simulated person"
 """Who decided where the references stand for a person."""
-_LARGEST = 2**53
+_ADVICE = "Run it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def read_run(folder: Path) -> Run:
     seconds = {}
     for number, row in _rows(folder / SECONDS, may_be_torn=True) if (folder / SECONDS).is_file() else ():
         try:
-            seconds[row["id"]] = _number(row["seconds"])
+            seconds[row["id"]] = None if row["seconds"] is None else _amount(row["seconds"], "seconds")
         except (KeyError, TypeError, ValueError) as error:
             raise _broken(folder / SECONDS, number, error) from error
     items, errors = dict[str, Item](), dict[str, str]()
@@ -165,56 +167,36 @@ def to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
 def _to_step(step: Mapping[str, Any]) -> Decided:
     found = Decided(
         question=str(step["question"]),
-        action=_one_of(step["action"], ("answer", "abstain", "escalate")),
-        correct=_share(step["correct"]),
-        verdicts=tuple(_share(verdict) for verdict in step["verdicts"]),
+        action=checks.one_of(step["action"], "action", ("answer", "abstain", "escalate")),
+        correct=_share(step["correct"], "correct"),
+        verdicts=tuple(_share(verdict, "verdicts") for verdict in step["verdicts"]),
         escalated=bool(step["escalated"]),
         decision=step["decision"],
     )
     decision = found.decision
     for name in ("coe", "aleatoric", "epistemic"):
-        _number(decision[name], is_required=True)
-    _share(decision["conformity"])
+        _amount(decision[name], name)
+    _share(decision["conformity"], "conformity")
     for usage in decision["tokens"].values():
-        _count(usage["input_tokens"])
-        _count(usage["output_tokens"])
+        _count(usage["input_tokens"], "input_tokens")
+        _count(usage["output_tokens"], "output_tokens")
     for agent in decision["agents"].values():
         for asked in agent["sampling"]:
-            _count(asked["n_requests"])
-    _count(decision["n_rounds"])
+            _count(asked["n_requests"], "n_requests")
+    _count(decision["n_rounds"], "n_rounds")
     for data in decision["trajectory"]:
-        _count(data["round"])
+        _count(data["round"], "round")
     if not isinstance(decision["decided_by"], str) or not isinstance(decision["failed_agents"], dict):
         raise TypeError('"decided_by" or "failed_agents" is of another kind')
     return found
 
 
-def _one_of(value: Any, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise ValueError(f"{value!r:.40} is not one of {', '.join(known)}")
-    return str(value)
+def _share(value: Any, where: str) -> float | None:
+    return None if value is None else checks.share(value, where, advice=_ADVICE)
 
 
-def _share(value: Any) -> float | None:
-    found = _number(value)
-    if found is not None and found > 1:
-        raise ValueError(f"{value!r:.40} is not in [0, 1]")
-    return found
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
-        raise ValueError(f"{value!r:.40} is not a count")
-    return value
-
-
-def _number(value: Any, *, is_required: bool = False) -> float | None:
-    """Returns a number from 0 to `_LARGEST`; None for None, unless it is required."""
-    if value is None and not is_required:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST:
-        raise ValueError(f"{value!r:.40} is not a number of at least 0")
-    return float(value)
+_count = partial(checks.integer, least=0, most=2**53, advice=_ADVICE)
+_amount = partial(checks.number, least=0, most=2**53, advice=_ADVICE)
 
 
 def _rows(path: Path, *, may_be_torn: bool) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -235,10 +217,7 @@ def _prices(path: Path) -> dict[str, dict[str, float]]:
     hint = "Rerun coe-agents run to write it"
     found = _read(path, hint=hint)
     try:
-        return {
-            name: {kind: _number(each[kind], is_required=True) or 0.0 for kind in ("input", "output")}
-            for name, each in found.items()
-        }
+        return {name: {kind: _amount(each[kind], kind) for kind in ("input", "output")} for name, each in found.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SamplesError(f"{path} does not hold prices: {error}", hint=hint) from error
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from coe_agents._files import write
 from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.text import for_terminal
 
 _LATEX = str.maketrans(
     {
@@ -138,7 +139,7 @@ def escape_latex(text: str) -> str:
 
 def _to_line(text: str) -> str:
     """Returns text on one line, without control characters."""
-    return "".join(character for character in " ".join(text.split()) if character.isprintable())
+    return for_terminal(text).replace("\ufffd", "")
 
 
 def _is_numeric(lines: list[Row], place: int) -> bool:

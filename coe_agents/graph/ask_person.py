@@ -4,6 +4,7 @@ from typing import Any, Literal, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from coe_agents.checks import one_of
 from coe_agents.types import EscalatedCase, Ruling
 
 Form = Literal["coe", "agent_chat_ui"]
@@ -35,11 +36,7 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
     interrupts = True
 
     def __init__(self, form: Form = "coe") -> None:
-        if form not in get_args(Form):
-            raise ValueError(
-                f'"form" of AskPerson must be one of {", ".join(get_args(Form))}; got {form!r}. "coe" shows the most'
-            )
-        self.form = form
+        self.form = one_of(form, '"form" of AskPerson', get_args(Form), advice='"coe" shows the most')
 
     def __repr__(self) -> str:
         return f"AskPerson({self.form!r})"

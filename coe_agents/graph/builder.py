@@ -8,6 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
 from coe_agents._plurals import quantity
+from coe_agents.checks import has_method, instance, integer, number, one_of, require
 from coe_agents.clustering import Clusterer, canonical_answer
 from coe_agents.graph.adaptive import TopUps
 from coe_agents.graph.context import CoEContext
@@ -34,7 +35,7 @@ from coe_agents.policy.bounds import THRESHOLDS, Bounds
 from coe_agents.policy.guarantee import AskedAgent, AskedGroup, hold_to_group
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds import AdaptiveSampling, Strategies, Strategy
-from coe_agents.types import DECIDERS, Agent, Regime, check_number
+from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.divergences import Divergence, check_divergence, divergence_name
 
@@ -212,8 +213,7 @@ def create_coe_graph(
 
 
 def _create_recorder(record: object, audit_rate: float) -> Recorder | None:
-    if not isinstance(record, bool):
-        raise TypeError(f'"record" must be True or False; got {record!r}. Pass the store to compile(store=...)')
+    instance(record, bool, '"record"', what="True or False", advice="Pass the store to compile(store=...)")
     recorder = Recorder(audit_rate)  # checks the rate
     if audit_rate and not record:
         raise ValueError(f'"audit_rate" needs "record"; got record=False and {audit_rate!r}. Pass record=True')
@@ -225,26 +225,18 @@ def _check_parts(
 ) -> None:
     """Rejects parts of the wrong kind when the graph is built, before any agent is asked."""
     for agent in agents:
-        if isinstance(agent, type):
-            raise TypeError(
-                f'"agents" must hold objects, not classes; got {agent.__name__}. Call it with its arguments'
-            )
-        if not isinstance(agent, Agent):
-            raise TypeError(
-                f'"agents" must hold agents, with a name, a weight and "sample"; got {type(agent).__name__}. '
-                "Wrap a chat model: ModelAgent(name, model)"
-            )
+        has_method(agent, "sample", 'each of "agents"', advice="Wrap a chat model: ModelAgent(name, model)")
+        what, advice = 'an agent, with a name, a weight and "sample"', "Give it what it lacks"
+        instance(agent, Agent, 'each of "agents"', what=what, advice=advice)
     for name, part, method, example in (
         ("clusterer", clusterer, "cluster", "NormalizedMatch()"),
         ("policy", policy, "decide", "ThresholdPolicy(0.5)"),
     ):
-        if isinstance(part, type):
-            raise TypeError(f'"{name}" must be an object, not a class; got {part.__name__}. Call it with its arguments')
-        if not callable(getattr(part, method, None)):
-            raise TypeError(f'"{name}" must have the method "{method}"; got {part!r}. Pass {example}, for example')
+        has_method(part, method, f'"{name}"', advice=f"Pass {example}, for example")
     regime_thresholds(policy)
-    if adaptive is not None and not isinstance(adaptive, AdaptiveSampling):
-        raise TypeError(f'"adaptive" must be an AdaptiveSampling; got {adaptive!r}. Pass AdaptiveSampling() or omit it')
+    if adaptive is not None:
+        what, advice = "an AdaptiveSampling", "Pass AdaptiveSampling() or omit it"
+        instance(adaptive, AdaptiveSampling, '"adaptive"', what=what, advice=advice)
     if canonicalize is not None and not callable(canonicalize):
         raise TypeError(
             f'"canonicalize" must be a function from a text to a text; got {canonicalize!r}. '
@@ -261,30 +253,20 @@ def _check_options(
     retries: int,
     max_question_chars: int,
 ) -> None:
-    if weighting not in get_args(Weighting):
-        choices = ", ".join(get_args(Weighting))
-        raise ValueError(f'"weighting" must be one of {choices}; got {weighting!r}. "auto" suits most')
+    one_of(weighting, '"weighting"', get_args(Weighting), advice='"auto" suits most')
     check_divergence(divergence)
-    if history not in get_args(History):
-        raise ValueError(
-            f'"history" must be one of {", ".join(get_args(History))}; got {history!r}. "conversation" shows all of it'
-        )
+    one_of(history, '"history"', get_args(History), advice='"conversation" shows all of it')
     if coordination is not None:
         coordinate([[1.0]], solver=coordination)  # raises for an unknown name
-    check_number(retries, where='"retries"', is_whole=True)
-    if retries < 0:
-        raise ValueError(f'"retries" must be at least 0; got {retries}. 0 never asks a failed agent again')
-    check_number(max_question_chars, where='"max_question_chars"')
-    if max_question_chars < 1:
-        raise ValueError(f'"max_question_chars" must be at least 1; got {max_question_chars}. Omit it for 100,000')
+    integer(retries, '"retries"', least=0, advice="0 never asks a failed agent again")
+    number(max_question_chars, '"max_question_chars"', least=1, may_be_infinite=True, advice="Omit it for 100,000")
 
 
 def _check_group(
     agents: Sequence[Agent], names: Sequence[str], weights: Mapping[str, float] | None, *, min_agents: int
 ) -> dict[str, float]:
     """Returns the weight of each agent by name."""
-    if not names:
-        raise ValueError('"agents" must hold at least one agent; got none. Pass ModelAgent objects')
+    require(bool(names), '"agents" must hold at least one agent', [], "Pass ModelAgent objects")
     for name in names:
         _check_name(name)
     if len(set(names)) < len(names):
@@ -300,9 +282,7 @@ def _check_group(
         own |= weights
     if not any(weight > 0 for weight in own.values()):
         raise ValueError('"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them')
-    check_number(min_agents, where='"min_agents"', is_whole=True)
-    if not 1 <= min_agents <= len(names):
-        raise ValueError(f'"min_agents" must be in 1..{len(names)}; got {min_agents}. Omit it for a majority')
+    integer(min_agents, '"min_agents"', least=1, most=len(names), advice="Omit it for a majority")
     return own
 
 

@@ -12,6 +12,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
 
+from coe_agents.checks import integer
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.runnables import OneForm, Steps, check_compiled, steps_node
@@ -108,8 +109,7 @@ def create_sequential_graph(
         ['Which?', 'Where is Lagos?']
     """
     gate = check_compiled(graph)
-    if max_steps < 1:
-        raise ValueError(f'"max_steps" must be at least 1; got {max_steps}. 1 asks the first question only')
+    integer(max_steps, '"max_steps"', least=1, advice="1 asks the first question only")
 
     def begin(state: SequenceState) -> dict[str, Any]:
         asked, messages = _first_question(state)

@@ -1,6 +1,5 @@
 """Owns `CoEContext`: what one run, or an assistant of a server, changes about a graph."""
 
-import math
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -50,8 +49,8 @@ class CoEContext(Bounds):
         """Refuses values that no graph could use."""
         super().__post_init__()
         for name in THRESHOLDS:
-            if getattr(self, name) == math.inf:
-                raise ValueError(f'"{name}" of the context must be finite; got inf. Pass a number of nats')
+            if (value := getattr(self, name)) is not None:
+                number(value, f'"{name}" of the context', least=0, advice="Pass a number of nats")
         if self.agents is not None:
             _check_agents(self.agents)
 

@@ -15,7 +15,7 @@ from langgraph.config import get_stream_writer
 from typing_extensions import TypedDict
 
 from coe_agents.policy import Decision
-from coe_agents.prompts import quote
+from coe_agents.text import for_prompt
 from coe_agents.types import Action, Regime
 
 _QUOTED = 20
@@ -117,14 +117,14 @@ def emit(event: Event) -> None:
 
 def emit_decision(round: int, decision: Decision, responses: Iterable[str]) -> None:
     """Emits `Decided` for this decision on these responses."""
-    line = quote(decision.reason, limit=len(decision.reason))
+    line = for_prompt(decision.reason, limit=len(decision.reason))
     reason = _QUOTES if any(_is_in(text, line) for text in dict.fromkeys(responses)) else decision.reason
     emit(Decided(event="decided", round=round, action=decision.action, reason=reason))
 
 
 def _is_in(response: str, reason: str) -> bool:
     """Whether a reason on one line contains a response, or its beginning, as words of its own."""
-    line = quote(response, limit=len(response))
+    line = for_prompt(response, limit=len(response))
     start = line[:_QUOTED]
     if start.isascii() and reason.isascii() and start.lower() not in reason.lower():  # a pattern takes long to compile
         return False

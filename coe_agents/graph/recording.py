@@ -11,12 +11,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_store
 from langgraph.store.base import BaseStore
 
+from coe_agents.checks import share
 from coe_agents.errors import ConfigurationError
 from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.runnables import Steps, TwoForms, steps_node
 from coe_agents.graph.state import CoEState
 from coe_agents.rulings import NAMESPACE, RecordedCase, create_ruling, to_storable
-from coe_agents.types import check_number
 
 
 class Recorder:
@@ -30,10 +30,7 @@ class Recorder:
     """
 
     def __init__(self, audit_rate: float) -> None:
-        check_number(audit_rate, where='"audit_rate"')
-        if not 0.0 <= audit_rate <= 1.0:
-            raise ValueError(f'"audit_rate" must be in [0, 1]; got {audit_rate!r}. 0.05 audits one answer of twenty')
-        self.audit_rate = float(audit_rate)
+        self.audit_rate = share(audit_rate, '"audit_rate"', advice="0.05 audits one answer of twenty")
         self._secret = secrets.token_bytes(16)
 
     def check(self) -> None:

@@ -5,7 +5,6 @@ from langchain_core.messages import ToolCall
 from coe_agents.middleware.verdict import Verdict, call_as_json, in_words
 from coe_agents.people import Asked, fence
 from coe_agents.policy.wording import decomposition
-from coe_agents.prompts import quote
 
 
 def about_uncertain(call: ToolCall, verdict: Verdict) -> Asked:
@@ -18,8 +17,8 @@ def about_uncertain(call: ToolCall, verdict: Verdict) -> Asked:
     votes = list[str]()
     for name, vote in verdict["votes"].items():
         ranked = sorted(vote.items(), key=lambda one: -one[1])
-        votes.append(f"{quote(name)}: {', '.join(f'{quote(reply)} {share:.0%}' for reply, share in ranked)}")
-    votes += [f"{quote(name)}: no vote, {quote(why)}" for name, why in verdict["failed_judges"].items()]
+        votes.append(f"{for_prompt(name)}: {', '.join(f'{for_prompt(reply)} {share:.0%}' for reply, share in ranked)}")
+    votes += [f"{for_prompt(name)}: no vote, {for_prompt(why)}" for name, why in verdict["failed_judges"].items()]
     if votes:
         parts += ["Votes of the judges:", fence("\n".join(votes))]
     if verdict["question"] is not None:

@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage, ToolCall, ToolMessage
 
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import not_run
-from coe_agents.prompts import quote, visible
+from coe_agents.text import for_log
 
 
 def proposal_of(call: ToolCall, messages: list[AnyMessage]) -> ToolCall | None:
@@ -52,4 +52,4 @@ def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
 
 
 def _named(name: str) -> str:
-    return quote(visible(name), limit=80)
+    return for_log(name, limit=80)

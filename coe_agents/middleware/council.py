@@ -23,6 +23,7 @@ from typing_extensions import TypedDict
 
 from coe_agents._threads import start_call
 from coe_agents.actions.canonical import tool_key
+from coe_agents.checks import has_method, integer
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
 from coe_agents.middleware.changed import is_edited, proposal_of, refuse
@@ -33,7 +34,7 @@ from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import fingerprint, last_reply
 from coe_agents.middleware.withheld import block_calls, refusal
 from coe_agents.policy import Policy
-from coe_agents.types import Agent, AgentReply, check_number
+from coe_agents.types import Agent, AgentReply
 
 OnUncertain = Literal["block", "interrupt"]
 Reply = ToolMessage | Command[Any]
@@ -165,19 +166,15 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
             raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
         if tools is not None and not tools:
             raise ValueError('"tools" must name at least one tool; got none. Omit it to judge every turn')
-        given: object = policy
-        if isinstance(given, type) or not isinstance(given, Policy):
-            raise TypeError(f'"policy" must have "decide"; got {policy!r}. Pass SupportPolicy(0.6), for example')
-        if clusterer is not None and (isinstance(clusterer, type) or not callable(getattr(clusterer, "cluster", None))):
-            raise TypeError(f'"clusterer" must have "cluster"; got {clusterer!r}. Omit it for ActionMatch')
+        has_method(policy, "decide", '"policy"', advice="Pass SupportPolicy(0.6), for example")
+        if clusterer is not None:
+            has_method(clusterer, "cluster", '"clusterer"', advice="Omit it for ActionMatch")
         if isinstance(clusterer, NormalizedMatch | BidirectionalEntailment | EmbeddingSimilarity):
             raise TypeError(
                 f'"clusterer" must compare actions; {type(clusterer).__name__} reads calls as prose. Omit it, or pass '
                 f"ActionMatch(compare={{...: Meaning({type(clusterer).__name__}(...))}})"
             )
-        check_number(max_blocked, where='"max_blocked" of CoECouncil', is_whole=True)
-        if max_blocked < 1:
-            raise ValueError(f'"max_blocked" must be at least 1; got {max_blocked}. 3 lets the driver try twice more')
+        integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
         self._trust_edits = trust_edits
         self._gated = None if tools is None else frozenset(tools)

@@ -12,7 +12,7 @@ from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
 from coe_agents.middleware.verdict import call_as_json
 from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal
 from coe_agents.people import Asked, Decided, Edit, Reject, ask_for_decisions, fence
-from coe_agents.prompts import quote, visible
+from coe_agents.text import for_log, for_prompt
 
 ANSWER = "answer"
 """The action by which a person is asked about a text; it is no tool."""
@@ -89,7 +89,7 @@ def settle(pending: Pending, decided: Sequence[Decided]) -> Settled:
 
 def _settle_text(pending: Pending, message: AIMessage, decision: CouncilDecision, decided: Decided) -> Settled:
     if isinstance(decided, Reject):
-        reason = f"a person rejected it{': ' if decided.message else ''}{quote(visible(decided.message))}"
+        reason = f"a person rejected it{': ' if decided.message else ''}{for_log(decided.message)}"
         rejected: CouncilDecision = {**decision, "reason": reason, "contested": None}
         return Settled({"messages": [refusal(rejected)], "jump_to": "end"}, rejected, (), None)
     update: dict[str, Any] = {"messages": pending["messages"]}
@@ -143,10 +143,11 @@ def _asked(name: str, args: dict[str, Any], pending: Pending) -> Asked:
         parts.append(fence("\n".join([f"The models do not agree on {about}.", *_candidates(decision["contested"])])))
     parts += ["To decide:", fence(f"{name} {call_as_json(args)}"), fence(decision["reason"])]
     if decision["support"]:
-        shares = (f"{quote(agent)}: {share:.0%}" for agent, share in decision["support"].items())
+        shares = (f"{for_prompt(agent)}: {share:.0%}" for agent, share in decision["support"].items())
         parts += ["How much the others support what each proposed:", fence("\n".join(shares))]
     if failed := decision["failed_agents"]:
-        parts += ["No proposal:", fence("\n".join(f"{quote(agent)}: {quote(why)}" for agent, why in failed.items()))]
+        said = "\n".join(f"{for_prompt(agent)}: {for_prompt(why)}" for agent, why in failed.items())
+        parts += ["No proposal:", fence(said)]
     allowed = ["approve", "reject"] if name in pending["outputs"] else ["approve", "edit", "reject"]
     return Asked(name, args, "\n\n".join(parts), allowed)
 
@@ -154,8 +155,8 @@ def _asked(name: str, args: dict[str, Any], pending: Pending) -> Asked:
 def _candidates(contested: Mapping[str, Any] | None) -> list[str]:
     """Returns a line for each value that was proposed, in the order of the contested arguments."""
     return [
-        f"{quote(path, limit=2 * MAX_NAME)}: {quote(call_as_json(one['value']), limit=_VALUE)} "
-        f"({', '.join(map(quote, one['agents']))})"
+        f"{for_prompt(path, limit=2 * MAX_NAME)}: {for_prompt(call_as_json(one['value']), limit=_VALUE)} "
+        f"({', '.join(map(for_prompt, one['agents']))})"
         for path, values in ((contested or {}).get("candidates") or {}).items()
         for one in values
     ]

@@ -20,8 +20,8 @@ from coe_agents.errors import InvalidReplyError, is_control_flow
 from coe_agents.policy import Decision, Measurement, Policy, Rules, Spent, measure, settle
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.settle import representative_of
-from coe_agents.prompts import quote, visible
 from coe_agents.redaction import redact, secrets_of
+from coe_agents.text import for_log
 from coe_agents.types import Action, Agent, AgentReply, AnswerKind, Response, Usage, create_response, usable
 
 logger = logging.getLogger(__name__)
@@ -290,7 +290,7 @@ def _goes_on(decision: CouncilDecision, proposer: str, message: AIMessage) -> Ru
 
 def _plain(text: str) -> str:
     """Returns a reason, which may quote what a model said, on one line in which everything is visible."""
-    return quote(visible(text))
+    return for_log(text)
 
 
 def _tokens(proposals: Proposals) -> dict[str, Usage]:

@@ -21,8 +21,8 @@ from coe_agents.prompts import (
     review_answer,
     review_tool_call,
     shown_call,
-    visible,
 )
+from coe_agents.text import visible
 
 EXECUTED = "coe_executed"
 """The key of a tool message's `response_metadata` that holds the call that ran, where a person had edited it."""

@@ -11,7 +11,8 @@ from typing_extensions import TypedDict
 
 from coe_agents.clustering import parse_choice
 from coe_agents.people import faults
-from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES, quote, visible
+from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
+from coe_agents.text import for_log, for_prompt
 from coe_agents.types import DECIDERS, Regime
 
 Outcome = Literal["approved", "rejected", "uncertain", "failed"]
@@ -109,7 +110,7 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
         ) from error
     action, answer, reason, by = decision.action, decision.answer, decision.reason, decision.decided_by
     if action == "answer" and approves is None and by not in DECIDERS:
-        reason = f"{quote(by)} decided, and only the group or a person may approve; {reason}"
+        reason = f"{for_prompt(by)} decided, and only the group or a person may approve; {reason}"
         action, answer = "escalate", None
     approved = False
     if action == "answer":
@@ -130,7 +131,7 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
                 _check_responses(result)
     return Verdict(
         outcome="uncertain" if action != "answer" else "approved" if approved else "rejected",
-        reason=quote(visible(reason)),
+        reason=for_log(reason),
         answer=answer,
         decided_by=by,
         regime=decision.regime,

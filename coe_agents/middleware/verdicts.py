@@ -33,7 +33,8 @@ from coe_agents.middleware.verdict import (
     verdicts_of,
 )
 from coe_agents.people import fence
-from coe_agents.prompts import REVIEW_CHOICES, visible
+from coe_agents.prompts import REVIEW_CHOICES
+from coe_agents.text import visible
 
 logger = logging.getLogger(__name__)
 
@@ -323,7 +324,7 @@ def lacks_approval(request: ToolCallRequest) -> bool:
 def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any]) -> str:
     """Returns the call and the group's verdict on it: `description` of a `HumanInTheLoopMiddleware`.
 
-    Invisible characters in it are escaped (`coe_agents.prompts.visible`). A text that Markdown would show otherwise,
+    Invisible characters in it are escaped (`coe_agents.text.visible`). A text that Markdown would show otherwise,
     such as an image or a comment in the arguments, is a block of code.
     """
     verdict = verdict_of(state, call)

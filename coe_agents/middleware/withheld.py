@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.middleware.deliberation import CouncilDecision
 from coe_agents.middleware.reviewer import NOT_RUN
-from coe_agents.prompts import quote, visible
+from coe_agents.text import for_log
 
 MAX_NAME = 80
 """The most characters that are shown of a name that a model wrote."""
@@ -45,7 +45,7 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
 
 def not_run(name: str, call_id: str, why: str, advice: str = "Do not repeat the call unchanged.") -> ToolMessage:
     """Returns the reply to a call that was not run, with what the model should do."""
-    name = quote(visible(name), limit=MAX_NAME)
+    name = for_log(name, limit=MAX_NAME)
     text = f"{name} was not run: {why}. {advice}"
     return ToolMessage(text, name=name, tool_call_id=call_id, status="error", response_metadata={NOT_RUN: True})
 
@@ -60,7 +60,7 @@ def contested_in_words(contested: Mapping[str, Any] | None) -> str:
     elif contested.get("tool", 0.0) > _ROUNDING:
         parts.append("which tool to call")
     if (argument := next(iter(contested.get("arguments") or ()), None)) is not None:
-        parts.append(f'the argument "{quote(visible(str(argument)), limit=MAX_NAME)}"')
+        parts.append(f'the argument "{for_log(str(argument), limit=MAX_NAME)}"')
     return " and ".join(parts)
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, Protocol, Self, get_args, runtime_checkable
 
+from coe_agents.checks import number, one_of
 from coe_agents.policy.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
     Measurement,
 )
-from coe_agents.types import Action, Regime, check_number
+from coe_agents.types import Action, Regime
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -177,9 +178,7 @@ def otherwise(policy: object) -> Action:
 
 def check_action(action: Action, *, where: str) -> Action:
     """Returns `action` if it is one of `ACTIONS`; any other is refused."""
-    if action not in ACTIONS:
-        raise ValueError(f"{where} must be one of {', '.join(ACTIONS)}; got {action!r}. Choose one of them")
-    return action
+    return one_of(action, where, ACTIONS)
 
 
 def check_otherwise(action: Action, *, policy: str, instead: str) -> Action:
@@ -192,12 +191,7 @@ def check_otherwise(action: Action, *, policy: str, instead: str) -> Action:
 
 def check_threshold(value: float, *, where: str) -> float:
     """Returns `value` as a float; what cannot be a threshold in nats (no number, negative, NaN) is refused."""
-    check_number(value, where=where)
-    if not value >= 0:
-        raise ValueError(
-            f"{where} must be a number of nats of at least 0; got {value!r}. Choose it on labelled questions"
-        )
-    return float(value)
+    return number(value, f"{where}, in nats,", least=0, may_be_infinite=True, advice="Choose it on labelled questions")
 
 
 def quorum(n_agents: int, min_agents: int | None) -> int:

@@ -1,10 +1,9 @@
 """Owns the bounds of a run: thresholds, samples, rounds, tokens and time, in one value wherever they are set."""
 
-import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from coe_agents.types import check_number
+from coe_agents.checks import integer, number
 
 MOST_ROUNDS = 1000
 """So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
@@ -73,17 +72,14 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
-            where, (most, advice) = f'"{name}"', _WHOLE.get(name, (None, "Omit it for no bound"))
-            check_number(value, where=where, is_whole=name in _WHOLE)
+            where = f'"{name}"'
             if name in _WHOLE:
-                wanted = f"lie in 1..{most}" if most else "be at least 1"
-                is_good = 1 <= value <= (most or math.inf)
+                most, advice = _WHOLE[name]
+                integer(value, where, least=1, most=most, advice=advice)
             elif name == "deadline":
-                wanted, is_good = "be a finite number of seconds above 0", 0 < value < math.inf
+                number(value, f"{where} in seconds", above=0, advice="Omit it for no bound")
             else:
-                wanted, is_good = "be a number of nats of at least 0", value >= 0
-            if not is_good:
-                raise ValueError(f"{where} must {wanted}; got {value!r}. {advice}")
+                number(value, f"{where} in nats", least=0, may_be_infinite=True, advice="Omit it for no bound")
 
     def given(self) -> dict[str, Any]:
         """Returns the bounds that are not None, by name."""

@@ -13,18 +13,21 @@ from typing import Any, Literal, Self, get_args
 from coe_agents._files import write
 from coe_agents._plurals import quantity
 from coe_agents.actions import called_tools
+from coe_agents.checks import are_finite, instance, integer, number, one_of, require, share
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.agent_weights import check_weights
 from coe_agents.policy.base import Decision, check_otherwise
-from coe_agents.policy.gate import LearnedGate, are_finite, is_finite
+from coe_agents.policy.gate import LearnedGate
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.saved import load_saved, with_tuples
 from coe_agents.policy.support_gate import SupportGate
-from coe_agents.prompts import quote
+from coe_agents.text import for_prompt
 from coe_agents.types import ANSWERABLE, Action
 from coe_agents.uncertainty.answers import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
+_REMEDY = "Calibrate again"
+_require = partial(require, advice=_REMEDY)
 AgentWeighting = Literal["frequency", "probability", "mixed"]
 
 
@@ -51,19 +54,15 @@ class CalibratedAgent:
     n_samples: int | None = None
 
     def __post_init__(self) -> None:
-        low, high, weighting = self.min_responses, self.max_responses, self.weighting
-        _require(
-            _is_count(low) and _is_count(high) and 0 < low <= high and weighting in get_args(AgentWeighting),
-            'an agent must have 1 <= "min_responses" <= "max_responses" and a weighting',
-            [low, high, weighting],
-        )
+        low = integer(self.min_responses, '"min_responses"', least=1, advice=_REMEDY)
+        integer(self.max_responses, '"max_responses"', least=low, advice=_REMEDY)
+        one_of(self.weighting, '"weighting"', get_args(AgentWeighting), advice=_REMEDY)
         for name in ("model", "system_prompt"):
             value = getattr(self, name)
             _require(value is None or isinstance(value, str), f'"{name}" of an agent must be a string or null', value)
         for name in ("temperature", "n_samples"):
-            value = getattr(self, name)
-            is_good = value is None or (is_finite(value) and value >= 0)
-            _require(is_good, f'"{name}" of an agent must be a number of at least 0 or null', value)
+            if (value := getattr(self, name)) is not None:
+                number(value, f'"{name}" of an agent', least=0, advice=_REMEDY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +149,13 @@ class Calibration:
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
-            value = getattr(self, name)
-            _require(
-                is_finite(value) and 0.0 < value < 1.0,
-                f'"{name}" must be above 0 and below 1',
-                value,
-                "Pass a share such as 0.1",
-            )
+            number(getattr(self, name), f'"{name}"', above=0, below=1, advice="Pass a share such as 0.1")
         _check_choice(self)
-        _require(_is_count(self.n_ties), '"n_ties" must be an integer of at least 0', self.n_ties)
+        integer(self.n_ties, '"n_ties"', least=0, advice=_REMEDY)
         _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
         for name in ("clusterer", "correctness", "date", "divergence"):
-            value = getattr(self, name)
-            _require(isinstance(value, str), f'"{name}" must be a string', value)
-        _require(self.fit in ("folds", "halves", None), '"fit" must be "folds", "halves" or null', self.fit)
+            instance(getattr(self, name), str, f'"{name}"', what="a string", advice=_REMEDY)
+        one_of(self.fit, '"fit"', ("folds", "halves", None), advice=_REMEDY)
         proposer = self.proposer
         _require(proposer is None or isinstance(proposer, str), '"proposer" must be a string or null', proposer)
         _require(
@@ -343,7 +335,7 @@ class CalibratedPolicy:
         if uncertainty <= threshold + TIE:
             reason = f"{what} is at most the calibrated {threshold:g} {claim}"
             if proposer is None and (measurement.tied or answer != measurement.answer):
-                reason = f'the agents\' learned weights favour "{quote(answer, limit=80)}"; {reason}'
+                reason = f'the agents\' learned weights favour "{for_prompt(answer, limit=80)}"; {reason}'
             return Decision("answer", answer, reason, trusted_answer=isinstance(calibration.gate, LearnedGate))
         return refuse(f"{what} exceeds the calibrated {threshold:g} {claim}")
 
@@ -382,15 +374,12 @@ class CalibratedPolicy:
 
 def _check_choice(chosen: "GroupThreshold | Calibration") -> None:
     threshold, bound = chosen.threshold, chosen.bound
-    _require(
-        threshold is None or (is_finite(threshold) and threshold >= 0.0),
-        '"threshold" must be a finite number of at least 0 or null',
-        threshold,
-    )
-    _require(bound is None or (is_finite(bound) and 0.0 <= bound <= 1.0), '"bound" must be in [0, 1] or null', bound)
+    if threshold is not None:
+        number(threshold, '"threshold"', least=0, advice=_REMEDY)
+    if bound is not None:
+        share(bound, '"bound"', advice=_REMEDY)
     for name in ("n_questions", "n_answered", "n_wrong"):
-        value = getattr(chosen, name)
-        _require(_is_count(value), f'"{name}" must be an integer of at least 0', value)
+        integer(getattr(chosen, name), f'"{name}"', least=0, advice=_REMEDY)
     _require(
         chosen.n_wrong <= chosen.n_answered <= chosen.n_questions,
         '"n_wrong" must be at most "n_answered", and that at most "n_questions"',
@@ -448,24 +437,6 @@ def _from_json(record: dict[str, Any]) -> Calibration:
 
 def _gate_from_json(record: dict[str, Any]) -> LearnedGate | SupportGate:
     fields = with_tuples(record)
-    if not isinstance(fields["agents"], tuple) or not all(isinstance(name, str) for name in fields["agents"]):
-        raise ValueError(f'"agents" of a gate must be a list of names; got {_shown(record["agents"])}. Calibrate again')
+    is_list = isinstance(fields["agents"], tuple) and all(isinstance(name, str) for name in fields["agents"])
+    _require(is_list, '"agents" of a gate must be a list of names', record["agents"])
     return SupportGate(**fields) if "same" in record else LearnedGate(**fields)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and is_finite(value) and value >= 0
-
-
-def _require(holds: bool, wanted: str, value: object, remedy: str = "Calibrate again") -> None:
-    if not holds:
-        raise ValueError(f"{wanted}; got {_shown(value)}. {remedy}")
-
-
-def _shown(value: object) -> str:
-    """Returns a short form of any value; an integer of thousands of digits has no `repr`."""
-    try:
-        text = repr(value)
-    except ValueError:
-        return "a huge number"
-    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -2,9 +2,11 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Protocol, Self
 
 from coe_agents._plurals import quantity
+from coe_agents.checks import instance, require
 from coe_agents.policy.base import (
     Decision,
     ReachableRegimes,
@@ -45,8 +47,7 @@ class PolicyChain:
     """
 
     def __init__(self, *policies: PassingPolicy) -> None:
-        if not policies:
-            raise ValueError('"policies" of PolicyChain must hold at least one; got none. Pass them in order')
+        require(bool(policies), '"policies" of PolicyChain must hold at least one', [], "Pass them in order")
         self.policies: Sequence[PassingPolicy] = policies
         self.aleatoric_threshold, self.epistemic_threshold = regime_thresholds(*policies)
 
@@ -60,12 +61,11 @@ class PolicyChain:
             decision: object = policy.decide(measurement, round=round, max_rounds=max_rounds)
             if isinstance(decision, Decision):
                 return without_tie(decision, measurement, policy)
-            if decision is not None:
-                raise TypeError(
-                    '"decide" of a policy in PolicyChain must return a Decision, or None to pass; '
-                    f"got {type(decision).__name__} from {type(policy).__name__}. "
-                    "Return coe_agents.policy.Decision(action, answer, reason)"
-                )
+            where, advice = (
+                f'what "decide" of {type(policy).__name__} returns',
+                "Return Decision(action, answer, reason)",
+            )
+            instance(decision, NoneType, where, what="a Decision, or None to pass", advice=advice)
         return Decision("abstain", None, f"none of {quantity(len(self.policies), 'policy', 'policies')} decided")
 
     def is_settled(self, measurement: Measurement) -> bool:

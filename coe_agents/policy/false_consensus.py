@@ -2,6 +2,7 @@
 
 from itertools import takewhile
 
+from coe_agents.checks import share
 from coe_agents.policy.base import Decision, check_otherwise
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action
@@ -23,12 +24,11 @@ class FalseConsensusGuard:
     """
 
     def __init__(self, *, max_conformity: float, otherwise: Action = "abstain") -> None:
-        if not 0 <= max_conformity <= 1:
-            raise ValueError(
-                f'"max_conformity" of FalseConsensusGuard must be a share in [0, 1]; got {max_conformity!r}. '
-                "0.5 lets half of the agents change to the leading answer"
-            )
-        self.max_conformity = max_conformity
+        self.max_conformity = share(
+            max_conformity,
+            '"max_conformity" of FalseConsensusGuard',
+            advice="0.5 lets half of the agents change to the leading answer",
+        )
         self.otherwise = check_otherwise(
             otherwise, policy="FalseConsensusGuard", instead="To answer anyway, omit the guard"
         )

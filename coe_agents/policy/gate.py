@@ -6,23 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coe_agents.checks import are_finite
 from coe_agents.policy.measurement import Measurement
 from coe_agents.uncertainty.answers import shares_lead
-
-
-def is_finite(value: object) -> bool:
-    """Whether `value` is a finite real number: no bool, and no integer beyond the range of a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def are_finite(values: object) -> bool:
-    """Whether `values` is a list or tuple of finite real numbers."""
-    return isinstance(values, list | tuple) and all(is_finite(value) for value in values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from itertools import product
 from typing import get_args
 
+from coe_agents.checks import one_of
 from coe_agents.policy.base import Decision, Tunable, check_action, check_threshold, without_tie
 from coe_agents.policy.measurement import Measurement
 from coe_agents.types import Action, Regime
@@ -42,10 +43,7 @@ class RegimePolicy(Tunable):
         self.actions: dict[Regime, Action] = dict.fromkeys(REGIMES, "abstain")
         self.actions["consensus"] = "answer"
         for regime, action in (actions or {}).items():
-            if regime not in REGIMES:
-                raise ValueError(
-                    f'the keys of "actions" must be among {", ".join(REGIMES)}; got {regime!r}. Correct the key'
-                )
+            one_of(regime, 'a key of "actions"', REGIMES)
             self.actions[regime] = check_action(action, where=f'"actions" of RegimePolicy at {regime!r}')
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:

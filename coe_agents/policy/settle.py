@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from coe_agents._plurals import quantity
+from coe_agents.checks import instance
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.base import Decision, Policy, SettlingPolicy, otherwise, quorum, without_tie
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
@@ -78,11 +79,8 @@ def settle(
     if measurement is None:
         return Decision("abstain", None, "no agent with a weight above 0 answered")
     decision = policy.decide(measurement, round=spent.round, max_rounds=rules.bounds.max_rounds or 1)
-    if not isinstance(decision, Decision):
-        raise TypeError(
-            f'"decide" of a policy must return a Decision; got {type(decision).__name__} from {type(policy).__name__}. '
-            "Return coe_agents.policy.Decision(action, answer, reason)"
-        )
+    where, advice = f'what "decide" of {type(policy).__name__} returns', "Return Decision(action, answer, reason)"
+    instance(decision, Decision, where, what="a Decision", advice=advice)
     decision = _within(without_tie(decision, measurement, policy), measurement, rules.limits, policy)
     if decision.action == "another_round":
         bound = rules.bounds.end_of_rounds(spent) or (rules.limits and rules.limits.end_of_rounds(spent))

@@ -1,12 +1,14 @@
 """Owns `SupportPolicy`: lets a proposal pass if the other agents would have proposed the same."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from coe_agents.actions import called_tools
 from coe_agents.actions.canonical import tool_key
+from coe_agents.checks import share
 from coe_agents.policy.base import Decision, check_otherwise, without_tie
 from coe_agents.policy.measurement import Measurement
-from coe_agents.types import Action, check_number
+from coe_agents.types import Action
 from coe_agents.uncertainty.answers import TIE
 
 
@@ -51,14 +53,12 @@ class SupportPolicy:
         proposer: str | None = None,
         otherwise: Action = "abstain",
     ) -> None:
-        self.min_support = _check_share(min_support, where='"min_support"')
-        self.no_call_min_support = (
-            self.min_support
-            if no_call_min_support is None
-            else _check_share(no_call_min_support, where='"no_call_min_support"')
-        )
+        least = partial(share, advice="Choose it on labelled proposals")
+        self.min_support = self.no_call_min_support = least(min_support, '"min_support" of SupportPolicy')
+        if no_call_min_support is not None:
+            self.no_call_min_support = least(no_call_min_support, '"no_call_min_support" of SupportPolicy')
         self.tools = {
-            tool_key(name): _check_share(least, where=f'"tools" ({name})') for name, least in (tools or {}).items()
+            tool_key(name): least(own, f'"tools" ({name}) of SupportPolicy') for name, own in (tools or {}).items()
         }
         self.proposer = proposer
         self.otherwise = check_otherwise(otherwise, policy="SupportPolicy", instead="To answer always, set 0")
@@ -93,10 +93,3 @@ class SupportPolicy:
 
     def __repr__(self) -> str:
         return f"SupportPolicy({self.min_support!r}, otherwise={self.otherwise!r})"
-
-
-def _check_share(value: float, *, where: str) -> float:
-    check_number(value, where=where)
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{where} of SupportPolicy must be in [0, 1]; got {value!r}. Choose it on labelled proposals")
-    return float(value)

@@ -14,7 +14,7 @@ from coe_agents.clustering import answer_kind
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.proposal_wording import action_in_words
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.prompts import quote
+from coe_agents.text import for_prompt, printable
 from coe_agents.uncertainty.answers import TIE
 from coe_agents.uncertainty.divergences import unit_of
 
@@ -122,7 +122,7 @@ def _subject(names: Sequence[str], claim: _Claim, total: int, *, is_first: bool)
     if total == 1:
         return "the agent"
     if claim.is_split and n == 1:
-        return _clean(names[0])
+        return printable(names[0])
     if not is_first:
         return _number(n)
     if n == total:
@@ -199,11 +199,5 @@ def _number(n: int) -> str:
 
 def _quote(text: str) -> str:
     # a link or an image of Markdown needs "](" on one line: chat interfaces would fetch an image at once
-    line = quote(text.replace('"', "'"), limit=_MAX_CHARS).replace("](", "] (")
-    return f'"{_clean(line.rstrip(" .") or line)}"'
-
-
-def _clean(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    line = for_prompt(text.replace('"', "'"), limit=_MAX_CHARS).replace("](", "] (")
+    return f'"{printable(line.rstrip(" .") or line)}"'

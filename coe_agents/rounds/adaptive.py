@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from coe_agents.checks import integer, number
 from coe_agents.policy.bounds import MOST_SAMPLES
 
 
@@ -42,15 +43,9 @@ class AdaptiveSampling:
     def __post_init__(self) -> None:
         for name in ("start", "step", "max_samples"):
             value = getattr(self, name)
-            if value is not None and not 1 <= value <= MOST_SAMPLES:
-                raise ValueError(
-                    f'"{name}" of AdaptiveSampling must be in 1..{MOST_SAMPLES}; got {value!r}. Omit it for the default'
-                )
-        if not 0 < self.confidence < 1:
-            raise ValueError(
-                f'"confidence" of AdaptiveSampling must be above 0 and below 1; got {self.confidence!r}. '
-                "Omit it for the default"
-            )
+            if value is not None:
+                integer(value, f'"{name}" of AdaptiveSampling', least=1, most=MOST_SAMPLES, advice="3 are usual")
+        number(self.confidence, '"confidence" of AdaptiveSampling', above=0, below=1, advice="0.95 is usual")
 
     def n_samples(self, n_given: int, *, left: int) -> int:
         """Returns how many responses an agent that gave `n_given` in this round is asked for, of those left."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coe_agents import prompts
+from coe_agents.checks import integer, require
 from coe_agents.clustering import answer_kind
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
@@ -39,13 +40,10 @@ class Debate:
     prompt: str = prompts.DEBATE
 
     def __post_init__(self) -> None:
-        if self.most < 1:
-            raise ValueError(f'"most" of Debate must be at least 1; got {self.most!r}. 8 keep the prompt short')
-        if not all(placeholder in self.prompt for placeholder in ("{question}", "{answers}")):
-            raise ValueError(
-                f'"prompt" of Debate must contain {{question}} and {{answers}}; got {self.prompt!r}. '
-                "Write them where the question and the answers belong"
-            )
+        integer(self.most, '"most" of Debate', least=1, advice="8 keep the prompt short")
+        is_whole = all(placeholder in self.prompt for placeholder in ("{question}", "{answers}"))
+        must = '"prompt" of Debate must contain {question} and {answers}'
+        require(is_whole, must, self.prompt, "Write them where the question and the answers belong")
 
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan: `prompt` with the question and the answers, in place of the question."""

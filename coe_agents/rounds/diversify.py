@@ -1,14 +1,15 @@
 """Owns `Diversify`: the question at another temperature, or in other words."""
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from coe_agents import prompts
+from coe_agents.checks import number, require
 from coe_agents.clustering import answer_kind, strip_reasoning
 from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
+from coe_agents.text import MAX_QUOTED
 from coe_agents.types import Agent, AgentRequest
 
 _LOG = logging.getLogger(__name__)
@@ -54,16 +55,11 @@ class Diversify:
     writer: Writer | None = None
 
     def __post_init__(self) -> None:
-        if self.temperature is not None and not 0 <= self.temperature < math.inf:
-            raise ValueError(
-                f'"temperature" of Diversify must be at least 0; got {self.temperature!r}. None keeps each agent\'s own'
-            )
+        if self.temperature is not None:
+            number(self.temperature, '"temperature" of Diversify', least=0, advice="None keeps each agent's own")
+        must = 'every one of "variants" of Diversify must contain {question}'
         for variant in self.variants:
-            if "{question}" not in variant:
-                raise ValueError(
-                    f'every one of "variants" of Diversify must contain {{question}}; got {variant!r}. '
-                    "Write it where the question belongs"
-                )
+            require("{question}" in variant, must, variant, "Write it where the question belongs")
 
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan."""
@@ -95,7 +91,7 @@ class Diversify:
 
 def _may_ask(written: str, question: str) -> bool:
     """Returns whether a model's text, which no person has read, can replace the question."""
-    fits = len(written) <= 2 * len(question) + prompts.MAX_QUOTED
+    fits = len(written) <= 2 * len(question) + MAX_QUOTED
     return fits and answer_kind(written) == "answer" and (written.endswith("?") or not question.endswith("?"))
 
 

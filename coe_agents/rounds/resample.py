@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from coe_agents.checks import integer, number
 from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.rounds.strategy import RoundContext, RoundPlan, Wishes
 
@@ -31,14 +32,8 @@ class Resample:
     most: int = MOST_SAMPLES
 
     def __post_init__(self) -> None:
-        if not 1 <= self.growth < math.inf:
-            raise ValueError(
-                f'"growth" of Resample must be at least 1; got {self.growth!r}. 2.0 doubles the responses each round'
-            )
-        if not 1 <= self.most <= MOST_SAMPLES:
-            raise ValueError(
-                f'"most" of Resample must be in 1..{MOST_SAMPLES}; got {self.most!r}. Omit it for {MOST_SAMPLES}'
-            )
+        number(self.growth, '"growth" of Resample', least=1, advice="2.0 doubles the responses each round")
+        integer(self.most, '"most" of Resample', least=1, most=MOST_SAMPLES, advice=f"Omit it for {MOST_SAMPLES}")
 
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan; an agent that failed in the last round is asked for its own number."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from coe_agents.checks import one_of
 from coe_agents.policy.regime import REGIMES
 from coe_agents.rounds.clarify import Clarify
 from coe_agents.rounds.debate import Debate
@@ -39,10 +40,7 @@ class Strategies:
         self._by_name: dict[str, Strategy] = {}
         given = by_regime or {}
         for regime, strategy in {**given, **DEFAULTS, **given}.items():  # in the order given
-            if regime not in REGIMES:
-                raise ValueError(
-                    f'the keys of "strategies" must be among {", ".join(REGIMES)}; got {regime!r}. Correct the key'
-                )
+            one_of(regime, 'a key of "strategies"', REGIMES)
             if isinstance(strategy, str):
                 self._by_regime[regime] = strategy, _named(strategy, _OURS)
             elif isinstance(strategy, type):
@@ -80,9 +78,4 @@ def name_of(strategy: Strategy) -> str:
 
 
 def _named(name: str, known: Mapping[str, Strategy]) -> Strategy:
-    if name not in known:
-        raise ValueError(
-            f'a strategy must be one of {", ".join(known)}; got {name!r}. Pass one of your own in "strategies", as a '
-            "callable"
-        )
-    return known[name]
+    return known[one_of(name, "a strategy", known, advice='Pass one of your own in "strategies", as a callable')]

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from coe_agents.checks import is_finite
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph.context import CallersLimits
 from coe_agents.policy import Bounds, CalibratedPolicy, Policy
 from coe_agents.policy.bounds import NAMES, THRESHOLDS
-from coe_agents.policy.gate import is_finite
 
 _COUNTS = ("max_rounds", "token_budget")
 _KINDS = {

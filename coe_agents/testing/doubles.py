@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coe_agents.actions import canonical_action
+from coe_agents.checks import one_of, require
 from coe_agents.clustering import ENTAILMENT_LABELS
 from coe_agents.types import AgentReply, AgentRequest, Response, Usage, create_response
 
@@ -54,8 +55,7 @@ class ScriptedAgent:
         Raises:
             ValueError: If the script has no round.
         """
-        if not self.rounds:
-            raise ValueError('"rounds" must hold at least one in ScriptedAgent; got none. Pass a list of responses')
+        require(bool(self.rounds), '"rounds" of ScriptedAgent must hold at least one', [], "Pass a list of responses")
         self.requests.append(request)
         said = self.rounds[min(request["round"], len(self.rounds) - 1)]
         if isinstance(said, Exception):
@@ -120,15 +120,10 @@ class TableEntailment:
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Returns the row of each pair's label, shape `(n_pairs, 3)`."""
-        if not pairs:
-            raise ValueError('"pairs" must hold at least one; got none. A clusterer asks only where there is a pair')
+        require(bool(pairs), '"pairs" must hold at least one', [], "A clusterer asks only where there is a pair")
         self.calls.append(list(pairs))
         return np.array([_row(self._label(*pair)) for pair in pairs])
 
 
 def _row(label: str) -> tuple[float, ...]:
-    if label not in ROWS:
-        raise ValueError(
-            f"every label in TableEntailment must be one of {', '.join(ENTAILMENT_LABELS)}; got {label!r}. Use one"
-        )
-    return ROWS[label]
+    return ROWS[one_of(label, "every label in TableEntailment", ROWS)]

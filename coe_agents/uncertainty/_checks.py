@@ -56,15 +56,6 @@ def integers(values: npt.ArrayLike, name: str, *, upper: int | None = None, uppe
     return array.astype(np.int64, copy=False)
 
 
-def count(value: int, name: str) -> int:
-    """Returns `value` if it is an integer of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f'"{name}" must be an integer; got {value!r}. Pass a count such as 3')
-    if value < 1:
-        raise ValueError(f'"{name}" must be at least 1; got {value}. Pass a count such as 3')
-    return int(value)
-
-
 def place(mask: npt.ArrayLike, unit: str) -> str:
     """Names the first True of `mask`, as "row 0", or "row (3, 1)" where there are leading dimensions."""
     index = tuple(int(i) for i in np.argwhere(np.atleast_1d(mask))[0])
@@ -154,31 +145,3 @@ def ground_metric(values: npt.ArrayLike, n_clusters: int) -> FloatArray:
         if wrong.any():
             raise ValueError(f'"ground_metric" must {must}; {place(wrong, "entry")} is {array[wrong][0]:.9g}. {hint}')
     return array
-
-
-def share(value: Any, name: str) -> float:
-    """Returns one number above 0 and below 1 as a float."""
-    number = amount(value, name, hint="Pass a share such as 0.95")
-    if not 0.0 < number < 1.0:
-        raise ValueError(f'"{name}" must be above 0 and below 1; got {number:.9g}. Pass a share such as 0.95')
-    return number
-
-
-def positive(value: Any, name: str, *, hint: str) -> float:
-    """Returns one finite number above 0 as a float."""
-    number = amount(value, name, hint=hint)
-    if not 0.0 < number < np.inf:
-        raise ValueError(f'"{name}" must be above 0 and finite; got {number}. {hint}')
-    return number
-
-
-def amount(value: Any, name: str, *, hint: str) -> float:
-    """Returns one number of at least 0 as a float; NaN is refused."""
-    if type(value) is float and value >= 0.0:  # mostly, and needs no array
-        return value
-    array = numbers(value, name)
-    if array.ndim != 0:
-        raise ValueError(f'"{name}" must be one number; got shape {array.shape}. Call once per question')
-    if not array >= 0.0:
-        raise ValueError(f'"{name}" must be a number of at least 0; got {float(array):.9g}. {hint}')
-    return float(array)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import integer, number
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.collaborative import decompose
@@ -110,8 +111,8 @@ def coordinate(
         )
     agent_weights = _checks.weights(weights, rows.shape)
     measure = kernel(divergence, None, rows.shape[-1])
-    smallest = _checks.positive(epsilon, "epsilon", hint="Pass a small change of CoE, such as 1e-6")
-    most = _checks.count(max_iterations, "max_iterations")
+    smallest = number(epsilon, '"epsilon"', above=0, advice="Pass a small change of CoE, such as 1e-6")
+    most = integer(max_iterations, '"max_iterations"', least=1, advice="Pass a count such as 3")
     step = solver_named(solver) if isinstance(solver, str) else solver
     if not callable(step):
         raise TypeError(f'"solver" must be a name or a callable; got {step!r}. Pass "greedy" or "softmax"')

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import integer
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 
@@ -53,8 +54,10 @@ def cluster_distributions(
         >>> cluster_distributions([0, 1], [0, 0], log_probs=[-5000.0, -5000.0])
         array([[0.5, 0.5]])
     """
-    n_rows = None if n_agents is None else _checks.count(n_agents, "n_agents")
-    n_columns = None if n_clusters is None else _checks.count(n_clusters, "n_clusters")
+    n_rows = None if n_agents is None else integer(n_agents, '"n_agents"', least=1, advice="Pass a count such as 3")
+    n_columns = (
+        None if n_clusters is None else integer(n_clusters, '"n_clusters"', least=1, advice="Pass a count such as 3")
+    )
     label_array = _checks.integers(labels, "labels", upper=n_columns, upper_name="n_clusters")
     agent_array = _checks.integers(agents, "agents", upper=n_rows, upper_name="n_agents")
     if agent_array.ndim != 1 or label_array.ndim < 1 or label_array.shape[-1] != agent_array.size:

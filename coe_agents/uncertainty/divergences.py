@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import one_of
 from coe_agents.errors import CoEError
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, FloatOrArray
@@ -188,14 +189,10 @@ def check_divergence(divergence: Divergence) -> None:
 
 def kernel(divergence: Divergence, ground_metric: npt.ArrayLike | None, n_clusters: int) -> Kernel:
     """Returns a divergence of checked rows; a ground metric goes with "wasserstein" only."""
-    if not isinstance(divergence, str) and callable(divergence):
-        if ground_metric is None:
-            return partial(_each, function=divergence)
-    elif divergence not in _KERNELS:
-        valid = ", ".join(f'"{name}"' for name in _KERNELS)
-        raise ValueError(f'"divergence" must be a known name; got {divergence!r}. Choose one of {valid}')
-    elif ground_metric is None:
-        return _KERNELS[divergence]
+    if isinstance(divergence, str) or not callable(divergence):
+        one_of(divergence, '"divergence"', _KERNELS)
+    if ground_metric is None:
+        return _KERNELS[divergence] if isinstance(divergence, str) else partial(_each, function=divergence)
     if divergence != "wasserstein":
         name = divergence_name(divergence)
         raise ValueError(

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import number
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, FloatOrArray
 
@@ -83,7 +84,9 @@ def renyi_entropy(p: npt.ArrayLike, *, order: float = 3.0) -> FloatOrArray:
         >>> renyi_entropy(tail, order=1.0) == entropy(tail)
         True
     """
-    exponent = _checks.amount(order, "order", hint="1.0 is Shannon's entropy, math.inf the min-entropy")
+    exponent = number(
+        order, '"order"', least=0, may_be_infinite=True, advice="1.0 is Shannon's entropy, math.inf the min-entropy"
+    )
     return _checks.plain(renyi(_checks.rows(p, "p", min_ndim=1), exponent))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import integer, number
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty._ordering import canonical_order
@@ -114,9 +115,11 @@ def coe_forecast(
             f'"n_more" must hold one number for each of {rows.shape[0]} agents; got shape {left.shape}. '
             "Pass 0 for an agent that gives no more"
         )
-    share = _checks.share(confidence, "confidence")
-    own, new = (_checks.positive(mass, name, hint="1.0 is one response") for mass, name in ((own, "own"), (new, "new")))
-    scale = _checks.positive(epistemic_scale, "epistemic_scale", hint="1.0 leaves the unit as it is")
+    share = number(confidence, '"confidence"', above=0, below=1, advice="Pass a share such as 0.95")
+    own, new = (
+        number(mass, where, above=0, advice="1.0 is one response") for mass, where in ((own, '"own"'), (new, '"new"'))
+    )
+    scale = number(epistemic_scale, '"epistemic_scale"', above=0, advice="1.0 leaves the unit as it is")
     generator = np.random.default_rng(seed)
 
     counts: FloatArray = np.zeros(rows.shape)
@@ -130,7 +133,7 @@ def coe_forecast(
     counts, weighed = (np.pad(held[by_agent][:, clusters], room) for held in (counts, weighed))
     typical = typical_masses(weighed, counts)
 
-    n = _checks.count(n_simulations, "n_simulations")
+    n = integer(n_simulations, '"n_simulations"', least=1, advice="Pass a count such as 3")
     prior = counts.sum(axis=0)
     prior[clusters.size :] = new / _N_NEW
     shared = _dirichlet(np.broadcast_to(prior, (n, 1, prior.size)), generator)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.uncertainty import _checks
+from coe_agents.checks import integer, number, one_of
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty._ordering import canonical_order
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
@@ -156,11 +156,9 @@ def coe_interval(
         True
     """
     question = one_question(labels, agents, log_probs, weights)
-    share = _checks.share(confidence, "confidence")
-    if correction not in (None, "miller-madow"):
-        raise ValueError(f'"correction" must be a known name; got {correction!r}. Pass None or "miller-madow"')
-    if method not in _METHODS:
-        raise ValueError(f'"method" must be a known name; got {method!r}. Pass "hull" or "percentile"')
+    share = number(confidence, '"confidence"', above=0, below=1, advice="Pass a share such as 0.95")
+    one_of(correction, '"correction"', (None, "miller-madow"))
+    one_of(method, '"method"', _METHODS)
     coe = decompose(question.rows, question.weights, kernel(divergence, ground_metric, question.rows.shape[1]))
     how: dict[str, Any] = {"ground_metric": ground_metric, "correction": correction, "method": method}
     return interval_of(question, coe, divergence, confidence=share, n_resamples=n_resamples, seed=seed, **how)
@@ -179,7 +177,7 @@ def interval_of(
     method: str = "hull",
 ) -> CoEInterval:
     """Interval of checked responses, whose CoE without a correction is known; see `coe_interval`."""
-    n_draws = _checks.count(n_resamples, "n_resamples")
+    n_draws = integer(n_resamples, '"n_resamples"', least=1, advice="Pass a count such as 3")
     estimate, doubled = coe, None
     if correction is not None:
         doubled = 2.0 * np.bincount(question.agents).astype(np.float64)

@@ -1,8 +1,11 @@
 """Owns the four regimes of Section 4, and the scale on which an epistemic part is compared with a threshold."""
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import number
 from coe_agents.types import Regime
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
@@ -52,10 +55,12 @@ def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, ep
         >>> regime(split.aleatoric, split.epistemic, aleatoric_threshold=0.5, epistemic_threshold=0.3)
         'conflict'
     """
-    u_a = _checks.amount(aleatoric, "aleatoric", hint='Pass what "collaborative_entropy" returned')
-    u_e = _checks.amount(epistemic, "epistemic", hint='Pass what "collaborative_entropy" returned')
-    most_a = _checks.amount(aleatoric_threshold, "aleatoric_threshold", hint="Pass nats, such as 0.5")
-    most_e = _checks.amount(epistemic_threshold, "epistemic_threshold", hint="Pass nats, such as 0.3")
+    amount = partial(number, least=0, may_be_infinite=True, advice="Pass nats, such as 0.5")
+    u_a, u_e = amount(aleatoric, '"aleatoric"'), amount(epistemic, '"epistemic"')
+    most_a, most_e = (
+        amount(aleatoric_threshold, '"aleatoric_threshold"'),
+        amount(epistemic_threshold, '"epistemic_threshold"'),
+    )
     return _REGIMES[u_a > most_a, u_e > most_e]
 
 

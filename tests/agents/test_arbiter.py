@@ -150,5 +150,5 @@ def test_a_model_is_asked_once_at_temperature_0_and_its_tokens_are_told():
 def test_what_is_no_model_is_refused():
     with pytest.raises(TypeError, match="must be a chat model"):
         Arbiter(object())
-    with pytest.raises(ValueError, match='"name" must not be empty in Arbiter'):
+    with pytest.raises(ValueError, match='"name" of Arbiter must not be empty'):
         Arbiter(CountingModel(), name=" ")

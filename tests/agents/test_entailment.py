@@ -237,13 +237,15 @@ def test_it_serves_the_clusterer():
 
 
 def test_arguments_are_checked():
-    with pytest.raises(TypeError, match="must be a LangChain chat model in ChatEntailment; got str"):
+    with pytest.raises(TypeError, match="ChatEntailment must be a LangChain chat model; got str"):
         ChatEntailment("gpt")
     model = FakeListChatModel(responses=[""])
-    with pytest.raises(ValueError, match="at least 1 in ChatEntailment; got 0"):
+    with pytest.raises(ValueError, match="ChatEntailment must be a number of at least 1; got 0"):
         ChatEntailment(model, max_concurrency=0)
-    with pytest.raises(ValueError, match='"retries" must be at least 0 in ChatEntailment; got -1'):
+    with pytest.raises(ValueError, match='"retries" of ChatEntailment must be a number of at least 0; got -1'):
         ChatEntailment(model, retries=-1)
     for option in ("timeout", "request_timeout"):
-        with pytest.raises(ValueError, match=f'"{option}" must be above 0 seconds in ChatEntailment; got 0'):
+        with pytest.raises(
+            ValueError, match=f'"{option}" of ChatEntailment in seconds must be a finite number above 0; got 0'
+        ):
             ChatEntailment(model, **{option: 0})

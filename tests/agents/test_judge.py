@@ -88,5 +88,5 @@ def test_a_failure_is_an_error_and_no_verdict():
 def test_arguments_are_checked():
     with pytest.raises(TypeError, match='must be a chat model or "provider:model"'):
         ChatJudge(object())
-    with pytest.raises(ValueError, match='"max_concurrency" must be at least 1'):
+    with pytest.raises(ValueError, match='"max_concurrency" of ModelAgent must be a number of at least 1'):
         ChatJudge(FakeListChatModel(responses=[""]), max_concurrency=0)

@@ -46,7 +46,7 @@ def test_no_command_prints_past_the_terminal():
             assert not re.fullmatch(r"sys\.(stdout|stderr)\.write", called), path
             imported = node.module if isinstance(node, ast.ImportFrom) else ""
             names = {name.name for name in node.names} if isinstance(node, ast.ImportFrom) else set()
-            assert not (imported == "coe_agents.redaction" and "clean" in names), f"{path}: use that of `terminal`"
+            assert not (imported == "coe_agents.text" and "for_terminal" in names), f"{path}: use that of `terminal`"
 
 
 def test_lines_are_clean_and_stay_apart(capsys, monkeypatch):

@@ -100,7 +100,7 @@ def test_programs_may_share_a_file_and_ask_the_same_at_once(tmp_path):
 def test_a_file_and_the_name_of_its_model_belong_together(options, counting):
     with pytest.raises(ValueError, match='"path" and "name" must be given together'):
         CachedEntailment(counting, **options)
-    with pytest.raises(ValueError, match='"max_pairs" must be at least 1; got 0'):
+    with pytest.raises(ValueError, match='"max_pairs" must be an integer of at least 1; got 0'):
         CachedEntailment(counting, max_pairs=0)
 
 

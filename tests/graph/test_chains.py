@@ -86,7 +86,7 @@ def test_a_chain_without_end_is_bounded():
     _, graph = chain({"Q": ["Q"]}, {"Q": ["Q"]}, max_steps=3)
     result = both(graph, "Q")
     assert (len(result["steps"]), result["ended"]) == (3, "max_steps")
-    with pytest.raises(ValueError, match='"max_steps" must be at least 1; got 0'):
+    with pytest.raises(ValueError, match='"max_steps" must be an integer of at least 1; got 0'):
         chain({}, {}, max_steps=0)
 
 

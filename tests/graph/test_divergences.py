@@ -169,7 +169,7 @@ def kl(p, q):
         (lambda p, q: np.square(p - q), TypeError, "must return a number; got ndarray"),
         (lambda p, q: None, TypeError, "must return a number; got NoneType"),
         (kl, ValueError, "must not have a built-in name; got 'kl'"),
-        ("nonsense", ValueError, '"divergence" must be a known name'),
+        ("nonsense", ValueError, '"divergence" must be one of kl'),
     ],
 )
 def test_a_wrong_divergence_is_refused_when_the_graph_is_built(divergence, error, message):

@@ -277,7 +277,7 @@ def test_a_graph_without_a_store_asks_nobody():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"audit_rate": 1.5}, ValueError, r'"audit_rate" must be in \[0, 1\]; got 1.5'),
+        ({"audit_rate": 1.5}, ValueError, r'"audit_rate" must be a number in \[0, 1\]; got 1.5'),
         ({"audit_rate": "1"}, TypeError, '"audit_rate" must be a number'),
         ({"record": False, "audit_rate": 0.1}, ValueError, '"audit_rate" needs "record"'),
         ({"record": "s.sqlite"}, TypeError, '"record" must be True or False'),

@@ -16,9 +16,9 @@ from langchain_core.tools import StructuredTool
 from coe_agents import CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.middleware import is_approval
-from coe_agents.prompts import visible
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.text import visible
 from tests.middleware.attacks import APPROVALS, ARGUMENTS, REPLIES
 
 TABLE = Path(__file__).parents[2] / "docs" / "gate_attacks.md"

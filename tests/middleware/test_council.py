@@ -357,13 +357,13 @@ def test_wrong_arguments_are_refused():
         CoECouncil(one, policy=policy, tools="pay")
     with pytest.raises(ValueError, match='"tools" must name'):
         CoECouncil(one, policy=policy, tools=[])
-    with pytest.raises(TypeError, match='"policy" must have'):
+    with pytest.raises(TypeError, match='"policy" must be an object'):
         CoECouncil(one, policy=SupportPolicy)
-    with pytest.raises(TypeError, match='"clusterer" must have'):
+    with pytest.raises(TypeError, match='"clusterer" must '):
         CoECouncil(one, policy=policy, clusterer=ActionMatch)
     with pytest.raises(TypeError, match="NormalizedMatch reads calls as prose"):
         CoECouncil(one, policy=policy, clusterer=NormalizedMatch())
-    with pytest.raises(ValueError, match='"max_blocked" must be'):
+    with pytest.raises(ValueError, match='"max_blocked" of CoECouncil must be'):
         CoECouncil(one, policy=policy, max_blocked=0)
 
 

@@ -19,8 +19,9 @@ from langgraph.types import Command
 from coe_agents import CoEMiddleware, prompts
 from coe_agents.middleware import describe_call
 from coe_agents.middleware.reviewer import about_call
-from coe_agents.prompts import MAX_REVIEWED, visible
+from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.text import visible
 from tests.middleware.agents import ANN, BOB, MODES, PAY, THREAD, Bank, agent, call, judged_by, judges, run, says
 
 every_mode = pytest.mark.parametrize("mode", MODES)

@@ -229,21 +229,24 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         (lambda record: [record], "is not a policy of the format"),
         (lambda record: {k: v for k, v in record.items() if k != "format"}, "is not a policy of the format"),
         (lambda record: {k: v for k, v in record.items() if k != "risk"}, "is damaged"),
-        (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be above 0'),
-        (lambda record: record | {"risk": 1.5}, "is damaged: .*must be above 0 and below 1"),
+        (lambda record: record | {"risk": "low"}, 'is damaged: "risk" must be a number above 0'),
+        (lambda record: record | {"risk": 1.5}, "is damaged: .*must be a number above 0 and below 1"),
         (
             lambda record: record | {"threshold": -1},
-            '"threshold" must be a finite number of at least 0 or null; got -1',
+            '"threshold" must be a finite number of at least 0; got -1',
         ),
         (lambda record: record | {"threshold": float("nan")}, '"threshold" must be a finite .*; got nan'),
         (lambda record: record | {"threshold": float("inf")}, '"threshold" must be a finite .*; got inf'),
         (lambda record: record | {"threshold": HUGE}, '"threshold" must be a finite .*; got 1000'),
         (lambda record: record | {"threshold": True}, '"threshold" must be a finite .*; got True'),
-        (lambda record: record | {"risk": HUGE}, '"risk" must be above 0 and below 1; got 1000'),
-        (lambda record: record | {"risk": None}, '"risk" must be above 0 and below 1; got None'),
-        (lambda record: record | {"confidence": float("nan")}, '"confidence" must be above 0 and below 1; got nan'),
-        (lambda record: record | {"bound": float("inf")}, r'"bound" must be in \[0, 1\] or null; got inf'),
-        (lambda record: record | {"bound": -HUGE}, r'"bound" must be in \[0, 1\] or null; got -1000'),
+        (lambda record: record | {"risk": HUGE}, '"risk" must be a number above 0 and below 1; got 1000'),
+        (lambda record: record | {"risk": None}, '"risk" must be a number above 0 and below 1; got None'),
+        (
+            lambda record: record | {"confidence": float("nan")},
+            '"confidence" must be a number above 0 and below 1; got nan',
+        ),
+        (lambda record: record | {"bound": float("inf")}, r'"bound" must be a number in \[0, 1\]; got inf'),
+        (lambda record: record | {"bound": -HUGE}, r'"bound" must be a number in \[0, 1\]; got -1000'),
         (lambda record: record | {"n_questions": HUGE}, '"n_questions" must be an integer of at least 0'),
         (lambda record: record | {"n_questions": 50.5}, '"n_questions" must be an integer of at least 0'),
         (lambda record: record | {"n_wrong": -1}, '"n_wrong" must be an integer of at least 0; got -1'),
@@ -253,10 +256,16 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
         (lambda record: record | {"uncertainties": [HUGE]}, '"uncertainties" must be a list of finite'),
         (lambda record: record | {"uncertainties": "123"}, '"uncertainties" must be a list of finite'),
         (lambda record: record | {"divergence": 1}, '"divergence" must be a string'),
-        (lambda record: record | {"fit": "twice"}, '"fit" must be "folds", "halves" or null'),
-        (lambda record: record | {"agents": {"a": AGENT | {"min_responses": True}}}, '1 <= "min_responses"'),
-        (lambda record: record | {"agents": {"a": AGENT | {"max_responses": HUGE}}}, '1 <= "min_responses"'),
-        (lambda record: record | {"gate": record["gate"] | {"intercept": HUGE}}, "a gate must hold finite numbers"),
+        (lambda record: record | {"fit": "twice"}, '"fit" must be one of folds, halves, None'),
+        (
+            lambda record: record | {"agents": {"a": AGENT | {"min_responses": True}}},
+            '_responses" must be an integer of at least',
+        ),
+        (
+            lambda record: record | {"agents": {"a": AGENT | {"max_responses": HUGE}}},
+            '_responses" must be an integer of at least',
+        ),
+        (lambda record: record | {"gate": record["gate"] | {"intercept": HUGE}}, "finite numbers and scales above 0"),
         (
             lambda record: record | {"gate": record["gate"] | {"agents": "ab"}},
             '"agents" of a gate must be a list of names; got .ab',
@@ -341,43 +350,41 @@ def test_otherwise_must_be_another_action():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ((0, 4, "frequency"), r"got \[0, 4, 'frequency'\]\. Calibrate again"),
-        ((5, 4, "frequency"), r"got \[5, 4, 'frequency'\]"),
-        ((3, 4, "auto"), r"got \[3, 4, 'auto'\]"),
-        ((3, 4.0, "mixed"), r"got \[3, 4\.0, 'mixed'\]"),
+        ((0, 4, "frequency"), '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
+        ((5, 4, "frequency"), '"max_responses" must be an integer of at least 5; got 4'),
+        ((3, 4, "auto"), '"weighting" must be one of frequency, probability, mixed; got .auto.'),
+        ((3, 4.0, "mixed"), '"max_responses" must be an integer of at least 3; got 4.0'),
     ],
 )
 def test_an_agent_is_refused(fields, message):
     for passes in ((1, 1, "frequency"), (1, 2, "probability"), (3, 3, "mixed")):
         CalibratedAgent(*passes)
-    with pytest.raises(ValueError, match=f'^an agent must have 1 <= "min_responses" .*; {message}'):
+    with pytest.raises((TypeError, ValueError), match=message):
         CalibratedAgent(*fields)
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"risk": 0.0}, '"risk" must be above 0 and below 1; got 0.0. Pass a share such as 0.1'),
-        ({"risk": 1.0}, '"risk" must be above 0 and below 1; got 1.0'),
-        ({"confidence": 1}, '"confidence" must be above 0 and below 1; got 1. Pass a share'),
+        ({"risk": 0.0}, '"risk" must be a number above 0 and below 1; got 0.0. Pass a share such as 0.1'),
+        ({"risk": 1.0}, '"risk" must be a number above 0 and below 1; got 1.0'),
+        ({"confidence": 1}, '"confidence" must be a number above 0 and below 1; got 1. Pass a share'),
         (
             {"threshold": -1e-9},
-            '"threshold" must be a finite number of at least 0 or null; got -1e-09. Calibrate again',
+            '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again',
         ),
-        ({"bound": 1.001}, '"bound" must be in [0, 1] or null; got 1.001. Calibrate again'),
+        ({"bound": 1.001}, '"bound" must be a number in [0, 1]; got 1.001. Calibrate again'),
         (
             {"n_wrong": 21},
             '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]. Cal',
         ),
         ({"n_answered": -1}, '"n_answered" must be an integer of at least 0; got -1'),
         ({"uncertainties": (0.1, math.inf)}, '"uncertainties" must be a list of finite numbers; got (0.1, inf)'),
-        ({"clusterer": None}, '"clusterer" must be a string; got None'),
-        ({"correctness": 1}, '"correctness" must be a string; got 1'),
-        ({"date": 2026}, '"date" must be a string; got 2026'),
-        ({"fit": "thirds"}, '"fit" must be "folds", "halves" or null; got \'thirds\''),
-        ({"clusterer": ["x" * 56]}, "got ['" + "x" * 56 + "']. Calibrate again"),  # 60 characters are shown
-        ({"clusterer": ["x" * 57]}, "got ['" + "x" * 57 + "'.... Calibrate again"),
-        ({"risk": 10**5000}, '"risk" must be above 0 and below 1; got a huge number. Pass a share'),
+        ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
+        ({"correctness": 1}, '"correctness" must be a string; got int'),
+        ({"date": 2026}, '"date" must be a string; got int'),
+        ({"fit": "thirds"}, "\"fit\" must be one of folds, halves, None; got 'thirds'"),
+        ({"risk": 10**5000}, '"risk" must be a number above 0 and below 1; got a huge number. Pass a share'),
     ],
 )
 def test_a_calibration_is_refused(fields, message):
@@ -389,7 +396,7 @@ def test_a_calibration_is_refused(fields, message):
         {"fit": "halves"},
     ):
         replace(CALIBRATION, **passes)
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         replace(CALIBRATION, **fields)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from coe_agents.policy import AgentMeasurement, Measurement
-from coe_agents.policy.gate import LearnedGate, are_finite, gate_features, is_finite
+from coe_agents.policy.gate import LearnedGate, gate_features
 
 
 def agent(**distribution):
@@ -48,21 +48,6 @@ def test_tied_clusters_share_the_support():
     # the mean is (0.45, 0.45, 0.1)
     assert log_entropy == pytest.approx(math.log(1 - math.log(2 * 0.45**3 + 0.1**3) / 2))
     assert deviations == pytest.approx([1 / 12, 1 / 12, -1 / 6])
-
-
-@pytest.mark.parametrize(
-    ("value", "finite"),
-    [(0, True), (-1.5, True), (True, False), (math.nan, False), (-math.inf, False), (10**400, False), ("1", False)],
-)
-def test_finite_numbers(value, finite):
-    assert is_finite(value) is finite
-    assert are_finite([0.0, value]) is are_finite((value,)) is finite
-
-
-def test_only_lists_and_tuples_hold_numbers():
-    assert are_finite([])
-    assert not are_finite({1: 2})
-    assert not are_finite(1.0)
 
 
 @pytest.mark.parametrize(

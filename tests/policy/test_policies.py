@@ -50,12 +50,12 @@ def test_threshold_answers_up_to_the_threshold_and_says_the_numbers():
 
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
 def test_thresholds_must_be_nats(value):
-    wanted = f"must be a number of nats of at least 0; got {value}. Choose it on labelled questions"
-    with pytest.raises(ValueError, match=f'^"max_coe" of ThresholdPolicy {wanted}'):
+    wanted = f", in nats, must be a number of at least 0; got {value}. Choose it on labelled questions"
+    with pytest.raises(ValueError, match=f'^"max_coe" of ThresholdPolicy{wanted}'):
         ThresholdPolicy(value)
-    with pytest.raises(ValueError, match=f'^"aleatoric_threshold" of RegimePolicy {wanted}'):
+    with pytest.raises(ValueError, match=f'^"aleatoric_threshold" of RegimePolicy{wanted}'):
         RegimePolicy(value, 0.3)
-    with pytest.raises(ValueError, match=f'^"epistemic_threshold" of RegimePolicy {wanted}'):
+    with pytest.raises(ValueError, match=f'^"epistemic_threshold" of RegimePolicy{wanted}'):
         RegimePolicy(0.5, value)
 
 
@@ -145,7 +145,9 @@ def test_the_quorum_is_a_majority_unless_given(n_agents, least):
 
 
 def test_a_threshold_is_a_number():
-    with pytest.raises(TypeError, match=r'"max_coe" of ThresholdPolicy must be a number; got \'0\.5\'\. Pass'):
+    with pytest.raises(
+        TypeError, match=r'"max_coe" of ThresholdPolicy, in nats, must be a number of at least 0; got \'0\.5\'\. Choose'
+    ):
         ThresholdPolicy("0.5")
 
 
@@ -176,16 +178,16 @@ def test_regime_says_which_thresholds_it_can_never_reach():
         ),
         (
             lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}),
-            "keys of \"actions\" must be among consensus, conflict, ambiguous, unknown; got 'panic'",
+            "key of \"actions\" must be one of consensus, conflict, ambiguous, unknown; got 'panic'",
         ),
         (
             lambda: Decision("guess"),
             "\"action\" of a Decision must be one of answer, abstain, escalate, another_round; got 'guess'",
         ),
         (PolicyChain, "must hold at least one"),
-        (lambda: FalseConsensusGuard(max_conformity=1.1), r"must be a share in \[0, 1\]"),
-        (lambda: FalseConsensusGuard(max_conformity=float("nan")), "must be a share"),
-        (lambda: FalseConsensusGuard(max_conformity=-0.1), "must be a share"),
+        (lambda: FalseConsensusGuard(max_conformity=1.1), r"must be a number in \[0, 1\]"),
+        (lambda: FalseConsensusGuard(max_conformity=float("nan")), "must be a number in"),
+        (lambda: FalseConsensusGuard(max_conformity=-0.1), "must be a number in"),
         (
             lambda: FalseConsensusGuard(max_conformity=0, otherwise="guess"),
             '^"otherwise" of FalseConsensusGuard must be one of',
@@ -262,7 +264,9 @@ def test_half_of_the_thresholds_is_refused():
 
 
 def test_a_chain_says_which_policy_returned_nonsense():
-    with pytest.raises(TypeError, match=r"got str from Passing\. Return coe_agents.policy.Decision"):
+    with pytest.raises(
+        TypeError, match=r"of Passing returns must be a Decision, or None to pass; got str\. Return Decision"
+    ):
         decide(PolicyChain(Passing("answer")), measurement())
 
 

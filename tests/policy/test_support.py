@@ -143,5 +143,5 @@ def test_a_tool_and_calling_nothing_have_thresholds_of_their_own():
 
 @pytest.mark.parametrize("options", [{"min_support": 1.1}, {"min_support": 0.5, "tools": {"f": -1}}])
 def test_a_threshold_is_a_share(options):
-    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"must be a number in \[0, 1\]"):
         SupportPolicy(**options)

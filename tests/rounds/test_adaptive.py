@@ -6,10 +6,10 @@ from coe_agents.rounds import AdaptiveSampling
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"start": 0}, '"start" of AdaptiveSampling must be in 1..500; got 0'),
-        ({"step": 501}, '"step" of AdaptiveSampling must be in 1..500; got 501'),
+        ({"start": 0}, '"start" of AdaptiveSampling must be an integer in .1, 500.; got 0'),
+        ({"step": 501}, '"step" of AdaptiveSampling must be an integer in .1, 500.; got 501'),
         ({"max_samples": 0}, '"max_samples" of AdaptiveSampling'),
-        ({"confidence": 1.0}, '"confidence" of AdaptiveSampling must be above 0 and below 1; got 1.0'),
+        ({"confidence": 1.0}, '"confidence" of AdaptiveSampling must be a number above 0 and below 1; got 1.0'),
         ({"confidence": float("nan")}, '"confidence" of AdaptiveSampling'),
     ],
 )

@@ -107,5 +107,5 @@ def test_a_prompt_without_a_placeholder_is_refused(prompt):
 
 
 def test_at_least_one_answer_is_shown():
-    with pytest.raises(ValueError, match='"most" of Debate must be at least 1'):
+    with pytest.raises(ValueError, match='"most" of Debate must be an integer of at least 1'):
         Debate(most=0)

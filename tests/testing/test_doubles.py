@@ -19,7 +19,7 @@ def test_an_agent_follows_its_script_and_keeps_its_last_round():
         (response,) = agent.sample(request(later))["responses"]
         assert response == create_response("a", "z", round=later)
     assert [asked["round"] for asked in agent.requests] == [0, 1, 2, 9]
-    with pytest.raises(ValueError, match="at least one in ScriptedAgent"):
+    with pytest.raises(ValueError, match="ScriptedAgent must hold at least one"):
         ScriptedAgent("a").sample(request(0))
 
 

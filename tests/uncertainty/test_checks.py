@@ -13,8 +13,6 @@ AGENT_ROWS = partial(_checks.rows, name="p", min_ndim=2)
 WEIGHTS = partial(_checks.weights, shape=(2, 3))
 MANY_WEIGHTS = partial(_checks.weights, shape=(3, 2, 4))
 METRIC = partial(_checks.ground_metric, n_clusters=2)
-SHARE = partial(_checks.share, name="confidence")
-POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
 
 
 @pytest.mark.parametrize(
@@ -33,8 +31,6 @@ POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
             "position 1 holds -1. Number from 0, and omit responses without a number",
         ),
         (LABELS, [0.0], TypeError, '"labels" must hold integers; got float64. Number from 0'),
-        (partial(_checks.count, name="n"), True, TypeError, '"n" must be an integer; got True. Pass a count such as 3'),
-        (partial(_checks.count, name="n"), 0, ValueError, '"n" must be at least 1; got 0. Pass a count such as 3'),
         (ROWS, 1.0, ValueError, "shape (..., n_clusters); got shape (). For one agent, pass its row"),
         (AGENT_ROWS, [1.0], ValueError, "shape (..., n_agents, n_clusters); got shape (1,). For one agent, pass [row]"),
         (ROWS, [1.0, -0.5, 0.5], ValueError, '"p" must be at least 0; it holds -0.5. Pass probabilities, not log-prob'),
@@ -79,13 +75,6 @@ POSITIVE = partial(_checks.positive, name="epsilon", hint="Pass more")
         (METRIC, [[0, 1], [2, 0]], ValueError, "be symmetric; entry (0, 1) is 1. Pass (matrix + matrix.T) / 2"),
         (METRIC, [[0, 1], [1, 2]], ValueError, "a zero diagonal; entry (1, 1) is 2. Pass distances, not similarities"),
         (METRIC, [[0, 1], [1 + 2e-9, 0]], ValueError, "be symmetric"),
-        (SHARE, 0.0, ValueError, '"confidence" must be above 0 and below 1; got 0. Pass a share such as 0.95'),
-        (SHARE, 1.0, ValueError, '"confidence" must be above 0 and below 1; got 1. Pass a share such as 0.95'),
-        (SHARE, -1.0, ValueError, '"confidence" must be a number of at least 0; got -1. Pass a share such as 0.95'),
-        (POSITIVE, 0.0, ValueError, '"epsilon" must be above 0 and finite; got 0.0. Pass more'),
-        (POSITIVE, math.inf, ValueError, '"epsilon" must be above 0 and finite; got inf. Pass more'),
-        (POSITIVE, -1, ValueError, '"epsilon" must be a number of at least 0; got -1. Pass more'),
-        (POSITIVE, [1.0], ValueError, '"epsilon" must be one number; got shape (1,). Call once per question'),
     ],
 )
 def test_an_error_says_what_must_hold_where_what_it_got_and_what_to_do(check, value, error, message):
@@ -96,10 +85,6 @@ def test_an_error_says_what_must_hold_where_what_it_got_and_what_to_do(check, va
 def test_what_is_on_a_bound_passes():
     assert LABELS([0, 2]).tolist() == [0, 2]
     assert LABELS(np.array([2], dtype=np.uint8)).dtype == np.int64
-    assert _checks.count(np.int32(1), "n") == 1
-    assert type(_checks.count(np.int32(1), "n")) is int
-    assert _checks.amount(0, "order", hint="") == 0.0
-    assert _checks.amount(math.inf, "order", hint="") == math.inf
     assert METRIC([[0.0, 1.0], [1.0 + 9e-10, 0.0]]).shape == (2, 2)
     assert METRIC([[0.0, 1e-9], [0.0, 0.0]]).shape == (2, 2)
     assert METRIC([[0.0, 0.0], [0.0, 0.0]]).tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -203,7 +203,7 @@ def test_arguments_are_left_alone():
         (OPPOSITE, {"weights": [0.5, 0.6]}, ValueError, r'"weights" must sum to 1; got a sum of 1.1. Divide them'),
         (OPPOSITE, {"weights": [1.5, -0.5]}, ValueError, r'every value of "weights" must be at least 0'),
         (OPPOSITE, {"weights": [math.nan, 1.0]}, ValueError, r'"weights" must be a finite number'),
-        (OPPOSITE, {"divergence": "tv"}, ValueError, r'got \'tv\'. Choose one of "kl", "js", "hellinger", "wass'),
+        (OPPOSITE, {"divergence": "tv"}, ValueError, "one of kl, js, hellinger, .*; got 'tv'. Choose one of them"),
         (OPPOSITE, {"ground_metric": 1 - np.eye(2)}, ValueError, r'got divergence "kl". Omit it'),
     ],
 )

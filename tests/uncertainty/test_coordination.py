@@ -169,10 +169,14 @@ def test_refuses_a_solver(solver, message):
     ("options", "error", "message"),
     [
         ({"solver": 3}, TypeError, '"solver" must be a name or a callable; got 3'),
-        ({"epsilon": 0.0}, ValueError, '"epsilon" must be above 0 and finite; got 0.0. Pass a small change of CoE'),
-        ({"epsilon": math.nan}, ValueError, '"epsilon" must be a number of at least 0; got nan'),
-        ({"max_iterations": 0}, ValueError, '"max_iterations" must be at least 1; got 0'),
-        ({"max_iterations": 2.5}, TypeError, '"max_iterations" must be an integer; got 2.5'),
+        (
+            {"epsilon": 0.0},
+            ValueError,
+            '"epsilon" must be a finite number above 0; got 0.0. Pass a small change of CoE',
+        ),
+        ({"epsilon": math.nan}, ValueError, '"epsilon" must be a finite number above 0; got nan'),
+        ({"max_iterations": 0}, ValueError, '"max_iterations" must be an integer of at least 1; got 0'),
+        ({"max_iterations": 2.5}, TypeError, '"max_iterations" must be an integer of at least 1; got 2.5'),
         ({"weights": [1.0]}, ValueError, "each of the 2 agents"),
         ({"distributions": [[0.5, 0.6]]}, ValueError, 'every row of "distributions" must sum to 1; row 0 sums to 1.1'),
         ({"distributions": [0.5, 0.5]}, ValueError, r'"distributions" must have shape .*; got shape \(2,\)'),

@@ -195,7 +195,7 @@ def test_rounding_of_a_function_is_no_negative_divergence():
     [
         (lambda p, q: math.inf, ValueError, "must return a finite value of at least 0; got inf from '<lambda>'"),
         (lambda p, q: "far", TypeError, "must return a number; got str from '<lambda>'. Return one float"),
-        (3, ValueError, "must be a known name; got 3"),
+        (3, ValueError, "must be one of kl, js, hellinger, wasserstein, total_variation; got 3"),
     ],
 )
 def test_refuses_a_function(divergence, error, message):
@@ -221,7 +221,7 @@ def kl(p, q):
         (lambda p, q: 1.0 - p.max() + squared(p, q), "must return 0 for equal rows"),  # of the mean it is 1/2
         (lambda p, q: max(p[0] - q[0], 0.0), "must return more than 0 for rows that differ; got 0 from '<lambda>'"),
         (kl, "must not have a built-in name; got 'kl'. Rename the function"),
-        ("tv", "must be a known name; got 'tv'"),
+        ("tv", "must be one of kl, js, hellinger, wasserstein, total_variation; got 'tv'"),
     ],
 )
 def test_the_check_refuses(divergence, message):

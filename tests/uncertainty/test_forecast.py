@@ -98,7 +98,7 @@ def test_the_epistemic_part_is_forecast_on_the_scale_given():
     nothing_left = coe_forecast(LABELS, AGENTS, [0, 0], divergence="js", epistemic_scale=3.0)
     assert nothing_left.total == pytest.approx([split.aleatoric + 3 * split.epistemic] * 2)
     for scale in (0.0, math.inf):
-        with pytest.raises(ValueError, match=r'"epistemic_scale" must be above 0 and finite; got .*1\.0 leaves'):
+        with pytest.raises(ValueError, match=r'"epistemic_scale" must be a finite number above 0; got .*1\.0 leaves'):
             coe_forecast(LABELS, AGENTS, MORE, epistemic_scale=scale)
 
 
@@ -202,8 +202,8 @@ def test_every_divergence_is_forecast(divergence):
     [
         ({"n_more": [1]}, '"n_more" must hold one number for each of 2 agents'),
         ({"n_more": [1, -1]}, '"n_more"'),
-        ({"confidence": 1.0}, '"confidence" must be above 0 and below 1; got 1'),
-        ({"own": 0.0}, '"own" must be above 0 and finite; got 0.0. 1.0 is one response'),
+        ({"confidence": 1.0}, '"confidence" must be a number above 0 and below 1; got 1'),
+        ({"own": 0.0}, '"own" must be a finite number above 0; got 0.0. 1.0 is one response'),
         ({"new": math.inf}, '"new" must be'),
         ({"n_simulations": 0}, '"n_simulations"'),
         ({"labels": [LABELS]}, '"labels" must have shape'),

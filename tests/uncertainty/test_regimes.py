@@ -34,27 +34,19 @@ def test_an_infinite_threshold_is_always_low():
     assert regime(9.0, 9.0, aleatoric_threshold=math.inf, epistemic_threshold=0.3) == "conflict"
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("aleatoric", 'Pass what "collaborative_entropy" returned'),
-        ("epistemic", 'Pass what "collaborative_entropy" returned'),
-        ("aleatoric_threshold", "Pass nats, such as 0.5"),
-        ("epistemic_threshold", "Pass nats, such as 0.3"),
-    ],
-)
+@pytest.mark.parametrize("name", ["aleatoric", "epistemic", "aleatoric_threshold", "epistemic_threshold"])
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (math.nan, ValueError, "must be a number of at least 0; got nan. {hint}$"),
-        (-0.1, ValueError, "must be a number of at least 0; got -0.1. {hint}$"),
-        ([0.1, 0.2], ValueError, r"must be one number; got shape \(2,\). Call once per question"),
-        (None, TypeError, "must hold real numbers"),
+        (math.nan, ValueError, "must be a number of at least 0; got nan. Pass nats, such as 0.5$"),
+        (-0.1, ValueError, "must be a number of at least 0; got -0.1. Pass nats, such as 0.5$"),
+        ([0.1, 0.2], TypeError, r"must be a number of at least 0; got \[0.1, 0.2\]"),
+        (None, TypeError, "must be a number of at least 0"),
     ],
 )
-def test_refuses(name, hint, value, error, message):
+def test_refuses(name, value, error, message):
     arguments = {"aleatoric": 0.1, "epistemic": 0.1, **THRESHOLDS, name: value}
-    with pytest.raises(error, match=f'^"{name}" {message.replace("{hint}", hint)}'):
+    with pytest.raises(error, match=f'^"{name}" {message}'):
         regime(arguments.pop("aleatoric"), arguments.pop("epistemic"), **arguments)
 
 
@@ -123,7 +115,7 @@ def test_where_nobody_can_disagree_the_scale_is_1(divergence):
     [
         ([[0.5, 0.5]], "kl", r'"weights" must have shape \(n_agents,\); got shape \(1, 2\)'),
         ([0.5, 0.6], "kl", '"weights" must sum to 1'),
-        ([0.5, 0.5], "euclid", '"divergence" must be a known name'),
+        ([0.5, 0.5], "euclid", '"divergence" must be one of kl'),
     ],
 )
 def test_the_scale_refuses(weights, divergence, message):

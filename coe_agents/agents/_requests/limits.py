@@ -1,13 +1,12 @@
 """Owns the time limits of a request: a deadline, and a call that must not outlast it."""
 
-import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from coe_agents._threads import start_call
+from coe_agents.checks import number
 from coe_agents.errors import AgentTimeoutError
-from coe_agents.types import check_number
 
 _T = TypeVar("_T")
 
@@ -18,16 +17,12 @@ def check_limits(
     """Refuses limits that cannot work, by a TypeError or ValueError; `owner` is whose they are."""
     for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
         if seconds is not None:
-            check_number(seconds, where=f'"{option}" of {owner}')
-            if not 0 < seconds < math.inf:
-                raise ValueError(f'"{option}" must be above 0 seconds in {owner}; got {seconds!r}. None is no limit')
+            number(seconds, f'"{option}" of {owner} in seconds', above=0, advice="None is no limit")
     for option, count, least, remedy in (
         ("retries", retries, 0, "0 never asks again"),
         ("max_concurrency", 1 if max_concurrency is None else max_concurrency, 1, "1 asks one by one"),
     ):
-        check_number(count, where=f'"{option}" of {owner}')
-        if not count >= least:
-            raise ValueError(f'"{option}" must be at least {least} in {owner}; got {count!r}. {remedy}')
+        number(count, f'"{option}" of {owner}', least=least, may_be_infinite=True, advice=remedy)
 
 
 class Deadline:

@@ -15,6 +15,7 @@ from coe_agents.agents._requests.send import tracing_options
 from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
 from coe_agents.agents.error_mapping import status_of
+from coe_agents.checks import instance, integer
 from coe_agents.errors import AgentError, NoChoiceError
 from coe_agents.types import Usage
 
@@ -142,8 +143,7 @@ def _check(
     model: Any, messages: Any, choices: Sequence[str], n_samples: int, methods: Sequence[str]
 ) -> list[BaseMessage]:
     """Returns the messages as LangChain's, or raises what is wrong with the arguments."""
-    if not isinstance(model, BaseChatModel):
-        raise TypeError(f'"model" must be a LangChain chat model; got {type(model).__name__}. Pass the model itself')
+    instance(model, BaseChatModel, '"model"', what="a LangChain chat model", advice="Pass the model itself")
     for name, value in (("messages", messages), ("choices", choices), ("methods", methods)):
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise TypeError(f'"{name}" must be a sequence; got {type(value).__name__}. Put a single one into a list')
@@ -155,8 +155,7 @@ def _check(
             f'none of "choices" may begin another, in any case; "{ambiguous[0]}" begins "{ambiguous[1]}". '
             "Reword one of them, or name them A, B, ..."
         )
-    if not n_samples >= 1:
-        raise ValueError(f'"n_samples" must be at least 1; got {n_samples}. 10 is the default')
+    integer(n_samples, '"n_samples"', least=1, advice="10 is the default")
     if not methods or not set(methods) <= set(CHOICE_METHODS):
         raise ValueError(f'"methods" must be among {_list_names(CHOICE_METHODS)}; got {list(methods)}. Omit it for all')
     return convert_to_messages(messages)

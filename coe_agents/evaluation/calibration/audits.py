@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import number
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.monitor import check_probability
 from coe_agents.evaluation.calibration.threshold import N_STEPS, ThresholdChoice, round_up
@@ -116,8 +117,7 @@ def weighted_risk_bound(
             '"losses" must be in [0, 1] and "probabilities" in (0, 1], of one length; got others. '
             "Pass one of each for every case"
         )
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f'"confidence" must be above 0 and below 1; got {confidence!r}. Pass 0.9, for example')
+    number(confidence, '"confidence"', above=0, below=1, advice="Pass 0.9, for example")
     if not x.size:
         return 1.0
     c = float(p.min()) if least is None else least

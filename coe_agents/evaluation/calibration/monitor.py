@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from coe_agents.checks import is_number, number, share
 from coe_agents.evaluation.metrics.tallies import FloatArray
-from coe_agents.types import is_number
 
 _BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 """The shares of its capital that a test may lose with one right answer; each is a test, and the tests are averaged.
@@ -101,9 +101,8 @@ class RiskMonitor:
     """
 
     def __init__(self, risk: float, *, false_alarms: float = 0.05, min_seen: float = 1.0) -> None:
-        for name, share in (("risk", risk), ("false_alarms", false_alarms)):
-            if not (is_number(share) and 0.0 < share < 1.0):
-                raise ValueError(f'"{name}" must be above 0 and below 1; got {share!r}. Pass 0.05, for example')
+        for name, given in (("risk", risk), ("false_alarms", false_alarms)):
+            number(given, f'"{name}"', above=0, below=1, advice="Pass 0.05, for example")
         check_probability(min_seen, name="min_seen")
         self.risk, self.false_alarms, self.min_seen = float(risk), float(false_alarms), float(min_seen)
         self._bets = _BETS * self.min_seen / self.risk
@@ -152,10 +151,7 @@ class RiskMonitor:
 
     def observe(self, loss: float, *, seen_probability: float = 1.0) -> bool:
         """Takes one labelled case like `update`, faster, and returns whether the risk counts as broken."""
-        if not (is_number(loss) and 0.0 <= loss <= 1.0):
-            raise ValueError(
-                f'"loss" must be in [0, 1]; got {loss!r}. Pass 1 for a wrong answer, and 0 for a right one'
-            )
+        share(loss, '"loss"', advice="Pass 1 for a wrong answer, and 0 for a right one")
         check_probability(seen_probability, name="seen_probability")
         if seen_probability < self.min_seen * (1.0 - 1e-9):
             raise ValueError(

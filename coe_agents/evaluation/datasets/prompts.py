@@ -11,7 +11,7 @@ from typing import Any
 from coe_agents.documents import parse_toml
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets.question import Kind, Question
-from coe_agents.prompts import quote
+from coe_agents.text import for_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Prompt:
             raise ConfigurationError(
                 f"{lacking} has no passage", hint='Omit "--with-context", or pass a dataset and a prompt with one'
             )
-        passage = quote(question.context, limit=len(question.context))
+        passage = for_prompt(question.context, limit=len(question.context))
         return self.with_context.format(question=question.question, context=passage)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from coe_agents._plurals import quantity
+from coe_agents.checks import integer
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets.question import Question
 
@@ -24,8 +25,8 @@ def subset(questions: Sequence[Question], limit: int | None, *, seed: int) -> li
         >>> chosen == subset(questions[::-1], 5, seed=0), chosen[:3] == subset(questions, 3, seed=0)
         (True, True)
     """
-    if limit is not None and limit < 1:
-        raise ValueError(f'"limit" must be at least 1 in subset; got {limit}. None takes all')
+    if limit is not None:
+        integer(limit, '"limit" of subset', least=1, advice="None takes all")
     return sorted(questions, key=lambda question: draw_key("asked", seed, question.id))[:limit]
 
 

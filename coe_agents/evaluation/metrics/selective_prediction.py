@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import number
 from coe_agents.evaluation.metrics import tallies
 from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking, RankingMetric, Tally
 from coe_agents.uncertainty.answers import TIE
@@ -108,8 +109,7 @@ def rejection_accuracy(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, re
     >>> rejection_accuracy(correct=[True, False, False, True], uncertainty=[0.1, 0.9, 0.5, 0.5], retention=0.5)
     0.75
     """
-    if not 0.0 < retention <= 1.0:
-        raise ValueError(f'"retention" must be above 0 and at most 1; got {retention!r}. Pass a share such as 0.8')
+    number(retention, '"retention"', above=0, most=1, advice="Pass a share such as 0.8")
     return _value(lambda tally: tallies.accuracy_at(tally, retention), correct, uncertainty)
 
 

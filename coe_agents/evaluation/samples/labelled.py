@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from coe_agents.checks import is_number
 from coe_agents.documents import parse_json
 from coe_agents.errors import SamplesError
-from coe_agents.types import is_number
 
 _CHUNK = 1 << 16
 _NEAR = 0.9

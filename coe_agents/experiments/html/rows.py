@@ -7,9 +7,9 @@ not shown.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coe_agents.checks import is_number
 from coe_agents.evaluation.decisions import Decided, Item, Run
 from coe_agents.evaluation.html.rows import BLOCK, cut, pack, shorten
-from coe_agents.types import is_number
 
 ABSENT = "not in it"
 FAILED = "failed"

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from coe_agents.cli.ask import to_json
 from coe_agents.cli.display.decision import show_decision
-from coe_agents.redaction import clean
+from coe_agents.text import for_terminal
 
 DECISION = {
     "action": "answer",
@@ -140,7 +140,7 @@ def test_markup_and_control_characters_of_a_model_are_only_text():
 
 
 def test_clean_keeps_letters_of_any_script():
-    assert clean("São\n Paulo 東京\u202e") == "São Paulo 東京�"
+    assert for_terminal("São\n Paulo 東京\u202e") == "São Paulo 東京�"
 
 
 PAY = [f'[{{"args":{{"amount":{amount},"to":"ann"}},"name":"pay"}}]' for amount in (5, 900)]

@@ -54,8 +54,8 @@ def test_no_case_shows_nothing():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"confidence": 1.0}, '"confidence" must be above 0 and below 1; got 1.0'),
-        ({"confidence": math.nan}, '"confidence" must be above 0 and below 1'),
+        ({"confidence": 1.0}, '"confidence" must be a number above 0 and below 1; got 1.0'),
+        ({"confidence": math.nan}, '"confidence" must be a number above 0 and below 1'),
         ({"confidence": 0.9, "least": 0.5}, '"least" must be above 0 and at most each probability; got 0.5'),
         ({"confidence": 0.9, "least": 0.0}, '"least" must be above 0'),
     ],

@@ -318,6 +318,6 @@ def test_one_divergence_is_calibrated(rows):
 def test_refuses_questions_without_verdicts(rows):
     with pytest.raises(ValueError, match=r"none has one\. Add references or labels"):
         calibrate(rows([row("q")]), risk=0.1, confidence=0.9, **NAMED)
-    with pytest.raises(ValueError, match='"risk" must be above 0 and below 1; got 10'):
+    with pytest.raises(ValueError, match='"risk" must be a number above 0 and below 1; got 10'):
         calibrate(rows(group(5)), risk=10, confidence=0.9, **NAMED)
     assert isinstance(rows([row("q")])[0], Judged)

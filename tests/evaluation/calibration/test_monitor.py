@@ -125,22 +125,22 @@ def test_much_evidence_stays_finite():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"risk": 0.0}, '"risk" must be above 0 and below 1; got 0.0'),
-        ({"risk": True}, '"risk" must be above 0 and below 1; got True'),
-        ({"risk": 0.1, "false_alarms": 1}, '"false_alarms" must be above 0 and below 1'),
+        ({"risk": 0.0}, '"risk" must be a number above 0 and below 1; got 0.0'),
+        ({"risk": True}, '"risk" must be a number above 0 and below 1; got True'),
+        ({"risk": 0.1, "false_alarms": 1}, '"false_alarms" must be a number above 0 and below 1'),
         ({"risk": 0.1, "min_seen": 0.0}, '"min_seen" must be above 0 and at most 1'),
     ],
 )
 def test_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         RiskMonitor(**arguments)
 
 
 @pytest.mark.parametrize(
     ("loss", "probability", "message"),
     [
-        (1.5, 1.0, r'"loss" must be in \[0, 1\]'),
-        (math.nan, 1.0, r'"loss" must be in \[0, 1\]'),
+        (1.5, 1.0, r'"loss" must be a number in \[0, 1\]'),
+        (math.nan, 1.0, r'"loss" must be a number in \[0, 1\]'),
         (1.0, 0.0, '"seen_probability" must be above 0'),
         (1.0, 0.1, '"seen_probability" must be at least "min_seen", 0.5; got 0.1'),
     ],

@@ -22,7 +22,7 @@ def test_another_seed_is_another_subset_and_none_is_all():
     # two draws of 200 from 300 share 200 * 200 / 300 = 133 on average
     assert 110 < len(first & second) < 156
     assert len(subset(QUESTIONS, None, seed=0)) == 300
-    with pytest.raises(ValueError, match='"limit" must be at least 1'):
+    with pytest.raises(ValueError, match='"limit" of subset must be an integer of at least 1'):
         subset(QUESTIONS, 0, seed=0)
 
 

@@ -199,7 +199,7 @@ def test_rounding_chooses_no_bin_of_the_calibration_error():
 
 
 def test_refuses_shares_out_of_range():
-    with pytest.raises(ValueError, match='"retention" must be above 0'):
+    with pytest.raises(ValueError, match='"retention" must be a number above 0'):
         rejection_accuracy(correct=[True], uncertainty=[0], retention=80)
     with pytest.raises(ValueError, match=r'"confidence" must lie in \[0, 1\]'):
         expected_calibration_error(correct=[True], confidence=[1.5])

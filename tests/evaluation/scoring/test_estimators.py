@@ -318,7 +318,5 @@ def test_a_name_that_is_taken(tmp_path, name):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, True, "0.5", [0.5]])
 def test_what_an_estimator_must_return(tmp_path, value):
-    with pytest.raises(
-        ValueError, match=r'estimator "x" must return None or a finite number; got .* question \'q00000\''
-    ):
+    with pytest.raises(ValueError, match=r'estimator "x" must return None or a finite number for question \'q00000\''):
         scored(tmp_path, estimators={"x": lambda one: value})

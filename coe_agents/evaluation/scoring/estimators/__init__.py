@@ -10,11 +10,10 @@ or register it in the `pyproject.toml` of an installed package; every `coe-agent
     my_score = "my_package.my_module:my_score"
 """
 
-import math
 from collections.abc import Mapping
-from numbers import Real
 
 # imported for their estimators, which register themselves
+from coe_agents.checks import is_finite, require
 from coe_agents.evaluation.scoring.estimators import (  # noqa: F401
     agreement,
     entropies,
@@ -63,11 +62,8 @@ def _check_values(name: str, estimator: Estimator) -> Estimator:
         value = estimator(statistics)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(
-                f'estimator "{name}" must return None or a finite number; got {value!r} for question '
-                f"{statistics.question.id!r}. Return None where it cannot be computed"
-            )
+        must = f'estimator "{name}" must return None or a finite number for question {statistics.question.id!r}'
+        require(is_finite(value), must, value, "Return None where it cannot be computed")
         return float(value)
 
     return compute

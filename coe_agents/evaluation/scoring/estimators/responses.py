@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from statistics import fmean
 
+from coe_agents.checks import is_number
 from coe_agents.evaluation.scoring.score_names import estimator
 from coe_agents.evaluation.scoring.statistics import Statistics
-from coe_agents.types import is_number
 
 
 @estimator(

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
+from coe_agents.checks import number
 from coe_agents.extensions import did_you_mean
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
 

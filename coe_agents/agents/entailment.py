@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from coe_agents import prompts
 from coe_agents._plurals import quantity
+from coe_agents._steps import Call, Steps, run_steps
 from coe_agents.agents._requests.clients import address_of, without_retries
 from coe_agents.agents._requests.endpoints import Server, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.send import Asker
-from coe_agents.agents._requests.steps import Call, Steps, run_steps
 from coe_agents.agents.choice.grading import MIN_MASS
 from coe_agents.agents.choice.probability import choice_probability
 from coe_agents.checks import instance

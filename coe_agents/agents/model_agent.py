@@ -20,6 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents._requests.clients import (
     address_of,
@@ -34,7 +35,6 @@ from coe_agents.agents._requests.endpoints import Server, places_of
 from coe_agents.agents._requests.limits import Deadline, check_limits
 from coe_agents.agents._requests.parse import to_reply
 from coe_agents.agents._requests.send import Asker, tracing_options
-from coe_agents.agents._requests.steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.choice.grading import METHODS, MIN_MASS, to_graded_reply
 from coe_agents.agents.choice.probability import (
     ChoiceProbabilities,

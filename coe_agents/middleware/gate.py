@@ -21,7 +21,8 @@ from langgraph.types import Command
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from coe_agents.graph.runnables import OneForm, Steps, arun_steps, run_steps, steps_node
+from coe_agents._steps import Steps, arun_steps, invoke, run_steps
+from coe_agents.graph.runnables import OneForm, steps_node
 from coe_agents.middleware.approval import about_uncertain
 from coe_agents.middleware.changed import edit_of, proposal_of, refuse
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, about_answer, structured_text
@@ -165,7 +166,7 @@ class CoEMiddleware(CoEVerdicts):
         if self._on_uncertain == "block" or not self._judged(pending):
             return (yield from super()._after_model(state, runtime))
         start = _Settling(edits={}, verdicts={}, answers={})
-        settled = yield self._steps(pending, runtime), (start, get_config()), {}
+        settled = yield invoke(self._steps(pending, runtime), start, get_config())
         return self._update_settled(state, pending, settled)
 
     def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:

@@ -15,8 +15,9 @@ from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
+from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.errors import is_control_flow
-from coe_agents.graph.runnables import Steps, arun_steps, check_compiled, run_steps
+from coe_agents.graph.runnables import check_compiled
 from coe_agents.middleware.changed import is_edited, refuse
 from coe_agents.middleware.reviewer import about_call
 from coe_agents.middleware.unanswered import close_calls
@@ -187,7 +188,7 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
             shown = visible(asked)
             # a reading of the user's own reads answers, which the graph extracts
             kind = {"is_review": True} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
-            result = yield self._graph, ({"question": shown, **kind}, config), {}
+            result = yield invoke(self._graph, {"question": shown, **kind}, config)
             return read_verdict(result, self._approves, shown)
         except Exception as error:
             # LangGraph handles interrupts inside the graph, and replies that it cannot use

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import LLMResult
 
-from coe_agents.agents._requests.steps import Steps, Together
+from coe_agents._steps import Steps, Together
 from coe_agents.errors import CoEError
 from coe_agents.types import AgentRequest
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents._plurals import quantity
-from coe_agents.agents._requests.steps import Steps, Wait
+from coe_agents._steps import Steps, Wait
 from coe_agents.errors import AgentTimeoutError
 
 _LOCK = threading.Lock()

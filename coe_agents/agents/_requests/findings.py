@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from coe_agents import _files
+from coe_agents._steps import Call, Steps, Wait
 from coe_agents.agents._requests.endpoints import Places, Server
 from coe_agents.agents._requests.limits import Deadline
-from coe_agents.agents._requests.steps import Call, Steps, Wait
 from coe_agents.errors import AgentTimeoutError
 
 _DAY = 86_400.0

@@ -14,11 +14,11 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
+from coe_agents._steps import Call, Pause, Steps
 from coe_agents.agents._requests.capabilities import ModelCall
 from coe_agents.agents._requests.clients import bind_tools
 from coe_agents.agents._requests.endpoints import Server
 from coe_agents.agents._requests.limits import Deadline
-from coe_agents.agents._requests.steps import Call, Pause, Steps
 from coe_agents.agents.error_mapping import to_agent_error
 from coe_agents.errors import AgentError, CoEError, InvalidReplyError, is_control_flow
 from coe_agents.redaction import prints_secret

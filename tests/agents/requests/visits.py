@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from coe_agents._steps import arun_steps, run_steps
 from coe_agents.agents._requests.endpoints import Places
-from coe_agents.agents._requests.steps import arun_steps, run_steps
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from coe_agents.agents._requests.limits import call_within
+from coe_agents._threads import call_within
 
 _Result = TypeVar("_Result")
 
@@ -30,6 +30,11 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
     options: Mapping[str, Any] = MappingProxyType({})
     seconds: float | None = None
+
+
+def invoke(runnable: Any, *arguments: Any) -> Call:
+    """Returns the step that invokes a runnable of LangChain in either form."""
+    return Call(runnable.invoke, runnable.ainvoke, arguments)
 
 
 @dataclass(frozen=True, slots=True)

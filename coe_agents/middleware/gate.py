@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 
 from coe_agents.graph.runnables import OneForm, Steps, arun_steps, run_steps, steps_node
 from coe_agents.middleware.approval import about_uncertain
-from coe_agents.middleware.changed import edit_of, proposal_of, refuse
+from coe_agents.middleware.changed import Reply, edit_of, proposal_of, refuse
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, about_answer, structured_text
 from coe_agents.middleware.verdict import (
     Outcome,
@@ -41,7 +41,6 @@ from coe_agents.middleware.verdicts import (
     CoEVerdicts,
     OnError,
     Pending,
-    Reply,
     VerdictState,
 )
 from coe_agents.middleware.withheld import not_run
@@ -309,13 +308,7 @@ class CoEMiddleware(CoEVerdicts):
 
     def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
         """Returns the refusal of a call that cannot have a verdict, or whose tool cannot be wrapped."""
-        known = {tool.name for tool in request.runtime.tools}
-        missing = sorted(self._gated - known)
-        if missing and known:
-            raise ValueError(
-                f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
-                f"Its tools are {', '.join(sorted(known))}"
-            )
+        self._check_names(self._gated, request)
         call = request.tool_call
         if call["id"] in (request.state.get(DUPLICATES) or ()):
             return _blocked(call, create_unmeasured("failed", SAME_ID))

@@ -1,13 +1,46 @@
-"""Owns calls that, when they are about to run, are not what was vouched for: how they differ, and who changed them."""
+"""Owns the refusal of calls that, when they are about to run, are not what was vouched for."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, TypeVar
 
+from langchain.agents.middleware.types import AgentMiddleware, AgentState, ToolCallRequest
 from langchain_core.messages import AnyMessage, ToolCall, ToolMessage
+from langgraph.types import Command
 
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import not_run
 from coe_agents.text import for_log
+
+Reply = ToolMessage | Command[Any]
+_State = TypeVar("_State", bound=AgentState[Any])
+
+
+class RefusesCalls(AgentMiddleware[_State, Any, Any]):
+    """Middleware that compares each call that is about to run with what was vouched for."""
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
+        """Runs the tool if exactly this call may run; otherwise says why not."""
+        return self._refuse(request) or handler(request)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
+    ) -> Reply:
+        """Runs the tool if it may; see `wrap_tool_call`."""
+        return self._refuse(request) or await handler(request)
+
+    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
+        """Returns the refusal of a call; None if it may run."""
+        raise NotImplementedError
+
+    def _check_names(self, gated: Collection[str], request: ToolCallRequest, outputs: Collection[str] = ()) -> None:
+        """Raises ValueError if the agent lacks a gated tool, which a misspelt name would leave ungated."""
+        known = {tool.name for tool in request.runtime.tools}
+        missing = sorted({*gated}.difference(known, outputs))
+        if missing and known:
+            raise ValueError(
+                f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
+                f"Its tools are {', '.join(sorted(known))}"
+            )
 
 
 def proposal_of(call: ToolCall, messages: list[AnyMessage]) -> ToolCall | None:

@@ -1,13 +1,12 @@
 """Owns the council inside LangChain agents: a group proposes, or vouches, before what a model wants is done."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import (
-    AgentMiddleware,
     AgentState,
     ExtendedModelResponse,
     ModelRequest,
@@ -26,7 +25,7 @@ from coe_agents.actions.canonical import tool_key
 from coe_agents.checks import has_method, integer
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.errors import is_control_flow
-from coe_agents.middleware.changed import is_edited, proposal_of, refuse
+from coe_agents.middleware.changed import RefusesCalls, is_edited, proposal_of, refuse
 from coe_agents.middleware.council_request import Asked, AsyncHandler, Handler, Replies, structured_outputs
 from coe_agents.middleware.council_review import Pending, ask_person, settle
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, Deliberation, Mode, Ruling
@@ -37,7 +36,6 @@ from coe_agents.policy import Policy
 from coe_agents.types import Agent, AgentReply
 
 OnUncertain = Literal["block", "interrupt"]
-Reply = ToolMessage | Command[Any]
 
 _KEY = "coe_council"
 
@@ -78,7 +76,7 @@ class CouncilDecided(TypedDict):
     failed_agents: list[str]
 
 
-class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
+class CoECouncil(RefusesCalls[CouncilState]):
     """Lets a proposal of an agent's model go on only if a group of models proposes the same, or enough of it does.
 
     At each turn the agent's own model, the *driver*, and the members, shown the same messages, system prompt and tools,
@@ -258,16 +256,6 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         """Asks a person; see `after_model`."""
         return self.after_model(state, runtime)
 
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
-        """Runs the tool if the council vouched for exactly this call."""
-        return self._refuse(request) or handler(request)
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
-    ) -> Reply:
-        """Runs the tool if it may; see `wrap_tool_call`."""
-        return self._refuse(request) or await handler(request)
-
     def _sample(self, agent: Agent, asked: Asked) -> AgentReply | Exception:
         try:
             return agent.sample(asked.for_members(), asked.config)
@@ -364,13 +352,7 @@ class CoECouncil(AgentMiddleware[CouncilState, Any, Any]):
         """Returns the refusal of a call that the council has not vouched for; None if it may run."""
         turn, call = self._turn(request.state), request.tool_call
         if self._gated is not None:
-            known = {tool.name for tool in request.runtime.tools}
-            missing = sorted(self._gated - known - set(turn.get("outputs", ())))
-            if missing and known:
-                raise ValueError(
-                    f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
-                    f"Its tools are {', '.join(sorted(known))}"
-                )
+            self._check_names(self._gated, request, turn.get("outputs", ()))
             if tool_key(call["name"]) not in self._gated_keys:
                 return None
         found, vouched = last_reply(request.state["messages"]), turn.get("vouched", ())

@@ -1,11 +1,11 @@
 """Owns the gate: a tool runs, and an answer is given, only if the group is certain and approves."""
 
 import hashlib
-import inspect
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from langchain.agents.middleware import hook_config
@@ -24,7 +24,7 @@ from typing_extensions import TypedDict
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.graph.runnables import OneForm, steps_node
 from coe_agents.middleware.approval import about_uncertain
-from coe_agents.middleware.changed import edit_of, proposal_of, refuse
+from coe_agents.middleware.changed import Reply, edit_of, proposal_of, refuse
 from coe_agents.middleware.reviewer import EXECUTED, NOT_RUN, about_answer, structured_text
 from coe_agents.middleware.verdict import (
     Outcome,
@@ -42,12 +42,15 @@ from coe_agents.middleware.verdicts import (
     CoEVerdicts,
     OnError,
     Pending,
-    Reply,
     VerdictState,
 )
+from coe_agents.middleware.withheld import not_run
 from coe_agents.people import Approve, Edit, Reject, Respond, ask_for_decisions
 
 OnUncertain = Literal["block", "interrupt"]
+
+_INJECTED = "coe_injected"
+"""The attribute of a guarded tool that returns the names of its injected arguments."""
 
 
 class _Settling(TypedDict):
@@ -56,12 +59,12 @@ class _Settling(TypedDict):
     Attributes:
         edits: The calls that a person edited, by their place in the message.
         verdicts: The verdict of the group, or a person, on each call.
-        answers: The answer of a person in a tool's place: status and content of the tool message.
+        answers: What the model is told in a tool's place, where a person rejected the call or answered.
     """
 
     edits: dict[str, Any]
     verdicts: dict[str, Verdict]
-    answers: dict[str, list[str]]
+    answers: dict[str, ToolMessage]
 
 
 class CoEMiddleware(CoEVerdicts):
@@ -203,9 +206,6 @@ class CoEMiddleware(CoEVerdicts):
             settled = state["verdicts"].keys() | state["answers"].keys()
             return [call for call in self._judged(pending) if call["id"] not in settled]
 
-        def edited(state: _Settling) -> set[str | None]:
-            return {call["id"] for call in state["edits"].values()}
-
         def known(state: _Settling) -> dict[str, dict[str, Verdict]]:
             verdicts, message_id = state["verdicts"], pending.reply.id if pending.reply else None
             judged = [call for call in pending.calls if call["id"] in verdicts]
@@ -215,22 +215,17 @@ class CoEMiddleware(CoEVerdicts):
             verdicts = {**state["verdicts"]}
             for request in [pending.request(call, runtime, known(state)) for call in unjudged(state)]:
                 id_, verdict = request.tool_call["id"] or "", (yield from self._review_call(request))
-                if verdict["outcome"] == "uncertain" and id_ in edited(state):
+                if verdict["outcome"] == "uncertain" and id_ in {call["id"] for call in state["edits"].values()}:
                     verdict = _by_person(verdict, "approved", f"a person wrote it; {in_words(verdict)}")
                 verdicts[id_] = verdict
             return {"verdicts": verdicts}
 
-        def person(state: _Settling) -> dict[str, Any]:
-            unjudged(state)  # applies the edits
-            return _ask_person(pending, state)
-
         steps = StateGraph(_Settling)
         steps.add_node("judge", steps_node(judge, name="judge"))
-        steps.add_node("person", OneForm(person))
-        steps.add_edge(START, "judge")
-        steps.add_edge("judge", "person")
-        again = OneForm(lambda state: "judge" if unjudged(state) else END)
-        steps.add_conditional_edges("person", again, ["judge", END])
+        steps.add_node("person", OneForm(lambda state: _ask_person(pending, state)))
+        steps.add_node("judge_edits", steps_node(judge, name="judge_edits"))
+        for one, other in pairwise((START, "judge", "person", "judge_edits", END)):
+            steps.add_edge(one, other)
         return steps.compile()
 
     def _update_settled(
@@ -238,12 +233,7 @@ class CoEMiddleware(CoEVerdicts):
     ) -> dict[str, Any] | None:
         if settled["edits"]:
             pending.replace({int(place): call for place, call in settled["edits"].items()})
-        names = {call["id"]: call["name"] for call in pending.calls}
-        answers = [
-            ToolMessage(content, name=names[id_], tool_call_id=id_, status=status, response_metadata={NOT_RUN: True})
-            for id_, (status, content) in settled["answers"].items()
-        ]
-        return self._update(state, pending, settled["verdicts"], answers)
+        return self._update(state, pending, settled["verdicts"], [*settled["answers"].values()])
 
     def _about_answer(self, state: VerdictState) -> Asks | None:
         """Returns the maker of the question about the final answer; None before the agent has answered.
@@ -319,13 +309,7 @@ class CoEMiddleware(CoEVerdicts):
 
     def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
         """Returns the refusal of a call that cannot have a verdict, or whose tool cannot be wrapped."""
-        known = {tool.name for tool in request.runtime.tools}
-        missing = sorted(self._gated - known)
-        if missing and known:
-            raise ValueError(
-                f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
-                f"Its tools are {', '.join(sorted(known))}"
-            )
+        self._check_names(self._gated, request)
         call = request.tool_call
         if call["id"] in (request.state.get(DUPLICATES) or ()):
             return _blocked(call, create_unmeasured("failed", SAME_ID))
@@ -391,34 +375,20 @@ class CoEMiddleware(CoEVerdicts):
         guard = tool.model_copy()
         functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
         for method in ("run", "arun", "_run", "_arun", *functions):
-            object.__setattr__(guard, method, _with_signature(refuse_method, getattr(tool, method)))
+            object.__setattr__(guard, method, refuse_method)
+        object.__setattr__(guard, _INJECTED, lambda: _injected(tool))  # another gate cannot see it of this one
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
 
 
-def _with_signature(function: Callable[..., Any], of: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `function` under the name and signature of another, which `functools.wraps` would make reachable."""
-
-    def refusing(*args: Any, **options: Any) -> Any:
-        return function(*args, **options)
-
-    refusing.__name__, refusing.__doc__ = getattr(of, "__name__", "function"), of.__doc__
-    refusing.__annotations__ = _hints(of)  # resolved: the names in them are those of another module
-    refusing.__signature__ = inspect.signature(of)  # type: ignore[attr-defined]
-    return refusing
-
-
 def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
     """Asks a person about all calls that the group is uncertain about, and returns the decisions."""
-    verdicts, answers, edits = dict(state["verdicts"]), dict(state["answers"]), dict(state["edits"])
+    verdicts, answers, edits = dict(state["verdicts"]), dict[str, ToolMessage](), dict[str, Any]()
     uncertain = [
         (call, verdicts[id_])
         for call in pending.calls
-        if (id_ := call["id"]) in verdicts
-        and id_ not in answers
-        and id_ not in pending.duplicates
-        and verdicts[id_]["outcome"] == "uncertain"
+        if (id_ := call["id"]) in verdicts and id_ not in pending.duplicates and verdicts[id_]["outcome"] == "uncertain"
     ]
     if not uncertain or pending.reply is None:
         return {}
@@ -436,10 +406,12 @@ def _ask_person(pending: Pending, state: _Settling) -> dict[str, Any]:
                 outcome, why = "approved", f"a person approved it; {in_words(verdict)}"
             case Reject(message=message):
                 why = f"a person rejected it{': ' if message else ''}{message}"
-                answers[id_] = ["error", _not_run(call, why)]
+                answers[id_] = not_run(call["name"], id_, why)
             case Respond(message=message):
                 why = "a person answered in its place"
-                answers[id_] = ["success", message]
+                answers[id_] = ToolMessage(
+                    message, name=call["name"], tool_call_id=id_, response_metadata={NOT_RUN: True}
+                )
         verdicts[id_] = _by_person(verdict, outcome, why)
     return {"verdicts": verdicts, "answers": answers, "edits": edits}
 
@@ -450,18 +422,8 @@ def _by_person(verdict: Verdict, outcome: Outcome, why: str) -> Verdict:
 
 def _blocked(call: ToolCall, verdict: Verdict) -> ToolMessage:
     """Returns the message for the driving model instead of the tool's result."""
-    return ToolMessage(
-        _not_run(call, in_words(verdict)),
-        name=call["name"],
-        tool_call_id=call["id"] or "",
-        status="error",
-        artifact={**verdict, "question": None, "votes": {}},  # they are in the private state
-        response_metadata={NOT_RUN: True},
-    )
-
-
-def _not_run(call: ToolCall, why: str) -> str:
-    return f"{call['name']} was not run: {why}. Do not repeat the call unchanged."
+    silent = {**verdict, "question": None, "votes": {}}  # they are in the private state
+    return not_run(call["name"], call["id"] or "", in_words(verdict), artifact=silent)
 
 
 def _note_edit(result: Any, request: ToolCallRequest) -> Any:
@@ -480,6 +442,9 @@ def _note_edit(result: Any, request: ToolCallRequest) -> Any:
 
 def _injected(tool: BaseTool) -> set[str]:
     """Returns the injected arguments, which the model is not shown and the agent replaces."""
+    if (known := getattr(tool, _INJECTED, None)) is not None:
+        found: set[str] = known()
+        return found
     whole, shown = tool.get_input_schema(), tool.tool_call_schema
     if isinstance(shown, type) and issubclass(shown, BaseModel):
         return set(getattr(whole, "model_fields", {})) - set(shown.model_fields)

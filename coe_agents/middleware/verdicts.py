@@ -4,21 +4,20 @@ import hashlib
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
-from langchain.agents.middleware.types import AgentMiddleware, AgentState, PrivateStateAttr, ToolCallRequest
+from langchain.agents.middleware.types import AgentState, PrivateStateAttr, ToolCallRequest
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolRuntime
 from langgraph.runtime import Runtime
-from langgraph.types import Command
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.runnables import check_compiled
-from coe_agents.middleware.changed import is_edited, refuse
+from coe_agents.middleware.changed import RefusesCalls, is_edited, refuse
 from coe_agents.middleware.reviewer import about_call
 from coe_agents.middleware.unanswered import close_calls
 from coe_agents.middleware.verdict import (
@@ -40,7 +39,6 @@ from coe_agents.text import visible
 logger = logging.getLogger(__name__)
 
 OnError = Literal["block", "raise"]
-Reply = ToolMessage | Command[Any]
 Asks = Callable[[], str | Verdict]
 """Returns the question for the group, or a verdict where there is nothing to ask."""
 
@@ -63,7 +61,7 @@ class VerdictState(AgentState[Any]):
     ]  # the decided end, by gate; "": a withheld one
 
 
-class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
+class CoEVerdicts(RefusesCalls[VerdictState]):
     """Has the group judge calls of the named tools, and stops none but those that were changed since.
 
     It is for LangChain's `HumanInTheLoopMiddleware`, which must be listed *before* it, so that it runs after it: its
@@ -145,16 +143,6 @@ class CoEVerdicts(AgentMiddleware[VerdictState, Any, Any]):
     async def aafter_model(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Asks the group; see `after_model`."""
         return await arun_steps(self._after_model(state, runtime))
-
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Reply]) -> Reply:
-        """Runs the tool unless the call is another one than the group was asked about."""
-        return self._refuse(request) or handler(request)
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Reply]]
-    ) -> Reply:
-        """Runs the tool if it may; see `wrap_tool_call`."""
-        return self._refuse(request) or await handler(request)
 
     def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
         """Returns the refusal of a call that was changed after it was judged; None if it may run."""

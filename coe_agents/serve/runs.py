@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 
+from coe_agents.graph import DecisionData
 from coe_agents.graph.context import CallersLimits
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.group import Group
@@ -113,32 +114,14 @@ async def _watch(end: float | None) -> AsyncIterator[None]:
 
 def late_result() -> dict[str, Any]:
     """Returns the result of a run whose request had too little time."""
-    nothing = (
-        "choices",
-        "answer_kind",
-        "calls",
-        "contested",
-        "regime",
-        "coe",
-        "aleatoric",
-        "epistemic",
-        "divergence",
-        "interval",
-        "coordinated_coe",
-    )
     decision: dict[str, Any] = {
+        **dict.fromkeys(DecisionData.__annotations__),
         "action": "abstain",
-        "answer": None,
         "reason": "there was no decision before the deadline of the request",
         "decided_by": "group",
-        **dict.fromkeys((*nothing, "surprisal", "conformity")),
-        "tied": [],
-        "support": {},
+        **{name: [] for name in ("tied", "trajectory")},
+        **{name: {} for name in ("support", "failed_agents", "agents", "tokens")},
         "n_rounds": 0,
-        "failed_agents": {},
-        "agents": {},
-        "tokens": {},
-        "trajectory": [],
         "is_late": True,
     }
     return {"decision": decision, "responses": [], "labels": []}

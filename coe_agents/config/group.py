@@ -62,9 +62,7 @@ def create_group(
         agents = tinyworld_agents(seed=seed)
         models: list[dict[str, Any]] = [{"provider": "tinyworld", "model": agent.name} for agent in agents]
     else:
-        for section in config.agents:
-            if section.seed is None and "seed" not in section.options:
-                section.seed = seed
+        config.seed_agents(seed)
         agents = create_agents(config)
         models = [section.model_dump(include={"provider", "model", "options"}) for section in config.agents]
     by_name = {agent.name: agent for agent in agents}

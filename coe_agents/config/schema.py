@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -329,6 +330,19 @@ class Config(_Section):
     def folder(self) -> Path:
         """The folder to which paths in the file are relative."""
         return self._path.parent
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The keys that it names or holds."""
+        parts = (*self.agents, self.clusterer, self.policy, self.escalation, self.judge)
+        named = {os.environ.get(part.api_key_env or "", "") for part in parts if isinstance(part, ModelSection)}
+        return frozenset(named.union(*(secrets_of(part) for part in parts if part is not None)) - {""})
+
+    def seed_agents(self, seed: int) -> None:
+        """Gives the agents without a seed of their own this one."""
+        for agent in self.agents:
+            if agent.seed is None and "seed" not in agent.options:
+                agent.seed = seed
 
     def fault(self, message: str, *place: str | int) -> str:
         """Returns one line about a mistake at `place`: file, line, field and message."""

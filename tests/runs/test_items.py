@@ -3,7 +3,7 @@ import json
 import pytest
 
 from coe_agents.errors import ConfigurationError, DatasetError
-from coe_agents.evaluation.datasets import load_questions, subset
+from coe_agents.evaluation.datasets import open_questions
 from coe_agents.evaluation.decisions import DECIDER
 from coe_agents.runs import load_items
 from coe_agents.runs.runner import Units
@@ -112,5 +112,5 @@ def test_questions_are_asked_in_the_order_of_a_sample(tmp_path):
     records = [{"id": f"q{number}", "question": f"Number {number}?", "references": ["A"]} for number in range(40)]
     path = written(tmp_path / "d.jsonl", *records, *records[:5])
     found = load_items(path, seed=3)
-    assert [item.steps[0] for item in found.items] == subset(load_questions(path).questions, None, seed=3)
+    assert [item.steps[0] for item in found.items] == list(open_questions(path, seed=3).questions)
     assert (found.source, found.n_records, len(found.items)) == (path, 45, 40)

@@ -7,7 +7,7 @@ by `coe_agents.uncertainty`.
 
 import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TypeGuard, TypeVar
 
@@ -78,7 +78,7 @@ def number(
     is_bounded = may_be_infinite or most is not None or below is not None
     kind = "a number" if is_bounded else "a finite number"
     bounds = _in_words(least, most, above=above, below=below)
-    raise _error(is_number(value))(f"{where} must be {kind}{bounds}; got {shown(value)}. {advice}")
+    raise _error(is_number(value))(f"{where} must be {kind}{bounds}; got {brief(value)}. {advice}")
 
 
 def integer(
@@ -99,7 +99,7 @@ def integer(
     is_integer = is_number(value) and isinstance(value, Integral)
     if is_integer and is_finite(value) and (least is None or value >= least) and (most is None or value <= most):
         return int(value)
-    raise _error(is_integer)(f"{where} must be an integer{_in_words(least, most)}; got {shown(value)}. {advice}")
+    raise _error(is_integer)(f"{where} must be an integer{_in_words(least, most)}; got {brief(value)}. {advice}")
 
 
 def share(value: object, where: str, *, advice: str) -> float:
@@ -120,21 +120,27 @@ def instance(value: object, kind: type, where: str, *, what: str, advice: str) -
         raise TypeError(f"{where} must be {what}; got {type(value).__name__}. {advice}")
 
 
+def several(value: object, where: str, *, of: str, advice: str, kind: type = Sequence) -> None:
+    """Refuses, by a TypeError, what is no sequence, and a single text or mapping where several things belong."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, kind):
+        raise TypeError(f"{where} must be a sequence of {of}; got {type(value).__name__}. {advice}")
+
+
 def has_method(value: object, method: str, where: str, *, advice: str) -> None:
     """Refuses, by a TypeError, a class, and an object that cannot be called by this method."""
     if isinstance(value, type):
         raise TypeError(f"{where} must be an object, not a class; got {value.__name__}. Call it with its arguments")
     if not callable(getattr(value, method, None)):
-        raise TypeError(f'{where} must have the method "{method}"; got {shown(value)}. {advice}')
+        raise TypeError(f'{where} must have the method "{method}"; got {brief(value)}. {advice}')
 
 
 def require(holds: bool, must: str, value: object, advice: str) -> None:
     """Raises a ValueError that says what must hold, the value for which it does not, and what to do; else nothing."""
     if not holds:
-        raise ValueError(f"{must}; got {shown(value)}. {advice}")
+        raise ValueError(f"{must}; got {brief(value)}. {advice}")
 
 
-def shown(value: object) -> str:
+def brief(value: object) -> str:
     """Returns a short form of any value; an integer of thousands of digits has no `repr`."""
     try:
         return _SHORT.repr(value)

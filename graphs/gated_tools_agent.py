@@ -17,8 +17,9 @@ from langchain_core.tools import tool
 
 from coe_agents import CoEContext, CoEMiddleware, create_coe_graph, create_coe_tool
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.prompts import quote, self_check
+from coe_agents.prompts import self_check
 from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.text import for_prompt
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 
 
@@ -40,7 +41,7 @@ def drive(messages: list[BaseMessage]) -> AIMessage:
 
 def question(request: ToolCallRequest) -> str:
     args = request.tool_call["args"]
-    return self_check(f"What is the capital of {quote(args['country'])}?", args["city"])
+    return self_check(f"What is the capital of {for_prompt(args['country'])}?", args["city"])
 
 
 agents = tinyworld_agents()

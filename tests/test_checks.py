@@ -72,9 +72,9 @@ def test_what_is_on_a_bound_passes_as_a_plain_number():
 
 
 def test_what_is_shown_is_short():
-    assert checks.shown(10**5000) == "a huge number"
-    assert len(checks.shown("x" * 1000)) <= 80
-    assert len(checks.shown(list(range(1000)))) <= 80
+    assert checks.brief(10**5000) == "a huge number"
+    assert len(checks.brief("x" * 1000)) <= 80
+    assert len(checks.brief(list(range(1000)))) <= 80
 
 
 def test_only_finite_numbers_are_finite():

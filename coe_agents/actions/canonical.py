@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from coe_agents.actions.schemas import find_parameters, resolve
+from coe_agents.checks import several
 
 MAX_CHARS = 100_000
 """An action whose canonical form is longer is refused."""
@@ -47,10 +48,7 @@ def canonical_action(
         >>> canonical_action([{"name": "pay", "args": {"to": " Ann", "sum": 5.0}}], tools=[pay])
         '[{"args":{"sum":5,"to":"ann","unit":"eur"},"name":"pay"}]'
     """
-    if isinstance(calls, str | bytes | Mapping) or not isinstance(calls, Sequence):
-        raise TypeError(
-            f'"calls" must be a sequence of calls; got {type(calls).__name__}. Wrap a single call in a list'
-        )
+    several(calls, '"calls"', of="calls", advice="Wrap a single call in a list")
     parameters = find_parameters(tools or ())
     room = _Room()
     lines = [_line(call, parameters, room) for call in calls]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from coe_agents.actions.canonical import MAX_CHARS, to_line
 from coe_agents.actions.match import MISSING, ActionMatch, AlignedActions, first_equals
+from coe_agents.checks import integer, require
 from coe_agents.clustering import Clusterer
 
 _TIE = 1e-9
@@ -140,11 +141,9 @@ def contested(
     """
     masses = _check_mass(actions, mass, labels)
     _check_lengths(actions, agents=agents, values=values)
-    if leading is not None and not 0 <= leading < len(actions):
-        raise ValueError(
-            f'"leading" must be the place of an action, 0..{len(actions) - 1}; got {leading}. Omit it for the most '
-            "probable one"
-        )
+    if leading is not None:
+        advice = "Omit it for the most probable one"
+        integer(leading, '"leading", the place of an action,', least=0, most=len(actions) - 1, advice=advice)
     if _entropy(_sums(labels, masses).values()) <= _NOTHING:
         return None
     split = _Split(actions, masses, labels, clusterer, question)
@@ -305,21 +304,15 @@ def _check_mass(actions: Sequence[str], mass: npt.ArrayLike, labels: Sequence[in
             '"mass" and "labels" must have one item for each of at least one action; got '
             f"{len(masses)} and {len(labels)} for {len(actions)}. Pass the responses that were clustered"
         )
-    if not all(0.0 <= one < math.inf for one in masses) or abs(math.fsum(masses) - 1.0) > 1e-6:
-        raise ValueError(
-            f'"mass" must hold probabilities that sum to 1; got the sum {math.fsum(masses)}. Pass shares of the '
-            "ensemble mean"
-        )
+    are_shares = all(0.0 <= one < math.inf for one in masses) and abs(math.fsum(masses) - 1.0) <= 1e-6
+    require(are_shares, '"mass" must hold probabilities that sum to 1', masses, "Pass shares of the ensemble mean")
     return masses
 
 
 def _check_lengths(actions: Sequence[str], **items: Sequence[object] | None) -> None:
     for name, own in items.items():
-        if own is not None and len(own) != len(actions):
-            raise ValueError(
-                f'"{name}" must have one item for each action; got {len(own)} for {len(actions)}. Pass those of the '
-                "same responses"
-            )
+        must = f'"{name}" must have one item for each of {len(actions)} actions'
+        require(own is None or len(own) == len(actions), must, own, "Pass those of the same responses")
 
 
 def _to_raw_line(calls: _Calls | None, match: ActionMatch) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 from coe_agents.actions.canonical import canonical_action, to_line, tool_key
 from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Within
 from coe_agents.actions.schemas import find_parameters
+from coe_agents.checks import require
 from coe_agents.clustering import Clusterer, parse_choice
 from coe_agents.clustering.protocols import check_batch, check_strings
 from coe_agents.documents import parse_json
@@ -271,8 +272,8 @@ class ChoiceMatch:
 
     def __init__(self, options: Sequence[str]) -> None:
         self._options = check_strings(options, name='"options"')
-        if len(self._options) < 2 or len({option.lower() for option in self._options}) < len(self._options):
-            raise ValueError(f'"options" must hold at least two, all different but for case; got {self._options}')
+        is_choice = len(self._options) > 1 and len({one.lower() for one in self._options}) == len(self._options)
+        require(is_choice, '"options" must hold at least two that differ, also in case', self._options, "Add one")
 
     def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
         """Returns the labels of each question's replies, 0..n_clusters-1 by first appearance."""

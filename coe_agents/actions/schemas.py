@@ -7,6 +7,8 @@ which values are equal.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coe_agents.checks import several
+
 _MAX_REFERENCES = 16
 _MAX_PARTS = 64
 _ALTERNATIVES = ("anyOf", "oneOf")
@@ -41,10 +43,7 @@ def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
     Raises:
         TypeError: Something is not a tool: neither a LangChain tool nor a schema with a name.
     """
-    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
-        raise TypeError(
-            f'"tools" must be a sequence of tools; got {type(tools).__name__}. Wrap a single tool in a list'
-        )
+    several(tools, '"tools"', of="tools", advice="Wrap a single tool in a list")
     found = list[tuple[str, Mapping[str, Any]]]()
     for tool in tools:
         schema = tool if isinstance(tool, Mapping) else _schema_of(tool)

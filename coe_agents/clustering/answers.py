@@ -8,6 +8,8 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from coe_agents.checks import several
+
 _MARK = re.compile(r"[<\\#:：=(\[\n]|answer|guess", re.IGNORECASE)
 """One of these is in every text that holds anything of what follows."""
 _REASONING_TAG = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
@@ -165,10 +167,7 @@ def _own_turn(text: str) -> str:
 
 
 def _by_patterns(text: str, patterns: Sequence[str | re.Pattern[str]]) -> str:
-    if isinstance(patterns, str):
-        raise TypeError(
-            f'"patterns" must be a sequence of regular expressions; got the string {patterns!r}. Wrap it in a list'
-        )
+    several(patterns, '"patterns"', of="regular expressions", advice="Wrap a single one in a list")
     for pattern in patterns:
         if last := _last(re.finditer(pattern, text)):
             answer = (last[1] if last.re.groups else last[0]) or ""

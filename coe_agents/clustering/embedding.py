@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coe_agents.checks import has_method, number
-from coe_agents.clustering.protocols import check_batch
+from coe_agents.clustering.protocols import check_batch, to_rows
 
 _ROUNDING = 1e-6
 """How far the cosine of two equal vectors in single precision may fall below 1."""
@@ -114,18 +114,7 @@ def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:
 
 def _check_vectors(returned: Any, *, n_texts: int, source: TextEmbeddings) -> NDArray[np.float64]:
     name = type(source).__name__
-    try:
-        vectors = np.asarray(returned, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f'"embed_documents" must return vectors of numbers, all of one length; {name} returned something else. '
-            "Return list[list[float]]"
-        ) from error
-    if vectors.ndim != 2 or len(vectors) != n_texts or not vectors.shape[1]:
-        raise ValueError(
-            f'"embed_documents" must return one vector for each of {n_texts} texts; {name} returned shape '
-            f"{vectors.shape}. Return list[list[float]]"
-        )
+    vectors = to_rows(returned, n_texts, None, where=f'"embed_documents" of {name}', advice="Return list[list[float]]")
     for wrong, what in ((~np.isfinite(vectors).all(axis=1), "NaN or infinity"), (~vectors.any(axis=1), "only zeros")):
         if wrong.any():
             raise ValueError(

@@ -6,6 +6,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents.checks import several
+
 ENTAILMENT_LABELS = ("contradiction", "neutral", "entailment")
 """The order of the columns that every `EntailmentModel` returns."""
 
@@ -47,11 +49,8 @@ def by_first_appearance(clusters: Iterable[Hashable]) -> list[int]:
 
 def check_batch(responses: Sequence[Sequence[str]], questions: Sequence[str]) -> tuple[list[list[str]], list[str]]:
     """Returns the responses of each question and the questions as lists; raises TypeError or ValueError."""
-    if isinstance(responses, str | bytes) or not isinstance(responses, Iterable):
-        raise TypeError(
-            f'"responses" must be a sequence of sequences of strings; got {type(responses).__name__}. '
-            'For a single question, call "cluster_responses"'
-        )
+    advice = 'For a single question, call "cluster_responses"'
+    several(responses, '"responses"', of="sequences of strings", advice=advice, kind=Iterable)
     batch = [check_strings(texts, name=f'"responses[{i}]"') for i, texts in enumerate(responses)]
     asked = check_strings(questions, name='"questions"')
     if len(batch) != len(asked):
@@ -64,10 +63,7 @@ def check_batch(responses: Sequence[Sequence[str]], questions: Sequence[str]) ->
 
 def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
     """Returns `texts` as a list; raises TypeError where it is a string itself, or holds anything but strings."""
-    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
-        raise TypeError(
-            f"{name} must be a sequence of strings; got {type(texts).__name__}. Wrap a single string in a list"
-        )
+    several(texts, name, of="strings", advice="Wrap a single string in a list", kind=Iterable)
     listed = list(texts)
     if _STRINGS.issuperset(map(type, listed)):
         return listed
@@ -82,20 +78,9 @@ def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
 
 def check_probabilities(returned: Any, *, n_pairs: int, model: EntailmentModel) -> NDArray[np.float64]:
     """Returns the rows as doubles, shape `(n_pairs, 3)`; raises ValueError where `model` returned anything else."""
-    name = type(model).__name__
-    try:
-        probabilities = np.asarray(returned, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f'"predict" must return an array of numbers; {name} returned {type(returned).__name__}. '
-            "Return a float array on the CPU"
-        ) from error
-    order = ", ".join(ENTAILMENT_LABELS)
-    if probabilities.shape != (n_pairs, len(ENTAILMENT_LABELS)):
-        raise ValueError(
-            f'"predict" must return shape {(n_pairs, len(ENTAILMENT_LABELS))} for {n_pairs} pairs; '
-            f"{name} returned {probabilities.shape}. Return one row per pair: {order}"
-        )
+    name, order = type(model).__name__, ", ".join(ENTAILMENT_LABELS)
+    advice = f"Return a float array on the CPU, one row per pair: {order}"
+    probabilities = to_rows(returned, n_pairs, len(ENTAILMENT_LABELS), where=f'"predict" of {name}', advice=advice)
     improper = ~np.isfinite(probabilities).all(axis=1) | (probabilities < 0).any(axis=1)
     improper |= ~(np.abs(probabilities.sum(axis=1, where=np.isfinite(probabilities)) - 1) <= 1e-3)
     if improper.any():
@@ -105,3 +90,17 @@ def check_probabilities(returned: Any, *, n_pairs: int, model: EntailmentModel) 
             f"{probabilities[row].tolist()}. Apply a softmax over {order}"
         )
     return probabilities
+
+
+def to_rows(returned: Any, n_rows: int, n_columns: int | None, *, where: str, advice: str) -> NDArray[np.float64]:
+    """Returns rows of numbers as doubles; raises ValueError for anything else. None: any number of columns but 0."""
+    try:
+        rows = np.asarray(returned, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{where} must return rows of numbers, all of one length; got {type(returned).__name__}. {advice}"
+        ) from error
+    if rows.ndim != 2 or len(rows) != n_rows or not rows.shape[1] or n_columns not in (None, rows.shape[1]):
+        wanted = f"({n_rows}, {n_columns or 'any'})"
+        raise ValueError(f"{where} must return numbers of shape {wanted}; got shape {rows.shape}. {advice}")
+    return rows

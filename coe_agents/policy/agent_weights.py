@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from coe_agents._files import write
-from coe_agents.checks import is_finite, shown
+from coe_agents.checks import brief, is_finite
 from coe_agents.policy.saved import load_saved
 
 _FORMAT = "coe-agents agent weights 1"
@@ -54,7 +54,7 @@ def check_weights(weights: object) -> None:
     wanted = '"weights" must hold a finite number of at least 0 for each agent by name, one of them above 0'
     remedy = "1.0 for each counts all equally"
     if not isinstance(weights, Mapping) or not all(isinstance(agent, str) for agent in weights):
-        raise ValueError(f"{wanted}; got {shown(weights)}. {remedy}")
+        raise ValueError(f"{wanted}; got {brief(weights)}. {remedy}")
     for agent, weight in weights.items():
         if not is_finite(weight) or weight < 0.0:
             raise ValueError(f"{wanted}; got {weight!r:.80} of {agent!r:.80}. {remedy}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coe_agents.checks import are_finite
+from coe_agents.checks import are_finite, require
 from coe_agents.policy.measurement import Measurement
 from coe_agents.uncertainty.answers import shares_lead
 
@@ -37,17 +37,15 @@ class LearnedGate:
     intercept: float
 
     def __post_init__(self) -> None:
-        if not are_finite([*self.weights, *self.deviations, self.slope, self.intercept]):
-            raise ValueError("a gate must hold finite numbers; got others. Calibrate again")
+        numbers = [*self.weights, *self.deviations, self.slope, self.intercept]
+        require(are_finite(numbers), "a gate must hold finite numbers", numbers, "Calibrate again")
         if not self.agents or {len(self.weights), len(self.deviations)} != {len(self.agents)}:
             raise ValueError(
                 f"a gate over {len(self.agents)} agents must have as many weights and deviations, at least one; "
                 f"got {len(self.weights)} and {len(self.deviations)}. Calibrate again"
             )
-        if min(self.weights) < 0.0 or abs(sum(self.weights) - 1.0) > 1e-6:
-            raise ValueError(
-                f'"weights" of a gate must be at least 0 and sum to 1; got {self.weights}. Calibrate again'
-            )
+        are_shares = min(self.weights) >= 0.0 and abs(sum(self.weights) - 1.0) <= 1e-6
+        require(are_shares, '"weights" of a gate must be at least 0 and sum to 1', self.weights, "Calibrate again")
 
     def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index of the trusted cluster in `representatives`; None where clusters tie under the weights."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coe_agents.actions import called_tools
-from coe_agents.checks import are_finite
+from coe_agents.checks import are_finite, require
 from coe_agents.policy.gate import distributions_of, to_probability
 from coe_agents.policy.measurement import Measurement
 
@@ -43,11 +43,8 @@ class SupportGate:
     intercept: float
 
     def __post_init__(self) -> None:
-        if not self.agents or self.proposer in self.agents:
-            raise ValueError(
-                f'"agents" of a learned support must be others than the proposer, at least one; got {self.agents}. '
-                "Calibrate again"
-            )
+        must = '"agents" of a learned support must be others than the proposer, at least one'
+        require(bool(self.agents) and self.proposer not in self.agents, must, self.agents, "Calibrate again")
         if {len(self.same), len(self.nothing)} != {len(self.agents)} or not are_finite(self._slopes()):
             raise ValueError(
                 f"a learned support by {len(self.agents)} agents must have as many finite slopes of each kind; got "

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from coe_agents.checks import require
 from coe_agents.types import Response
 from coe_agents.uncertainty.answers import TIE
 
@@ -29,10 +30,7 @@ def weighed_agents(
     names = list(places)
     given = [1.0 if weights is None else weights[name] for name in names]
     total = math.fsum(given)
-    if not total > 0:
-        raise ValueError(
-            f'"weights" must hold one above 0 for the agents that answered; got 0 for {", ".join(names)}. Raise one'
-        )
+    require(total > 0, '"weights" must hold one above 0 for the agents that answered', names, "Raise one")
     return names, agents, np.array(given) / total
 
 

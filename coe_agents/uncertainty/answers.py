@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import require
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import BoolArray, FloatArray, FloatOrArray, IntArray
 from coe_agents.uncertainty.collaborative import ensemble_mean
@@ -90,11 +91,9 @@ def answer_surprisal(
         chosen = first_highest(mean)
     else:
         chosen = _checks.integers(cluster, "cluster", upper=mean.shape[-1], upper_name="n_clusters")
-        if _checks.common_shape(chosen.shape, mean.shape[:-1]) != mean.shape[:-1]:
-            raise ValueError(
-                f'"cluster" must hold one cluster for each question, shape {mean.shape[:-1]}; '
-                f"got shape {chosen.shape}. Omit it for the leading cluster"
-            )
+        fits = _checks.common_shape(chosen.shape, mean.shape[:-1]) == mean.shape[:-1]
+        must = f'"cluster" must hold one cluster for each question, shape {mean.shape[:-1]}'
+        require(fits, must, chosen.shape, "Omit it for the leading cluster")
         chosen = np.broadcast_to(chosen, mean.shape[:-1])
     support = np.take_along_axis(mean, chosen[..., None], axis=-1)[..., 0]
     with np.errstate(divide="ignore"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import integer, number
+from coe_agents.checks import integer, number, require
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.collaborative import decompose
@@ -105,10 +105,8 @@ def coordinate(
         (0.5678, 0.6931)
     """
     rows = _checks.rows(distributions, "distributions", min_ndim=2)
-    if rows.ndim != 2:
-        raise ValueError(
-            f'"distributions" must have shape (n_agents, n_clusters); got shape {rows.shape}. Call once per question'
-        )
+    must = '"distributions" must have shape (n_agents, n_clusters)'
+    require(rows.ndim == 2, must, rows.shape, "Call once per question")
     agent_weights = _checks.weights(weights, rows.shape)
     measure = kernel(divergence, None, rows.shape[-1])
     smallest = number(epsilon, '"epsilon"', above=0, advice="Pass a small change of CoE, such as 1e-6")
@@ -143,11 +141,8 @@ def _total(rows: FloatArray, weights: FloatArray, measure: Kernel) -> float:
 def _step(rows: FloatArray, step: Solver) -> FloatArray:
     """Step 2a; what a solver returns is checked as any input is."""
     stepped = _checks.rows(step(rows.copy()), "solver(distributions)", min_ndim=2)
-    if stepped.shape != rows.shape:
-        raise ValueError(
-            f"a solver must return distributions of shape {rows.shape}; got shape {stepped.shape}. "
-            "Return one row per agent over the same clusters"
-        )
+    must, advice = f"a solver must return distributions of shape {rows.shape}", "Return one row per agent"
+    require(stepped.shape == rows.shape, must, stepped.shape, advice)
     return stepped
 
 

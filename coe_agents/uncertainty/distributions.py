@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import integer
+from coe_agents.checks import integer, require
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 
@@ -54,9 +54,9 @@ def cluster_distributions(
         >>> cluster_distributions([0, 1], [0, 0], log_probs=[-5000.0, -5000.0])
         array([[0.5, 0.5]])
     """
-    n_rows = None if n_agents is None else integer(n_agents, '"n_agents"', least=1, advice="Pass a count such as 3")
-    n_columns = (
-        None if n_clusters is None else integer(n_clusters, '"n_clusters"', least=1, advice="Pass a count such as 3")
+    n_rows, n_columns = (
+        None if count is None else integer(count, where, least=1, advice="Pass a count such as 3")
+        for count, where in ((n_agents, '"n_agents"'), (n_clusters, '"n_clusters"'))
     )
     label_array = _checks.integers(labels, "labels", upper=n_columns, upper_name="n_clusters")
     agent_array = _checks.integers(agents, "agents", upper=n_rows, upper_name="n_agents")
@@ -113,10 +113,7 @@ def one_question(
 ) -> OneQuestion:
     """Checks the responses to one question, as `cluster_distributions` does, and the weights of the agents."""
     rows = cluster_distributions(labels, agents, log_probs=log_probs, n_clusters=n_clusters)
-    if rows.ndim != 2:
-        raise ValueError(
-            f'"labels" must have shape (n_responses,); got shape {np.shape(labels)}. Call once per question'
-        )
+    require(rows.ndim == 2, '"labels" must have shape (n_responses,)', np.shape(labels), "Call once per question")
     label_array, agent_array = (np.asarray(numbers, dtype=np.int64) for numbers in (labels, agents))
     logs = None if log_probs is None else np.broadcast_to(np.asarray(log_probs, dtype=np.float64), agent_array.shape)
     return OneQuestion(label_array, agent_array, logs, _checks.weights(weights, rows.shape), rows)
@@ -125,11 +122,9 @@ def one_question(
 def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:
     """exp(log p - highest log p of the agent), flat; the highest of every agent is 1."""
     array = _checks.numbers(log_probs, "log_probs")
-    if array.ndim == 0 or _checks.common_shape(array.shape, shape) != shape:
-        raise ValueError(
-            f'"log_probs" must fit the shape of "labels", {shape}; got shape {array.shape}. '
-            "Pass one log-probability per response"
-        )
+    fits = array.ndim > 0 and _checks.common_shape(array.shape, shape) == shape
+    must = f'"log_probs" must fit the shape of "labels", {shape}'
+    require(fits, must, array.shape, "Pass one log-probability per response")
     array = np.broadcast_to(array, shape)
     if not array.max() < np.inf:
         wrong = np.isnan(array) | (array == np.inf)

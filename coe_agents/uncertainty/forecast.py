@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import integer, number
+from coe_agents.checks import integer, number, require
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty._ordering import canonical_order
@@ -110,11 +110,8 @@ def coe_forecast(
     question = one_question(labels, agents, log_probs, weights)
     rows, agent_weights = question.rows, question.weights
     left = _checks.integers(n_more, "n_more")
-    if left.shape != rows.shape[:1]:
-        raise ValueError(
-            f'"n_more" must hold one number for each of {rows.shape[0]} agents; got shape {left.shape}. '
-            "Pass 0 for an agent that gives no more"
-        )
+    must = f'"n_more" must hold one number for each of {rows.shape[0]} agents'
+    require(left.shape == rows.shape[:1], must, left.shape, "Pass 0 for an agent that gives no more")
     share = number(confidence, '"confidence"', above=0, below=1, advice="Pass a share such as 0.95")
     own, new = (
         number(mass, where, above=0, advice="1.0 is one response") for mass, where in ((own, '"own"'), (new, '"new"'))

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import number
+from coe_agents.checks import number, require
 from coe_agents.types import Regime
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
@@ -87,10 +87,7 @@ def epistemic_scale(weights: npt.ArrayLike, divergence: Divergence = "kl") -> fl
     1.3863
     """
     shape = np.shape(weights)
-    if len(shape) != 1:
-        raise ValueError(
-            f'"weights" must have shape (n_agents,); got shape {shape}. Call once for each group of agents'
-        )
+    require(len(shape) == 1, '"weights" must have shape (n_agents,)', shape, "Call once for each group of agents")
     return scale_of(_checks.weights(weights, shape * 2), divergence)
 
 

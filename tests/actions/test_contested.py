@@ -343,15 +343,15 @@ def test_what_models_write_is_plain_data_that_can_be_stored():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mass": [0.5, 0.6]}, r"must hold probabilities that sum to 1; got the sum 1\.1"),
+        ({"mass": [0.5, 0.6]}, r"must hold probabilities that sum to 1; got \[0\.5, 0\.6\]"),
         ({"mass": [1.5, -0.5]}, "must hold probabilities that sum to 1"),
         ({"mass": [math.nan, 0.5]}, "must hold probabilities that sum to 1"),
         ({"mass": [1.0]}, "one item for each of at least one action; got 1 and 2 for 2"),
         ({"labels": [0]}, "one item for each of at least one action; got 2 and 1 for 2"),
         ({"actions": []}, "one item for each of at least one action"),
-        ({"agents": ["a"]}, '"agents" must have one item for each action; got 1 for 2'),
-        ({"values": []}, '"values" must have one item for each action; got 0 for 2'),
-        ({"leading": 2}, r'"leading" must be the place of an action, 0\.\.1; got 2'),
+        ({"agents": ["a"]}, '"agents" must have one item for each of 2 actions; got '),
+        ({"values": []}, '"values" must have one item for each of 2 actions; got '),
+        ({"leading": 2}, r'"leading", the place of an action, must be an integer in \[0, 1\]; got 2'),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message):

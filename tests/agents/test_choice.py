@@ -202,7 +202,7 @@ def test_callbacks_and_tags_reach_the_model():
     ("arguments", "error", "message"),
     [
         (("gpt", ASKED, TRUTH), TypeError, "must be a LangChain chat model; got str"),
-        ((CountingModel(), "Is it?", TRUTH), TypeError, '"messages" must be a sequence; got str'),
+        ((CountingModel(), "Is it?", TRUTH), TypeError, '"messages" must be a sequence of messages; got str'),
         ((CountingModel(), ASKED, "True"), TypeError, '"choices" must be a sequence'),
         ((CountingModel(), ASKED, ["True"]), ValueError, "at least two texts"),
         ((CountingModel(), ASKED, ["True", " "]), ValueError, "none empty"),

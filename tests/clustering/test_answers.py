@@ -108,7 +108,7 @@ def test_own_patterns_come_first_and_the_last_match_wins():
     assert canonical_answer(text, patterns=[re.compile(r"\d$")]) == "5"
     assert canonical_answer(text, patterns=[r"NONE=(\d+)", r"RESULT=\d"]) == "RESULT=4"
     assert canonical_answer(text, patterns=[r"NONE=(\d+)"]) == "5"
-    with pytest.raises(TypeError, match="Wrap it in a list"):
+    with pytest.raises(TypeError, match="Wrap a single one in a list"):
         canonical_answer(text, patterns=r"\d")
 
 

@@ -211,14 +211,14 @@ def test_a_tie_speaks_against_a_match():
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (np.ones((2, 3)) / 3, r"shape \(1, 3\) for 1 pairs; Wrong returned \(2, 3\)"),
-        (np.ones((1, 2)) / 2, r"Wrong returned \(1, 2\)"),
+        (np.ones((2, 3)) / 3, r"of Wrong must return numbers of shape \(1, 3\); got shape \(2, 3\)"),
+        (np.ones((1, 2)) / 2, r"got shape \(1, 2\)"),
         ([[0.5, 0.5, np.nan]], r"row 0 of Wrong is \[0.5, 0.5, nan\]"),
         ([[np.inf, 0.0, 0.0]], "row 0 of Wrong"),
         ([[0.5, 0.5, 0.5]], "softmax"),
         ([[-0.5, 0.5, 1.0]], "row 0 of Wrong"),
-        ([["a", "b", "c"]], "Wrong returned list"),
-        (None, "Wrong returned"),
+        ([["a", "b", "c"]], "of Wrong must return rows of numbers, all of one length; got list"),
+        (None, "of Wrong must return"),
     ],
 )
 def test_what_is_no_distribution_over_the_labels_is_refused(returned, message):

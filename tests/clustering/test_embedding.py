@@ -109,12 +109,12 @@ def test_the_cosines_are_those_that_the_threshold_is_held_against():
         ([[1.0, 0.0], [0.0, 0.0]], "vector 1 of the 2 from Wrong holds only zeros"),
         ([[math.nan, 0.0], [1.0, 0.0]], "vector 0 of the 2 from Wrong holds NaN or infinity"),
         ([[1.0, 0.0], [math.inf, 0.0]], "vector 1 of the 2 from Wrong holds NaN or infinity"),
-        ([[1.0, 0.0]], r"one vector for each of 2 texts; Wrong returned shape \(1, 2\)"),
+        ([[1.0, 0.0]], r"of Wrong must return numbers of shape \(2, any\); got shape \(1, 2\)"),
         ([[], []], r"shape \(2, 0\)"),
         ([1.0, 0.0], r"shape \(2,\)"),
-        ([[1.0], [1.0, 0.0]], "all of one length; Wrong returned something else"),
-        ([["a"], ["b"]], "vectors of numbers"),
-        (None, "Wrong returned"),
+        ([[1.0], [1.0, 0.0]], "of Wrong must return rows of numbers, all of one length; got list"),
+        ([["a"], ["b"]], "rows of numbers"),
+        (None, "of Wrong must return"),
     ],
 )
 def test_what_is_no_vector_is_refused(returned, message):

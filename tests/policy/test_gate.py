@@ -62,7 +62,7 @@ def test_tied_clusters_share_the_support():
         ({"weights": (0.5, 0.5 + 1.1e-6)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
         ({"weights": (0.5, 0.5 - 1.1e-6)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
         ({"weights": (1.1, -0.1)}, '"weights" of a gate must be at least 0 and sum to 1; got'),
-        ({"slope": math.nan}, "a gate must hold finite numbers; got others. Calibrate again"),
+        ({"slope": math.nan}, "a gate must hold finite numbers; got .*nan.*. Calibrate again"),
         ({"intercept": True}, "a gate must hold finite numbers"),
         ({"deviations": (0.0, math.inf)}, "a gate must hold finite numbers"),
     ],

@@ -66,8 +66,8 @@ def test_coe_is_the_mean_surprisal(group):
     mean = ensemble_mean(distributions)
     surprisals = [answer_surprisal(distributions, cluster=c) if mean[c] > 0 else 0.0 for c in range(mean.size)]
     assert collaborative_entropy(distributions).total == pytest.approx(mean @ surprisals, abs=1e-12)
-    # the rows sum to 1 within 1e-9 only
-    assert answer_surprisal(distributions) <= math.log(mean.size / mean.sum()) + 1e-12
+    # the rows sum to 1 within 1e-9 only, and a cluster within 1e-9 of the highest may lead
+    assert answer_surprisal(distributions) <= math.log(mean.size / mean.sum()) + 1e-8
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_coe_is_the_mean_surprisal(group):
         (2, ValueError, r'"cluster" must be below "n_clusters", 2; position 0 holds 2'),
         (-1, ValueError, r'"cluster" must be at least 0'),
         (0.0, TypeError, r'"cluster" must hold integers'),
-        ([0, 0], ValueError, r"one cluster for each question, shape \(\); got shape \(2,\)"),
+        ([0, 0], ValueError, r"one cluster for each question, shape \(\); got \(2,\)"),
     ],
 )
 def test_refuses(cluster, error, message):

@@ -156,7 +156,7 @@ def test_a_solver_cannot_change_what_the_caller_passed():
     [
         (lambda p: p * 2, r'every row of "solver\(distributions\)" must sum to 1; row 0 sums to 2'),
         (lambda p: p * math.nan, r"must be a finite number; row 0 holds nan"),
-        (lambda p: p[:1], r"must return distributions of shape \(2, 3\); got shape \(1, 3\)"),
+        (lambda p: p[:1], r"must return distributions of shape \(2, 3\); got \(1, 3\)"),
         ("annealing", r'"solver" must be a known name, "package\.module:name" or a callable; got \'annealing\''),
     ],
 )
@@ -189,5 +189,5 @@ def test_refuses(options, error, message):
 
 
 def test_one_question_at_a_time():
-    with pytest.raises(ValueError, match=r"got shape \(1, 2, 3\). Call once per question"):
+    with pytest.raises(ValueError, match=r"got \(1, 2, 3\). Call once per question"):
         coordinate([LEANING])

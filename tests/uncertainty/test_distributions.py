@@ -112,9 +112,9 @@ def test_refuses(labels, agents, options, error, message):
         ([-1.0, math.nan, -1.0], r'"log_probs" must be finite or -inf; agent 0 has nan at position 1'),
         ([-1.0, -1.0, math.inf], r"agent 1 has inf at position 2"),
         ([-1.0, -1.0, -math.inf], r"non-zero probability; all of agent 1's are -inf. Pass one constant"),
-        ([-1.0, -1.0], r'"log_probs" must fit the shape of "labels", \(3,\); got shape \(2,\)'),
-        ([[-1.0, -1.0, -1.0]], r"got shape \(1, 3\)"),
-        (-1.0, r"got shape \(\)"),
+        ([-1.0, -1.0], r'"log_probs" must fit the shape of "labels", \(3,\); got \(2,\)'),
+        ([[-1.0, -1.0, -1.0]], r"got \(1, 3\)"),
+        (-1.0, r"got \(\)"),
         ([], r'"log_probs" must not be empty'),
     ],
 )
@@ -125,7 +125,7 @@ def test_refuses_log_probs(log_probs, message):
 
 @pytest.mark.parametrize("log_probs", [-1.0, [-1.0, -2.0]])
 def test_one_response_needs_its_own_log_probability(log_probs):
-    with pytest.raises(ValueError, match=r'"log_probs" must fit the shape of "labels", \(1,\); got shape'):
+    with pytest.raises(ValueError, match=r'"log_probs" must fit the shape of "labels", \(1,\); got'):
         cluster_distributions([0], [0], log_probs=log_probs)
 
 

@@ -461,7 +461,7 @@ def test_a_ground_metric():
 @pytest.mark.parametrize(
     ("labels", "options", "error", "message"),
     [
-        ([[0, 1]], {}, ValueError, r'"labels" must have shape \(n_responses,\); got shape \(1, 2\)'),
+        ([[0, 1]], {}, ValueError, r'"labels" must have shape \(n_responses,\); got \(1, 2\)'),
         ([0, -1], {}, ValueError, r'"labels" must be at least 0'),
         ([0, 1], {"confidence": 1.0}, ValueError, r'"confidence" must be a number above 0 and below 1; got 1'),
         ([0, 1], {"confidence": 95}, ValueError, r"got 95. Pass a share such as 0.95"),

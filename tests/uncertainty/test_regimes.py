@@ -113,7 +113,7 @@ def test_where_nobody_can_disagree_the_scale_is_1(divergence):
 @pytest.mark.parametrize(
     ("weights", "divergence", "message"),
     [
-        ([[0.5, 0.5]], "kl", r'"weights" must have shape \(n_agents,\); got shape \(1, 2\)'),
+        ([[0.5, 0.5]], "kl", r'"weights" must have shape \(n_agents,\); got \(1, 2\)'),
         ([0.5, 0.6], "kl", '"weights" must sum to 1'),
         ([0.5, 0.5], "euclid", '"divergence" must be one of kl'),
     ],

@@ -15,7 +15,7 @@ from coe_agents.agents._requests.parse import text_of, usage_of
 from coe_agents.agents._requests.send import tracing_options
 from coe_agents.agents.choice.reading import FirstToken, read_choice, read_first_token
 from coe_agents.agents.error_mapping import status_of
-from coe_agents.checks import instance, integer
+from coe_agents.checks import instance, integer, several
 from coe_agents.errors import AgentError, NoChoiceError
 from coe_agents.types import Usage
 
@@ -145,8 +145,7 @@ def _check(
     """Returns the messages as LangChain's, or raises what is wrong with the arguments."""
     instance(model, BaseChatModel, '"model"', what="a LangChain chat model", advice="Pass the model itself")
     for name, value in (("messages", messages), ("choices", choices), ("methods", methods)):
-        if isinstance(value, str) or not isinstance(value, Sequence):
-            raise TypeError(f'"{name}" must be a sequence; got {type(value).__name__}. Put a single one into a list')
+        several(value, f'"{name}"', of=name, advice="Put a single one into a list")
     folded = [choice.strip().casefold() for choice in choices]
     if len(folded) < 2 or not all(folded):
         raise ValueError(f'"choices" must hold at least two texts, none empty; got {list(choices)}. Name the others')

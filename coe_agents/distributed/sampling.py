@@ -90,7 +90,7 @@ class SampleParts:
         else:
             self._states[number] = _ABSENT
             n_questions = min(self._size, len(self._questions) - number * self._size)
-            self.n_missing.update({agent.name: n_questions for agent in self._agents})
+            self.n_missing.update({agent.name: n_questions for agent in self.agents})
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()

@@ -38,9 +38,8 @@ def decide_parts(
         ConfigurationError: If an actor cannot make the group, such as without a key in its environment.
         OSError: If a file cannot be written.
     """
-    for _, content in work_through(
-        _to_ask(pending_items(items, store), size), partial(_Deciding, create), pool, fail_items
-    ):
+    parts = _to_ask(pending_items(items, store), size)
+    for _, content in work_through(parts, partial(_Deciding, create), pool, fail_items):
         for row, seconds in json.loads(zlib.decompress(content)):
             keep(store, timings, row, seconds)
             on_item(row)
@@ -59,9 +58,8 @@ def _to_ask(items: Iterable[RunItem], size: int) -> Iterator[Part]:
 def fail_items(content: bytes, reason: str) -> bytes:
     """Returns a part whose items all failed for this reason."""
     items = json.loads(zlib.decompress(content))
-    return zlib.compress(
-        json.dumps([({"id": item["id"], "agent": DECIDER, "error": reason}, 0.0) for item in items]).encode()
-    )
+    rows = [({"id": item["id"], "agent": DECIDER, "error": reason}, 0.0) for item in items]
+    return zlib.compress(json.dumps(rows).encode())
 
 
 class _Deciding:

@@ -149,6 +149,13 @@ class EngineOptions:
         int | None, typer.Option(min=1, help="Processes on the Ray cluster; default: one for each machine.")
     ] = None
     gpus_per_actor: Annotated[float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")] = 0.0
+    part_timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="Seconds after which another actor tries a part, three in all; default: 3600.",
+        ),
+    ] = None
 
 
 ProposerOption = Annotated[

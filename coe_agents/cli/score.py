@@ -21,12 +21,12 @@ from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
-    from coe_agents.evaluation import Criterion, Samples, ScoringSetup
+    from coe_agents.evaluation import Criterion, ScoringSetup
     from coe_agents.evaluation.scoring.estimators import Estimator
 
 
-_MANY = 3_000
-"""Questions from which further processes save more time than they take to start."""
+_LARGE = 2**24
+"""Bytes from which further processes save more time than they take to start."""
 
 
 @expand_options
@@ -45,7 +45,7 @@ def score(
         typer.Option(
             min=1,
             help="Processes that share the questions; figures do not depend on it. Default: one for each core if there "
-            "are many questions and no model is needed, else 1.",
+            "are files of 16 MB and more, and no model is needed; else 1.",
         ),
     ] = None,
 ) -> None:
@@ -97,14 +97,18 @@ def figures_of(
 
     setup = replace(create_setting(options), estimators=_load_estimators(estimators), proposer=proposer)
     check = partial(without_rulings, argument="samples")
-    with Samples(samples) as questions, start_workers(_n_processes(n_processes, options, questions)) as workers:
+    with (
+        start_workers(_n_processes(n_processes, options, samples)) as workers,
+        Samples(samples, workers=workers) as questions,
+    ):
         scores = score_samples(questions, setup, check=check, workers=workers)
         check_proposer(proposer, scores.agents)
         return report(scores, n_resamples=resamples, workers=workers)
 
 
-def _n_processes(wanted: int | None, options: ScoringOptions, questions: "Samples") -> int:
+def _n_processes(wanted: int | None, options: ScoringOptions, samples: list[Path]) -> int:
     """Returns how many processes are used; a model is loaded once."""
+    from coe_agents.evaluation.samples.reader import files_of
     from coe_agents.evaluation.workers import n_cores
 
     if wanted is not None and wanted > 1 and (options.config is not None or options.clusterer == "tinyworld"):
@@ -113,7 +117,8 @@ def _n_processes(wanted: int | None, options: ScoringOptions, questions: "Sample
     if wanted is not None:
         return wanted
     needs_none = options.config is None and options.clusterer in (None, "normalized", "actions")
-    return n_cores() if needs_none and len(questions) >= _MANY else 1
+    n_bytes = sum(file.stat().st_size for file in files_of(samples) if file.exists())
+    return n_cores() if needs_none and n_bytes >= _LARGE else 1
 
 
 def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:

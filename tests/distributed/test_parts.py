@@ -11,7 +11,7 @@ import pytest
 
 from coe_agents.distributed import Pool, SampleParts, cluster
 from coe_agents.distributed.cluster import work_through
-from coe_agents.distributed.sampling import _Asking
+from coe_agents.distributed.sampling import _Asking, fail_part
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.runner import Participant
@@ -78,6 +78,23 @@ def test_only_what_failed_is_asked_again_and_the_rows_are_in_order(tmp_path):
     ]
     assert all(row["text"] == PROMPTS[row["id"]] for row in rows)
     assert ask_all(tmp_path) == ({}, [])
+
+
+def test_what_is_missing_of_a_part_that_is_given_up_failed_and_is_asked_again(tmp_path):
+    ask_all(tmp_path, failing="b")
+    with parts_in(tmp_path) as parts:
+        for number, content in list(parts.to_ask(PROMPTS)):
+            assert parts.keep(number, fail_part(AGENTS, content, "3 processes ended")) == {
+                ("3", "b"): "3 processes ended"
+            }
+        parts.check()
+        assert parts.errors == {("3", "b"): "too late"}
+    assert ask_all(tmp_path) == ({}, [("3", "b")])
+    with parts_in(tmp_path / "other") as parts:
+        for number, content in list(parts.to_ask(PROMPTS)):
+            parts.keep(number, fail_part(AGENTS, content, "too late"))
+        assert set(parts.errors.values()) == {"too late"}
+        assert len(parts.errors) == len(QUESTIONS) * len(AGENTS)
 
 
 def test_a_file_that_lacks_a_reply_or_holds_one_twice_is_refused(tmp_path):
@@ -179,9 +196,13 @@ def test_the_drivers_memory_does_not_grow_with_the_questions(tmp_path):
     assert many < 1.1 * few + 50_000, (few, many)
 
 
+def fail_nothing(content, reason):
+    raise AssertionError(reason)
+
+
 def test_work_that_cannot_be_sent_is_refused_before_an_actor_starts():
     pytest.importorskip("ray")
     client = threading.Lock()
     with pytest.raises(TypeError, match=r'"create" must be picklable.*cannot pickle.*lock'):
-        list(work_through([(0, b"")], lambda: client, Pool(1)))
-    assert list(work_through([], lambda: client, Pool(1))) == []
+        list(work_through([(0, b"")], lambda: client, Pool(1), fail_nothing))
+    assert list(work_through([], lambda: client, Pool(1), fail_nothing)) == []
